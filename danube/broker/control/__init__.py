@@ -1,0 +1,1 @@
+"""What admin RPCs do, without gRPC."""

@@ -1,0 +1,1 @@
+"""Who gets the next message: events in, instructions out; only `driver` knows of asyncio."""

@@ -1,0 +1,1 @@
+"""The gRPC edge: decode, call one domain method, encode; nothing else."""

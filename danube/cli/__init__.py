@@ -1,0 +1,1 @@
+"""`danube`: produce and consume from a terminal."""

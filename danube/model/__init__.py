@@ -1,0 +1,1 @@
+"""The domain as values: names, ids, policies, errors, limits. No I/O, no protobuf, no asyncio."""

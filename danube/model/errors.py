@@ -1,0 +1,310 @@
+"""The whole error tree. Each class has a stable code, says whether a retry helps, and whether it may cross the wire.
+
+A message is one sentence with the next step in it. `wire/status.py` maps the public ones to gRPC status, both ways.
+
+    DanubeError
+    |-- UnrecoverableError            the client library gave up for good
+    |-- LookupError                   no broker could be found for a topic
+    |-- InvalidRequestError           the request can never succeed as it is
+    |   |-- InvalidNameError
+    |   |-- MessageTooLargeError
+    |   `-- InvalidBatchError         a record batch whose checksum or counts are wrong
+    |-- NotFoundError
+    |   |-- TopicNotFoundError
+    |   |-- NamespaceNotFoundError
+    |   |-- SubscriptionNotFoundError
+    |   |-- ProducerNotFoundError
+    |   `-- ConsumerNotFoundError
+    |-- AlreadyExistsError
+    |   `-- TopicExistsError
+    |-- PreconditionFailedError
+    |   `-- DispatchStrategyMismatchError
+    |-- NotPermittedError
+    |   `-- SubscriptionBusyError     an Exclusive subscription has a connected consumer
+    |-- UnauthenticatedError
+    |-- LimitReachedError             a policy or a bound of the broker
+    |-- UnavailableError              not now or not here; look up and try again
+    |   |-- BrokerUnreachableError
+    |   |-- TopicNotServedError       served elsewhere, or moving
+    |   |-- StorageUnavailableError   the journal stopped, the disk is full
+    |   |-- OverloadedError           the broker's backlog is at its bound
+    |   `-- ShuttingDownError
+    |-- DeadlineExceededError
+    |-- CancelledError
+    |-- UnsupportedError              a feature that is not there (yet)
+    |-- InternalError
+    |   `-- AcknowledgeError          an acknowledgement that names nothing this broker has
+    |-- SettingsError                 wrong flags, variables or settings file
+    |-- MetadataError
+    |   |-- VersionConflictError      a compare-and-set or transaction lost
+    |   `-- UnknownOutcomeError       the command may or may not have been applied
+    `-- StorageError                  of this machine's files; never crosses the wire
+        |-- DataFolderError           unreadable, not a data folder, of a newer format
+        |-- DataFolderInUseError      another broker has it
+        |-- DamagedDataError          damage below what was known to be synced
+        `-- JournalStoppedError       a failed sync: nothing more is written
+"""
+
+from typing import ClassVar
+
+
+class DanubeError(Exception):
+    """Anything that goes wrong in Danube and has a name."""
+
+    code: ClassVar[str] = "DANUBE_ERROR"
+    """Stable across releases; what scripts and other clients compare."""
+    retryable: ClassVar[bool] = False
+    """Whether the same call, tried again later, may succeed."""
+    public: ClassVar[bool] = True
+    """Whether it may cross the wire; what is not public becomes one opaque internal error."""
+
+
+class UnrecoverableError(DanubeError):
+    """The client library cannot mend this by retrying."""
+
+    code = "UNRECOVERABLE"
+
+
+class LookupError(DanubeError):  # noqa: A001 - a public name of danube-client 0.5.0
+    """No broker could be found for a topic."""
+
+    code = "LOOKUP_FAILED"
+    retryable = True
+
+
+class InvalidRequestError(DanubeError):
+    """The request can never succeed as it is."""
+
+    code = "INVALID_REQUEST"
+
+
+class InvalidNameError(InvalidRequestError):
+    """A name breaks the grammar of names."""
+
+    code = "INVALID_NAME"
+
+
+class MessageTooLargeError(InvalidRequestError):
+    """A message is larger than any client could receive, or than its topic's policy allows."""
+
+    code = "MESSAGE_TOO_LARGE"
+
+
+class InvalidBatchError(InvalidRequestError):
+    """A record batch whose layout, counts or checksum are wrong."""
+
+    code = "INVALID_BATCH"
+
+
+class NotFoundError(DanubeError):
+    """What the request names does not exist."""
+
+    code = "NOT_FOUND"
+
+
+class TopicNotFoundError(NotFoundError):
+    """No such topic."""
+
+    code = "TOPIC_NOT_FOUND"
+
+
+class NamespaceNotFoundError(NotFoundError):
+    """No such namespace."""
+
+    code = "NAMESPACE_NOT_FOUND"
+
+
+class SubscriptionNotFoundError(NotFoundError):
+    """No such subscription on that topic."""
+
+    code = "SUBSCRIPTION_NOT_FOUND"
+
+
+class ProducerNotFoundError(NotFoundError):
+    """No producer with that id on this broker."""
+
+    code = "PRODUCER_NOT_FOUND"
+
+
+class ConsumerNotFoundError(NotFoundError):
+    """No consumer with that id on this broker."""
+
+    code = "CONSUMER_NOT_FOUND"
+
+
+class AlreadyExistsError(DanubeError):
+    """What should be created is there already."""
+
+    code = "ALREADY_EXISTS"
+
+
+class TopicExistsError(AlreadyExistsError):
+    """The topic, or a partitioned one of the same base name, is there already."""
+
+    code = "TOPIC_EXISTS"
+
+
+class PreconditionFailedError(DanubeError):
+    """The state of the cluster does not allow the request."""
+
+    code = "PRECONDITION_FAILED"
+
+
+class DispatchStrategyMismatchError(PreconditionFailedError):
+    """The topic is reliable and the producer is not, or the other way round."""
+
+    code = "DISPATCH_STRATEGY_MISMATCH"
+
+
+class NotPermittedError(DanubeError):
+    """The caller may not do this."""
+
+    code = "NOT_PERMITTED"
+
+
+class SubscriptionBusyError(NotPermittedError):
+    """An Exclusive subscription already has a connected consumer."""
+
+    code = "SUBSCRIPTION_BUSY"
+
+
+class UnauthenticatedError(DanubeError):
+    """The caller did not prove who it is."""
+
+    code = "UNAUTHENTICATED"
+
+
+class LimitReachedError(DanubeError):
+    """A policy or a bound of the broker is reached."""
+
+    code = "LIMIT_REACHED"
+    retryable = True
+
+
+class UnavailableError(DanubeError):
+    """Not now or not here: look the topic up again and retry."""
+
+    code = "UNAVAILABLE"
+    retryable = True
+
+
+class BrokerUnreachableError(UnavailableError):
+    """No connection to the broker."""
+
+    code = "BROKER_UNREACHABLE"
+
+
+class TopicNotServedError(UnavailableError):
+    """This broker does not serve the topic, or not any more."""
+
+    code = "TOPIC_NOT_SERVED"
+
+
+class StorageUnavailableError(UnavailableError):
+    """This broker cannot write at the moment."""
+
+    code = "STORAGE_UNAVAILABLE"
+
+
+class OverloadedError(UnavailableError):
+    """The broker's backlog is at its bound."""
+
+    code = "OVERLOADED"
+
+
+class ShuttingDownError(UnavailableError):
+    """The broker is going down."""
+
+    code = "SHUTTING_DOWN"
+
+
+class DeadlineExceededError(DanubeError):
+    """No answer in time; the request may still have been carried out."""
+
+    code = "DEADLINE_EXCEEDED"
+    retryable = True
+
+
+class CancelledError(DanubeError):
+    """The caller went away."""
+
+    code = "CANCELLED"
+
+
+class UnsupportedError(DanubeError):
+    """A feature that this broker does not have (yet)."""
+
+    code = "UNSUPPORTED"
+
+
+class InternalError(DanubeError):
+    """A fault of the broker; its log has the details."""
+
+    code = "INTERNAL"
+
+
+class AcknowledgeError(InternalError):
+    """An acknowledgement that names a topic or subscription which this broker does not have.
+
+    It stays an internal error on the wire: the Java client takes NOT_FOUND as "subscribe again, at once, for ever".
+    """
+
+    code = "ACKNOWLEDGE_FAILED"
+
+
+class SettingsError(DanubeError):
+    """Wrong flags, variables or settings file."""
+
+    code = "SETTINGS"
+    public = False
+
+
+class MetadataError(DanubeError):
+    """The metadata store failed."""
+
+    code = "METADATA"
+
+
+class VersionConflictError(MetadataError):
+    """A compare-and-set or a transaction found another version than it expected."""
+
+    code = "VERSION_CONFLICT"
+    retryable = True
+
+
+class UnknownOutcomeError(MetadataError):
+    """The command may or may not have been applied; submit the same id again until the answer is definite."""
+
+    code = "UNKNOWN_OUTCOME"
+    retryable = True
+
+
+class StorageError(DanubeError):
+    """A fault of this machine's files."""
+
+    code = "STORAGE"
+    public = False
+
+
+class DataFolderError(StorageError):
+    """The data folder cannot be used."""
+
+    code = "DATA_FOLDER"
+
+
+class DataFolderInUseError(DataFolderError):
+    """Another broker runs on this data folder."""
+
+    code = "DATA_FOLDER_IN_USE"
+
+
+class DamagedDataError(StorageError):
+    """Bytes that were known to be synced are not what was written."""
+
+    code = "DAMAGED_DATA"
+
+
+class JournalStoppedError(StorageError):
+    """A sync failed: what is on the disk is unknown, and nothing more is written to this journal."""
+
+    code = "JOURNAL_STOPPED"

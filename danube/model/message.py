@@ -1,0 +1,25 @@
+"""What identifies a message and its producers and consumers over restarts."""
+
+import hashlib
+
+from danube.model.topic import TopicName
+
+_ID_BITS = 63  # official clients keep ids as signed 64-bit numbers and read 0 as "none"
+
+
+def producer_id(topic: TopicName, producer_name: str) -> int:
+    """The id of the producer with this name on this topic: the same on every broker and after every restart."""
+    return _stable_id("producer", str(topic), producer_name)
+
+
+def consumer_id(topic: TopicName, subscription: str, consumer_name: str) -> int:
+    """The id of the consumer with this name in this subscription: the same on every broker and after every restart."""
+    return _stable_id("consumer", str(topic), subscription, consumer_name)
+
+
+def _stable_id(*parts: str) -> int:
+    digest = hashlib.blake2b(digest_size=8)
+    for part in parts:
+        encoded = part.encode()
+        digest.update(len(encoded).to_bytes(4, "little") + encoded)
+    return (int.from_bytes(digest.digest(), "little") & (2**_ID_BITS - 1)) or 1

@@ -1,0 +1,90 @@
+"""Sets of offsets, kept as ranges: what is acknowledged, what must be sent again."""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+
+class OffsetRange(NamedTuple):
+    """Offsets `start` to `end`, `end` not included."""
+
+    start: int
+    end: int
+
+
+class RangeSet:
+    """A set of offsets as sorted, disjoint ranges that do not touch. Each call costs O(log n + ranges it merges)."""
+
+    def __init__(self, ranges: Iterable[OffsetRange] = ()) -> None:
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        for start, end in ranges:
+            self.add(start, end)
+
+    def __iter__(self) -> Iterator[OffsetRange]:
+        return (OffsetRange(start, end) for start, end in zip(self._starts, self._ends, strict=True))
+
+    def __len__(self) -> int:
+        """How many ranges (not offsets) there are."""
+        return len(self._starts)
+
+    def __contains__(self, offset: int) -> bool:
+        index = bisect_right(self._starts, offset) - 1
+        return index >= 0 and offset < self._ends[index]
+
+    def count(self) -> int:
+        """How many offsets there are."""
+        return sum(self._ends) - sum(self._starts)
+
+    def add(self, start: int, end: int) -> None:
+        """Add `[start, end)`; an empty range adds nothing."""
+        if start >= end:
+            return
+        first = bisect_left(self._ends, start)
+        last = bisect_right(self._starts, end)
+        if first < last:
+            start = min(start, self._starts[first])
+            end = max(end, self._ends[last - 1])
+        self._starts[first:last] = [start]
+        self._ends[first:last] = [end]
+
+    def remove(self, start: int, end: int) -> None:
+        """Take out whatever of `[start, end)` is there."""
+        if start >= end:
+            return
+        first = bisect_right(self._ends, start)
+        last = bisect_left(self._starts, end)
+        if first >= last:
+            return
+        starts, ends = [], []
+        if self._starts[first] < start:
+            starts.append(self._starts[first])
+            ends.append(start)
+        if self._ends[last - 1] > end:
+            starts.append(end)
+            ends.append(self._ends[last - 1])
+        self._starts[first:last] = starts
+        self._ends[first:last] = ends
+
+    def overlap(self, start: int, end: int) -> list[OffsetRange]:
+        """The parts of the set within `[start, end)`."""
+        first = bisect_right(self._ends, start)
+        last = bisect_left(self._starts, end)
+        return [
+            OffsetRange(max(start, self._starts[index]), min(end, self._ends[index])) for index in range(first, last)
+        ]
+
+    def gaps(self, start: int, end: int) -> list[OffsetRange]:
+        """The parts of `[start, end)` that are not in the set."""
+        missing = []
+        for taken in self.overlap(start, end):
+            if start < taken.start:
+                missing.append(OffsetRange(start, taken.start))
+            start = taken.end
+        if start < end:
+            missing.append(OffsetRange(start, end))
+        return missing
+
+    def first(self) -> OffsetRange | None:
+        """The lowest range, or None when the set is empty."""
+        return OffsetRange(self._starts[0], self._ends[0]) if self._starts else None

@@ -1,0 +1,39 @@
+"""Subscriptions: their types, the names of their members, where one stands in its topic."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+from danube.model.errors import InvalidNameError
+from danube.model.limits import NAME_BYTES_MAX
+from danube.model.ranges import OffsetRange
+
+
+class SubscriptionType(IntEnum):
+    """Who of a subscription's consumers gets the next message."""
+
+    EXCLUSIVE = 0
+    """The only consumer."""
+    SHARED = 1
+    """Each in turn."""
+    FAILOVER = 2
+    """The active one; the next takes over when it goes."""
+    KEY_SHARED = 3
+    """The one that has the message's key."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cursor:
+    """Where a subscription stands: everything below `position` is acknowledged, and so are `beyond`."""
+
+    position: int
+    beyond: tuple[OffsetRange, ...] = ()
+    """Acknowledged ranges above `position`: sorted, disjoint, not touching."""
+
+
+def check_member_name(kind: str, text: str) -> str:
+    """Answer `text` if it can name a subscription, producer or consumer. Raises InvalidNameError."""
+    if not text or not text.isprintable():
+        raise InvalidNameError(f"{kind} {text[:40]!r} is not a valid name: use printable characters, at least one")
+    if len(text.encode()) > NAME_BYTES_MAX:
+        raise InvalidNameError(f"{kind} {text[:40]!r}... is longer than {NAME_BYTES_MAX} bytes")
+    return text

@@ -1,0 +1,1 @@
+"""Who carries calls. Services and clients never know: they speak to the protocols of `carrier`."""

@@ -1,0 +1,1 @@
+"""What the outside world gives us (clock, disk, chance, tasks, threads, settings, log), behind small protocols."""

@@ -1,0 +1,49 @@
+"""Time, as a thing that can be given.
+
+Owns the only reading of the system's clocks. Deciding code takes times as arguments; whoever must wait asks a `Clock`.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+
+class TimerHandle(Protocol):
+    """A callback that was asked for and can still be called off."""
+
+    def cancel(self) -> None:
+        """Call the timer off; doing so twice, or after it fired, is harmless."""
+
+
+class Clock(Protocol):
+    """Wall-clock and monotonic time, and waiting for it."""
+
+    def now_ms(self) -> int:
+        """Milliseconds since the Unix epoch. It may jump, also backwards."""
+
+    def monotonic_s(self) -> float:
+        """Seconds since an arbitrary moment. It never goes back."""
+
+    async def sleep_until(self, when_s: float) -> None:
+        """Return once `monotonic_s()` has reached `when_s`."""
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> TimerHandle:
+        """Call `callback` on the event loop once `monotonic_s()` has reached `when_s`."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def monotonic_s(self) -> float:
+        return time.monotonic()
+
+    async def sleep_until(self, when_s: float) -> None:
+        await asyncio.sleep(max(0.0, when_s - time.monotonic()))
+
+    def call_at(self, when_s: float, callback: Callable[[], None]) -> TimerHandle:
+        loop = asyncio.get_running_loop()
+        return loop.call_later(max(0.0, when_s - time.monotonic()), callback)

@@ -1,0 +1,50 @@
+"""Background tasks with a name, an owner and an end. Nothing else in the project creates tasks."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+_log = logging.getLogger(__name__)
+
+
+class TaskScope:
+    """The tasks of one owner: started by name, all ended and awaited by `close()`.
+
+    A task that fails is logged with its traceback and reported to `on_failure`; the scope's other tasks go on.
+    """
+
+    def __init__(self, owner: str, on_failure: Callable[[BaseException], None] | None = None) -> None:
+        self._owner = owner
+        self._on_failure = on_failure
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._closed = False
+
+    def spawn(self, work: Coroutine[Any, Any, Any], name: str) -> asyncio.Task[Any]:
+        """Start `work` in the background. Raises RuntimeError once the scope is closed."""
+        if self._closed:
+            work.close()
+            raise RuntimeError(f"{self._owner} is closed: it cannot start {name}")
+        task = asyncio.get_running_loop().create_task(work, name=f"{self._owner}/{name}")
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+        return task
+
+    async def close(self) -> None:
+        """Cancel what still runs and wait until all of it has ended."""
+        self._closed = True
+        tasks = [task for task in self._tasks if task is not asyncio.current_task()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.discard(task)
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            return
+        _log.error("background task failed: %s", task.get_name(), exc_info=error)
+        if self._on_failure is not None:
+            self._on_failure(error)

@@ -1,0 +1,90 @@
+"""The protocol of a topic's log: what the broker may ask of storage, whatever keeps the bytes.
+
+Promises of every implementation (DESIGN, "Durability and storage"; the numbers are its rules):
+- offsets of a topic are contiguous from 0 for its whole life;
+- `done` is called after the batch is as durable as the broker's durability setting says, never before (1);
+- `durable_end`, `read` and `on_durable` show nothing that is not durable (1);
+- a body whose checksum or counts are wrong is refused before it is written (2);
+- a failed append leaves nothing behind: its offsets go to the next one (3).
+All calls are made, and all callbacks run, on the event loop's thread.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from danube.model.errors import DanubeError
+from danube.model.subscription import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class StoredBatch:
+    """One record batch as it stands in the log."""
+
+    base_offset: int
+    count: int
+    append_time_ms: int
+    """Broker clock; never goes back within a topic."""
+    body: bytes
+    """As `storage/batch.py` draws it."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record."""
+        return self.base_offset + self.count
+
+
+AppendDone = Callable[[int | DanubeError], None]
+"""Called once with the offset of the (first) record, or with why it was not stored."""
+
+Saved = Callable[[DanubeError | None], None]
+"""Called once, when durable or when it failed."""
+
+
+class TopicLog(Protocol):
+    """The log of one topic."""
+
+    @property
+    def topic_id(self) -> int:
+        """Which topic; an id is never used again, not even by a topic of the same name."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read."""
+
+    @property
+    def durable_end(self) -> int:
+        """The offset after the last durable record."""
+
+    def append_record(self, record: bytes, done: AppendDone) -> None:
+        """Add one encoded StreamMessage to the batch that is being formed for the next round.
+
+        Raises OverloadedError when the backlog is at its bound, StorageUnavailableError when the journal has stopped.
+        """
+
+    def append_batch(self, body: bytes, done: AppendDone) -> None:
+        """Append a client-made batch. Raises as `append_record`, and InvalidBatchError when the body is wrong."""
+
+    def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:
+        """Batches from the one that holds `offset`, as far as they are in memory; None when that one is not.
+
+        At least one batch, then as many as fit in `bytes_max`; empty at the durable end.
+        """
+
+    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
+        """The same, wherever the batches are. Raises DamagedDataError, StorageUnavailableError."""
+
+    def save_cursor(self, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
+        """Write where a subscription stands, with a coming round; the last one given wins.
+
+        With `saved` a round is started for it; without, it waits up to CURSOR_INTERVAL_S for one.
+        """
+
+    def cursor(self, subscription_id: int) -> Cursor | None:
+        """The last cursor saved for the subscription, restarts included; None when there never was one."""
+
+    def on_durable(self, listener: Callable[[int], None]) -> None:
+        """Have `listener` called with `durable_end` once a round in which it grew."""
+
+    def close(self) -> None:
+        """Forget listeners and memory; the data stays."""

@@ -1,0 +1,1 @@
+"""Shipped with the package: simulated clock and disk, checkers."""
