@@ -1,1 +1,90 @@
-"""Danube in Python. Public names are resolved on first use: importing `danube` starts and loads nothing."""
+"""Danube in Python. Public names are resolved on first use: importing `danube` starts and loads nothing.
+
+The names are those of the published `danube-client` 0.5.0, so an application moves over by changing what it installs.
+"""
+
+import importlib
+import sys
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from danube.client import CompatibilityMode as CompatibilityMode
+    from danube.client import Consumer as Consumer
+    from danube.client import ConsumerBuilder as ConsumerBuilder
+    from danube.client import ConsumerOptions as ConsumerOptions
+    from danube.client import DanubeClient as DanubeClient
+    from danube.client import DanubeClientBuilder as DanubeClientBuilder
+    from danube.client import DanubeError as DanubeError
+    from danube.client import DispatchStrategy as DispatchStrategy
+    from danube.client import LookupError as LookupError  # noqa: A004 - the published client's name
+    from danube.client import Producer as Producer
+    from danube.client import ProducerBuilder as ProducerBuilder
+    from danube.client import ProducerOptions as ProducerOptions
+    from danube.client import SchemaInfo as SchemaInfo
+    from danube.client import SchemaRegistryClient as SchemaRegistryClient
+    from danube.client import SchemaType as SchemaType
+    from danube.client import SubType as SubType
+    from danube.client import UnrecoverableError as UnrecoverableError
+
+    __version__: str
+
+__all__ = [
+    "CompatibilityMode",
+    "Consumer",
+    "ConsumerBuilder",
+    "ConsumerOptions",
+    "DanubeClient",
+    "DanubeClientBuilder",
+    "DanubeError",
+    "DispatchStrategy",
+    "LookupError",
+    "Producer",
+    "ProducerBuilder",
+    "ProducerOptions",
+    "SchemaInfo",
+    "SchemaRegistryClient",
+    "SchemaType",
+    "SubType",
+    "UnrecoverableError",
+]
+
+
+if not TYPE_CHECKING:  # type checkers see the names above, and a misspelt one is an error to them
+
+    def __getattr__(name: str) -> object:
+        if name == "__version__":
+            return _version()
+        if name not in __all__:
+            raise AttributeError(f"module 'danube' has no attribute {name!r}")
+        value: object = getattr(importlib.import_module("danube.client"), name)
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__, "__version__"})
+
+
+def _version() -> str:
+    import importlib.metadata  # noqa: PLC0415 - reads e-mail headers, and most programs never ask
+
+    try:
+        return importlib.metadata.version("danube-messaging")
+    except importlib.metadata.PackageNotFoundError:  # a bare tree on the path
+        return "0+unknown"
+
+
+def _warn_of_the_published_client() -> None:
+    """Two distributions that both own the folder `danube` overwrite each other's files."""
+    if any(True for entry in sys.path for _ in Path(entry).glob("danube_client-*.dist-info")):
+        warnings.warn(
+            "danube-client is installed beside danube-messaging and both are the package `danube`: "
+            "uninstall both, then install danube-messaging alone.",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+
+
+_warn_of_the_published_client()

@@ -6,8 +6,11 @@ key carries the revision that created it and the one that last changed it. Prefi
 
 A change is a `Transaction`: conditions on keys, then writes, applied together or not at all. It is plain data and has
 an id: applying the same id twice has the effect of once and answers the first outcome again, so an unknown outcome (a
-leader lost in mid-flight) is settled by submitting the same transaction until the answer is definite. `memory` and
-`sqlite` keep this trivially; Raft, etcd and ZooKeeper need it.
+leader lost in mid-flight) is settled by submitting the same transaction until the answer is definite. A store remembers
+the last METADATA_OUTCOMES_MAX outcomes. `memory` and `sqlite` keep this trivially; Raft, etcd and ZooKeeper need it.
+
+All changes of one transaction have the same revision; a transaction that changes nothing (a missing key deleted) takes
+none. Keys and values that no implementation could hold are refused with InvalidRequestError.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -113,8 +116,8 @@ class Watch(Protocol):
 
 
 class MetadataStore(Protocol):
-    """The store itself. Every method raises MetadataError when the store fails, UnknownOutcomeError when a write may or
-    may not have been applied.
+    """The store itself. Every method raises MetadataError when the store fails or is closed, UnknownOutcomeError when a
+    write may or may not have been applied, and NotFoundError when it puts a key under a lease that has run out.
     """
 
     async def get(self, key: str) -> Entry | None:

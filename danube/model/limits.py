@@ -30,6 +30,18 @@ STREAM_QUEUE_MESSAGES_MAX = 1_000
 """The same, in messages."""
 STREAM_INBOUND_MESSAGES_MAX = 16
 """Received on one stream and not yet taken by its handler."""
+STREAM_INBOUND_BYTES_MAX = 1 * MIB
+"""The same, in bytes; one message may pass it."""
+RPC_STATUS_MESSAGE_CHARS_MAX = 1_000
+"""Of an error's sentence on the wire, so that it fits every peer's metadata limit."""
+RPC_RECONNECT_DELAY_MIN_S = 0.1
+"""Before a lost connection is tried again for the first time; gRPC allows no less."""
+RPC_RECONNECT_DELAY_MAX_S = 1.0
+"""The same, after many failures."""
+RPC_KEEPALIVE_S = 20.0
+"""Silence after which a peer with calls under way is pinged."""
+RPC_KEEPALIVE_TIMEOUT_S = 10.0
+"""A peer that does not answer a ping for this long is gone."""
 
 # Journal
 JOURNAL_FILE_BYTES_MAX = 128 * MIB
@@ -38,6 +50,12 @@ JOURNAL_ROUND_BYTES_MAX = 8 * MIB
 """Gathered into one write and one sync; one batch larger than this is a round of its own."""
 JOURNAL_BACKLOG_BYTES_MAX = 64 * MIB
 """Accepted and not yet written; past it publishes are refused as overloaded."""
+JOURNAL_SYNC_INTERVAL_S = 0.1
+"""With durability `interval`: what a power cut may take of what was acknowledged, in time."""
+JOURNAL_OPEN_FILES_MAX = 16
+"""Journal files kept open for cold reads."""
+CURSOR_RIDE_BYTES_MAX = 4 * KIB
+"""Of cursors that go along with a round of data before CURSOR_INTERVAL_S is over."""
 CACHE_BYTES_MAX = 64 * MIB
 """Recent batches kept in memory, all topics together."""
 READ_BYTES_MAX = 1 * MIB
@@ -58,6 +76,8 @@ ACK_TIMEOUT_S = 30.0
 """A message unacknowledged for this long is sent again."""
 REDELIVERY_DELAY_BASE_S = 1.0
 REDELIVERY_DELAY_MAX_S = 60.0
+REDELIVERY_RANGES_MAX = 4_096
+"""Ranges of one subscription that wait to be sent again; at this many it gets nothing new until there are fewer."""
 CONSUMERS_PER_SUBSCRIPTION_MAX = 10_000
 SUBSCRIPTIONS_PER_TOPIC_MAX = 10_000
 PRODUCERS_PER_TOPIC_MAX = 100_000
@@ -65,15 +85,73 @@ TOPICS_PER_BROKER_MAX = 100_000
 PARTITIONS_MAX = 1_024
 ATTACH_GRACE_S = 30.0
 """A consumer that subscribed counts as connected for this long before its stream opens."""
-CONSUMER_FORGET_S = 3_600.0
-"""A consumer without a stream is forgotten after this long; its subscription stays."""
+SESSION_FORGET_S = 3_600.0
+"""A producer not heard of, or a consumer without a stream, is forgotten after this long; subscriptions stay."""
 RECEIVE_FAILURE_DELAY_S = 0.5
 """A failing ReceiveMessages is answered this late: official clients open it again at once, without a pause."""
 NON_RELIABLE_QUEUE_MESSAGES_MAX = 1_000
 """Queued for one consumer of a non-reliable topic; what does not fit is dropped."""
+
+NON_RELIABLE_QUEUE_BYTES_MAX = 4 * MIB
+"""The same, in bytes."""
+NON_RELIABLE_IDLE_S = 60.0
+"""A subscription of a non-reliable topic without a consumer goes after this long, as in the original."""
+SWEEP_INTERVAL_S = 15.0
+"""How often consumers and subscriptions that nobody uses are looked for."""
+UNKNOWN_IDS_MAX = 10_000
+"""Ids that health checks asked for in vain, remembered so that each is told to close at most twice."""
+
+# Metadata
+METADATA_KEY_BYTES_MAX = 4 * KIB
+"""Of one key: four names of NAME_BYTES_MAX, percent-quoted, fit."""
+METADATA_VALUE_BYTES_MAX = 512 * KIB
+"""Of one value: ZooKeeper takes 1 MiB in a whole transaction, etcd 1.5 MiB."""
+METADATA_TRANSACTION_PARTS_MAX = 4_096
+"""Conditions and writes in one transaction: creating PARTITIONS_MAX partitions at once fits."""
+METADATA_OUTCOMES_MAX = 10_000
+"""Transactions whose outcome a store remembers; one submitted again after so many others is applied anew."""
+METADATA_ATTEMPTS_MAX = 64
+"""How often a change that lost against others is worked out anew, and how often an unknown outcome is asked for."""
+METADATA_WATCH_EVENTS_MAX = 4_096
+"""Changes kept for one watcher that does not read; past it the watcher gets a new snapshot instead."""
+METADATA_LEASES_MAX = 10_000
+"""Leases at one time: brokers and what else announces itself."""
+LEASE_TTL_S_MAX = 3_600.0
+"""Of one lease: a holder that died is missed after this long at the latest."""
+
+# Client library
+CLIENT_RECEIVE_MESSAGES_MAX = 100
+"""Received by one consumer and not yet taken by the application."""
+CLIENT_SENDS_IN_FLIGHT_MAX = 256
+"""Sent by one `send_many` and not yet answered."""
+CLIENT_ACKS_IN_FLIGHT_MAX = 256
+"""Acknowledged without waiting by one consumer and not yet confirmed."""
+CLIENT_CHANNELS_MAX = 256
+"""Connections one client keeps; the one unused for longest is closed for a new one."""
+CLIENT_RETRIES_DEFAULT = 5
+"""Of one call, as in the official clients."""
+CLIENT_RETRY_STEP_S = 0.2
+"""The n-th retry waits n of these."""
+CLIENT_RETRY_DELAY_MAX_S = 5.0
+CLIENT_RETRY_TOTAL_S = 600.0
+"""A send, an acknowledgement or a consumer that has lost its broker gives up after this long, when nothing is set."""
+CLIENT_HEALTH_INTERVAL_S = 5.0
+"""Between two health checks of one producer or consumer, as in the official clients."""
+CLIENT_SETTLED_S = 5.0
+"""Attached for this long, a loss counts as the first one again and is mended without a pause."""
+CLIENT_CLOSE_GRACE_S = 1.0
+"""Told to go elsewhere, a consumer reads on for this long before it drops its stream."""
+CLIENT_CLOSE_TIMEOUT_S = 5.0
+"""A consumer that is closed waits this long for its acknowledgements to be confirmed."""
 
 # Process
 DRAIN_TIMEOUT_S = 10.0
 """From SIGTERM to the end, at most."""
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 30.0
+
+# Wire
+NAME_CACHE_ENTRIES_MAX = 16_384
+"""Names found valid and remembered, so that the calls made once per message need not check theirs again."""
+VARINT_CACHE_ENTRIES_MAX = 4_096
+"""Upper parts of encoded numbers; 128 consecutive offsets or request ids share one."""

@@ -18,22 +18,26 @@ class RangeSet:
     def __init__(self, ranges: Iterable[OffsetRange] = ()) -> None:
         self._starts: list[int] = []
         self._ends: list[int] = []
+        self._ranges: list[OffsetRange] = []
         for start, end in ranges:
             self.add(start, end)
 
     def __iter__(self) -> Iterator[OffsetRange]:
-        return (OffsetRange(start, end) for start, end in zip(self._starts, self._ends, strict=True))
+        return iter(self._ranges)
 
     def __len__(self) -> int:
         """How many ranges (not offsets) there are."""
-        return len(self._starts)
+        return len(self._ranges)
 
     def __contains__(self, offset: int) -> bool:
         index = bisect_right(self._starts, offset) - 1
         return index >= 0 and offset < self._ends[index]
 
+    def __repr__(self) -> str:
+        return f"RangeSet({', '.join(f'{start}:{end}' for start, end in self._ranges)})"
+
     def count(self) -> int:
-        """How many offsets there are."""
+        """How many offsets there are; costs O(ranges)."""
         return sum(self._ends) - sum(self._starts)
 
     def add(self, start: int, end: int) -> None:
@@ -45,8 +49,7 @@ class RangeSet:
         if first < last:
             start = min(start, self._starts[first])
             end = max(end, self._ends[last - 1])
-        self._starts[first:last] = [start]
-        self._ends[first:last] = [end]
+        self._replace(first, last, [OffsetRange(start, end)])
 
     def remove(self, start: int, end: int) -> None:
         """Take out whatever of `[start, end)` is there."""
@@ -56,23 +59,20 @@ class RangeSet:
         last = bisect_left(self._starts, end)
         if first >= last:
             return
-        starts, ends = [], []
+        kept = []
         if self._starts[first] < start:
-            starts.append(self._starts[first])
-            ends.append(start)
+            kept.append(OffsetRange(self._starts[first], start))
         if self._ends[last - 1] > end:
-            starts.append(end)
-            ends.append(self._ends[last - 1])
-        self._starts[first:last] = starts
-        self._ends[first:last] = ends
+            kept.append(OffsetRange(end, self._ends[last - 1]))
+        self._replace(first, last, kept)
 
     def overlap(self, start: int, end: int) -> list[OffsetRange]:
         """The parts of the set within `[start, end)`."""
+        if start >= end:
+            return []
         first = bisect_right(self._ends, start)
         last = bisect_left(self._starts, end)
-        return [
-            OffsetRange(max(start, self._starts[index]), min(end, self._ends[index])) for index in range(first, last)
-        ]
+        return [OffsetRange(max(start, low), min(end, high)) for low, high in self._ranges[first:last]]
 
     def gaps(self, start: int, end: int) -> list[OffsetRange]:
         """The parts of `[start, end)` that are not in the set."""
@@ -87,4 +87,13 @@ class RangeSet:
 
     def first(self) -> OffsetRange | None:
         """The lowest range, or None when the set is empty."""
-        return OffsetRange(self._starts[0], self._ends[0]) if self._starts else None
+        return self._ranges[0] if self._ranges else None
+
+    def lowest(self, ranges_max: int) -> tuple[OffsetRange, ...]:
+        """The lowest `ranges_max` ranges, or all there are; a plain copy, cheap even for thousands."""
+        return tuple(self._ranges[:ranges_max])
+
+    def _replace(self, first: int, last: int, ranges: list[OffsetRange]) -> None:
+        self._ranges[first:last] = ranges
+        self._starts[first:last] = [start for start, _ in ranges]
+        self._ends[first:last] = [end for _, end in ranges]

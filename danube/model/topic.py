@@ -24,11 +24,16 @@ class DispatchStrategy(IntEnum):
     RELIABLE = 1
     """At least once, from the journal."""
 
+    def to_proto(self) -> int:
+        """The number on the wire; a public name of danube-client 0.5.0."""
+        return int(self)
+
 
 def check_name_part(kind: str, text: str) -> str:
     """Answer `text` if it can be a namespace or the name of a topic within one. Raises InvalidNameError."""
     if not _PART.fullmatch(text):
-        raise InvalidNameError(f"{kind} {text!r} is not a valid name: use letters, digits, '_' and '-', at least one")
+        shown = text[:80]
+        raise InvalidNameError(f"{kind} {shown!r} is not a valid name: use letters, digits, '_' and '-', at least one")
     if len(text.encode()) > NAME_BYTES_MAX:
         raise InvalidNameError(f"{kind} {text[:40]!r}... is longer than {NAME_BYTES_MAX} bytes")
     return text
@@ -53,8 +58,8 @@ class TopicName:
         return f"/{self.namespace}/{self.local}"
 
     def partition(self, index: int) -> "TopicName":
-        """The name of partition `index` (from 0) of this base topic."""
-        return TopicName(self.namespace, f"{self.local}-part-{index}")
+        """The name of partition `index` (from 0) of this base topic. Raises InvalidNameError when it is too long."""
+        return TopicName(self.namespace, check_name_part("partition", f"{self.local}-part-{index}"))
 
     @property
     def base(self) -> "TopicName | None":

@@ -20,6 +20,9 @@ class BlockingRunner(Protocol):
     def close(self) -> None:
         """Wait for what was handed over, then end."""
 
+    async def aclose(self) -> None:
+        """The same, without blocking the event loop."""
+
 
 class BlockingThread:
     """One thread for one owner, started at the first use."""
@@ -38,6 +41,10 @@ class BlockingThread:
     def close(self) -> None:
         self._executor.shutdown(wait=True)
 
+    async def aclose(self) -> None:
+        await self.run(lambda: None)  # the last in the queue: when it is done, so is all the rest
+        self._executor.shutdown(wait=False)
+
 
 class InlineRunner:
     """Runs the work where it is called: for simulations, where nothing blocks."""
@@ -46,4 +53,7 @@ class InlineRunner:
         return work()
 
     def close(self) -> None:
+        return None
+
+    async def aclose(self) -> None:
         return None

@@ -47,6 +47,7 @@ _CODES: dict[type[DanubeError], StatusCode] = {
     errors.UnauthenticatedError: StatusCode.UNAUTHENTICATED,
     errors.LimitReachedError: StatusCode.RESOURCE_EXHAUSTED,
     errors.UnavailableError: StatusCode.UNAVAILABLE,
+    errors.LookupError: StatusCode.UNAVAILABLE,
     errors.DeadlineExceededError: StatusCode.DEADLINE_EXCEEDED,
     errors.CancelledError: StatusCode.CANCELLED,
     errors.UnsupportedError: StatusCode.UNIMPLEMENTED,

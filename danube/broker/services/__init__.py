@@ -1,1 +1,26 @@
 """The gRPC edge: decode, call one domain method, encode; nothing else."""
+
+from danube.broker.services.admin import topic_admin_service
+from danube.broker.services.consume import consumer_service
+from danube.broker.services.context import ServiceContext
+from danube.broker.services.discovery import discovery_service
+from danube.broker.services.health import health_service
+from danube.broker.services.interceptors import intercept
+from danube.broker.services.produce import producer_service
+from danube.rpc.carrier import Service
+
+
+def client_services(context: ServiceContext) -> list[Service]:
+    """What the client port serves."""
+    services = [
+        producer_service(context),
+        consumer_service(context),
+        discovery_service(context),
+        health_service(context),
+    ]
+    return [intercept(service, context) for service in services]
+
+
+def admin_services(context: ServiceContext) -> list[Service]:
+    """What the admin port serves."""
+    return [intercept(topic_admin_service(context), context)]

@@ -1,0 +1,100 @@
+# The commands to remember. Each installs what it needs the first time; nothing else has to be run before.
+SHELL := /bin/sh
+MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.SUFFIXES:
+
+VENV := .venv
+WHEEL_VENV := .venvs/danube-client
+BIN := $(VENV)/bin
+# Set by their own rules below; a stamp is newer than the lock that it was installed from.
+INSTALLED := $(VENV)/.installed
+LOCKED := $(VENV)/.locked
+WHEEL_INSTALLED := $(WHEEL_VENV)/.installed
+
+CHECKED := danube tests scripts $(wildcard bench examples)
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --use-pep517
+UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+              --custom-compile-command "make lock"
+PYTEST := $(BIN)/python -m pytest -q
+ROUNDS ?= 10
+KEEP ?=
+SCRIPT ?=
+export PYTHON
+
+.PHONY: help
+help: ## List the commands
+	@echo "Needs: Python 3.11 or newer, git, make. Everything else is installed into .venv and .venvs."
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+
+.PHONY: demo
+demo: $(INSTALLED) $(WHEEL_INSTALLED) ## Publish, kill -9 the broker, read everything back (KEEP=1 leaves a broker running)
+	@$(BIN)/python -m scripts.demo --wheel-python $(WHEEL_VENV)/bin/python $(if $(KEEP),--keep)
+
+.PHONY: test
+test: $(INSTALLED) $(WHEEL_INSTALLED) ## The whole suite: clusters of real processes and simulations included
+	@echo "[test] the whole suite (some minutes)"
+	@$(PYTEST)
+
+.PHONY: check
+check: $(INSTALLED) ## Format, lint, types, import contracts, stubs, fast tests: under a minute
+	@echo "[check 1/6] format"
+	@$(BIN)/ruff format --quiet --check . || { echo "Run: make format"; exit 1; }
+	@echo "[check 2/6] lint"
+	@$(BIN)/ruff check --quiet .
+	@echo "[check 3/6] types (the first run fills a cache and takes longer)"
+	@$(BIN)/mypy --no-error-summary
+	@echo "[check 4/6] import contracts"
+	@$(BIN)/lint-imports > $(VENV)/lint-imports.out 2>&1 || { cat $(VENV)/lint-imports.out; exit 1; }
+	@echo "[check 5/6] generated stubs are fresh"
+	@$(BIN)/python scripts/generate_stubs.py --check
+	@echo "[check 6/6] fast tests"
+	@$(PYTEST) -m "not cluster and not slow"
+
+.PHONY: format
+format: $(INSTALLED) ## Format the code and mend what lint can mend
+	@$(BIN)/ruff format --quiet . && $(BIN)/ruff check --quiet --fix .
+
+.PHONY: proto
+proto: $(INSTALLED) ## Generate the stubs from the .proto files again
+	@$(BIN)/python scripts/generate_stubs.py
+
+.PHONY: bench
+bench: $(INSTALLED) $(WHEEL_INSTALLED) ## Measure, and print the machine with the numbers
+	@$(BIN)/python -m bench
+
+.PHONY: soak
+soak: $(INSTALLED) ## Simulations and property tests with fresh seeds, ROUNDS=10 times
+	@$(BIN)/python scripts/soak.py --rounds $(ROUNDS)
+
+.PHONY: lock
+lock: $(INSTALLED) ## Resolve the dependencies again, within the bounds of pyproject.toml
+	@echo "[lock] requirements/dev.txt, requirements/danube-client.txt"
+	@$(UV_COMPILE) --group dev --upgrade --output-file requirements/dev.txt pyproject.toml
+	@$(UV_COMPILE) --excludes requirements/danube-client.excludes --upgrade \
+	    --output-file requirements/danube-client.txt requirements/danube-client.in
+
+.PHONY: clean
+clean: ## Remove what was installed, built and cached
+	@rm -rf $(VENV) .venvs dist build .soak .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(LOCKED): requirements/dev.txt scripts/find_python.sh
+	@python="$$(scripts/find_python.sh)" && \
+	    echo "[set-up 1/2] $$python -> $(VENV), from requirements/dev.txt (about a minute, once)" && \
+	    "$$python" -m venv $(VENV)
+	@$(BIN)/python $(PIP_INSTALL) --require-hashes -r requirements/dev.txt
+	@touch $@
+
+$(INSTALLED): $(LOCKED) pyproject.toml
+	@$(BIN)/python $(PIP_INSTALL) --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(WHEEL_INSTALLED): requirements/danube-client.txt scripts/find_python.sh
+	@python="$$(scripts/find_python.sh)" && \
+	    echo "[set-up 2/2] the published danube-client -> $(WHEEL_VENV) (some seconds, once)" && \
+	    "$$python" -m venv $(WHEEL_VENV)
+	@$(WHEEL_VENV)/bin/python $(PIP_INSTALL) --require-hashes --no-deps -r requirements/danube-client.txt
+	@touch $@

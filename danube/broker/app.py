@@ -1,0 +1,187 @@
+"""The composition root: builds every part of a broker once, starts them in order and stops them in the other."""
+
+import logging
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+
+from danube.broker.consumers import Consumers
+from danube.broker.control.topics import TopicControl
+from danube.broker.data_folder import DataFolder, open_data_folder
+from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.metrics import RpcCounts, new_registry
+from danube.broker.producers import Producers
+from danube.broker.services import admin_services, client_services
+from danube.broker.services.context import ServiceContext
+from danube.broker.settings import BrokerSettings, advertised_urls
+from danube.broker.topics import DispatchSettings, Topics
+from danube.metadata.records import Records
+from danube.metadata.sqlite import SqliteStore
+from danube.model.errors import ShuttingDownError
+from danube.model.limits import DRAIN_TIMEOUT_S, SWEEP_INTERVAL_S
+from danube.rpc.carrier import Carrier, Service
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.rng import Rng, SystemRng
+from danube.runtime.tasks import TaskScope
+from danube.storage.journal.journal import Journal
+from danube.storage.journal.settings import JournalSettings
+
+_log = logging.getLogger(__name__)
+
+_SYSTEM_NAMESPACES = ("default", "system")
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a running broker listens, each `host:port`."""
+
+    broker: str
+    admin: str
+    metrics: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """What a broker gets from outside: a test gives its own."""
+
+    clock: Clock = field(default_factory=SystemClock)
+    rng: Rng = field(default_factory=SystemRng)
+    carrier: Carrier | None = None
+    """gRPC over TCP when not given."""
+
+
+class Broker:
+    """One running broker: made by `start`, ended by `stop`."""
+
+    def __init__(self, addresses: Addresses, parts: AsyncExitStack) -> None:
+        self.addresses = addresses
+        self._parts = parts
+
+    @classmethod
+    async def start(cls, settings: BrokerSettings, world: World | None = None) -> "Broker":
+        """Open the data folder, recover what is in it, and listen.
+
+        Raises:
+            DataFolderError, DataFolderInUseError, DamagedDataError: the folder cannot be used; nothing was changed.
+            SettingsError: an address cannot be listened on.
+        """
+        async with AsyncExitStack() as parts:
+            addresses = await _Assembly(settings, world or World(), parts).build()
+            return cls(addresses, parts.pop_all())
+
+    async def stop(self) -> None:
+        """Drain and close: no call is taken any more, what was accepted is durable, cursors are saved. Idempotent."""
+        await self._parts.aclose()
+
+
+class _Assembly:
+    """Builds the parts of one broker; each leaves behind how to stop it, and the last started is stopped first."""
+
+    def __init__(self, settings: BrokerSettings, world: World, parts: AsyncExitStack) -> None:
+        self._settings = settings
+        self._world = world
+        self._carrier = world.carrier or GrpcCarrier(world.clock)
+        self._parts = parts
+        self._tasks = TaskScope("broker")
+
+    async def build(self) -> Addresses:
+        settings = self._settings
+        folder = open_data_folder(settings.data_dir, self._world.rng)
+        self._parts.callback(folder.lock.release)
+        records = await self._open_metadata(folder)
+        journal = await self._open_journal(folder, records)
+        self._parts.push_async_callback(self._tasks.close)
+        context = await self._open_topics(records, journal, folder)
+        broker = await self._listen(settings.broker_addr, client_services(context))
+        context.broker_url, context.connect_url = advertised_urls(settings, broker)
+        admin = await self._listen(settings.admin_addr, admin_services(context))
+        metrics = await self._serve_metrics(context, journal)
+        self._parts.callback(_announce_end, context)
+        self._tasks.spawn(_sweep(context), "sweep")
+        return Addresses(broker, admin, metrics)
+
+    async def _open_metadata(self, folder: DataFolder) -> Records:
+        store = await SqliteStore.open(folder.metadata_path, self._world.clock)
+        self._parts.push_async_callback(store.close)
+        records = Records(store, self._world.rng)
+        for namespace in (*_SYSTEM_NAMESPACES, *self._settings.bootstrap_namespaces):
+            await records.ensure_namespace(namespace)
+        return records
+
+    async def _open_journal(self, folder: DataFolder, records: Records) -> Journal:
+        writer, reader = BlockingThread("journal"), BlockingThread("journal-read")
+        self._parts.callback(writer.close)
+        self._parts.callback(reader.close)
+        journal = await Journal.open(
+            folder.disk,
+            self._world.clock,
+            rng=self._world.rng,
+            runner=writer,
+            read_runner=reader,
+            settings=_journal_settings(self._settings),
+            broker_id=folder.broker_id,
+            known_topics={record.topic_id for record in await records.topics()},
+        )
+        self._parts.push_async_callback(journal.close)
+        return journal
+
+    async def _open_topics(self, records: Records, journal: Journal, folder: DataFolder) -> ServiceContext:
+        settings, clock = self._settings, self._world.clock
+        dispatch = DispatchSettings(
+            window=settings.max_unacked_messages, policy=RedeliveryPolicy(ack_timeout_s=settings.ack_timeout_s)
+        )
+        topics = Topics(records=records, journal=journal, clock=clock, tasks=self._tasks, dispatch=dispatch)
+        producers = Producers(topics, auto_create_topics=settings.auto_create_topics)
+        consumers = Consumers(topics, records, clock=clock, rng=self._world.rng)
+        await topics.load()
+        await consumers.load()
+        return ServiceContext(
+            topics=topics,
+            producers=producers,
+            consumers=consumers,
+            control=TopicControl(topics, producers, consumers, broker_id=folder.broker_id),
+            counts=RpcCounts(),
+            clock=clock,
+            tasks=self._tasks,
+        )
+
+    async def _listen(self, address: str, services: list[Service]) -> str:
+        server = await self._carrier.serve(address, services)
+        self._parts.push_async_callback(server.stop, DRAIN_TIMEOUT_S)
+        return server.address
+
+    async def _serve_metrics(self, context: ServiceContext, journal: Journal) -> str | None:
+        if self._settings.prom_exporter is None:
+            return None
+        from danube.broker.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
+
+        registry = new_registry(context.topics, journal, context.counts)
+        server = HttpServer(registry, lambda: journal.stopped, self._tasks)
+        await server.start(self._settings.prom_exporter)
+        self._parts.callback(server.stop)
+        return server.address
+
+
+def _journal_settings(settings: BrokerSettings) -> JournalSettings:
+    return JournalSettings(
+        durability=settings.durability,
+        sync_interval_s=settings.sync_interval_ms / 1_000,
+        file_bytes_max=settings.journal_file_bytes_max,
+        cache_bytes_max=settings.cache_bytes_max,
+    )
+
+
+def _announce_end(context: ServiceContext) -> None:
+    """Refuse new calls and end consumers' streams, in the way after which official clients come back by themselves."""
+    context.closing = ShuttingDownError("this broker is going down: look the topic up again and retry")
+    context.topics.stop_dispatch()
+    context.consumers.close(context.closing)
+
+
+async def _sweep(context: ServiceContext) -> None:
+    clock = context.clock
+    while True:
+        await clock.sleep_until(clock.monotonic_s() + SWEEP_INTERVAL_S)
+        context.producers.sweep()
+        await context.consumers.sweep()

@@ -1,0 +1,199 @@
+"""Consumers by id: subscribing, opening streams, and forgetting who stays away.
+
+Consumers are kept in the metadata, since opening a stream names nothing but the id: after a restart running consumers
+go on without subscribing again.
+"""
+
+import asyncio
+from dataclasses import dataclass
+
+from danube.broker.consumer import Consumer
+from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
+from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
+from danube.broker.topics import Topics
+from danube.metadata.records import ConsumerRecord, Records
+from danube.model.calls import Subscribe
+from danube.model.errors import (
+    ConsumerNotFoundError,
+    DanubeError,
+    LimitReachedError,
+    TopicNotFoundError,
+    UnsupportedError,
+)
+from danube.model.limits import NON_RELIABLE_IDLE_S, SESSION_FORGET_S, SUBSCRIPTIONS_PER_TOPIC_MAX
+from danube.model.message import consumer_id
+from danube.model.subscription import Cursor, SubscriptionType
+from danube.runtime.clock import Clock
+from danube.runtime.rng import Rng
+from danube.storage.log import TopicLog
+
+_SERVED_TYPES = (SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED)
+
+
+@dataclass(frozen=True, slots=True)
+class Membership:
+    """A consumer and where it belongs."""
+
+    topic: AnyTopic
+    subscription: ReliableSubscription | NonReliableSubscription
+    consumer: Consumer
+
+
+class Consumers:
+    """The consumers of this broker."""
+
+    def __init__(self, topics: Topics, records: Records, *, clock: Clock, rng: Rng) -> None:
+        self._topics = topics
+        self._records = records
+        self._clock = clock
+        self._rng = rng
+        self._members: dict[int, Membership] = {}
+
+    async def load(self) -> None:
+        """Know the consumers of before a restart."""
+        for record in await self._records.all_consumers():
+            topic = self._topics.find(str(record.topic))
+            subscription = topic.subscriptions.get(record.subscription) if topic else None
+            if topic is not None and subscription is not None:
+                member = Membership(topic, subscription, subscription.restore(record))
+                self._members[record.consumer_id] = member
+
+    async def subscribe(self, request: Subscribe) -> int:
+        """Join a subscription, created at the topic's end if need be; answers the id, the same for the same name.
+
+        Raises:
+            TopicNotFoundError, SubscriptionBusyError, LimitReachedError, StorageUnavailableError.
+            UnsupportedError: a subscription type that this version does not serve.
+        """
+        topic = self._topics.get(request.topic)
+        async with topic.changing:
+            if topic.is_closed:
+                raise TopicNotFoundError(f"topic {request.topic} was deleted just now")
+            subscription = topic.subscriptions.get(request.subscription) or await self._create(topic, request)
+            is_new = request.consumer_name not in subscription.consumers
+            identity = consumer_id(request.topic, request.subscription, request.consumer_name)
+            consumer = subscription.subscribe(request.consumer_name, identity)
+            if is_new:
+                await self._remember(topic, subscription, consumer, request)
+            return identity
+
+    def get(self, identity: int) -> Membership:
+        """The consumer of this id. Raises ConsumerNotFoundError."""
+        member = self._members.get(identity)
+        if member is None:
+            raise ConsumerNotFoundError(f"the consumer with the id {identity} does not exist here: subscribe again")
+        return member
+
+    def is_known(self, identity: int) -> bool:
+        """Whether there is a consumer of this id."""
+        return identity in self._members
+
+    def topic_closed(self, topic: AnyTopic, error: DanubeError | None) -> None:
+        """Forget the consumers of a topic that is gone, and end their streams: with OK, or with `error`."""
+        for subscription in topic.subscriptions.values():
+            for consumer in subscription.consumers.values():
+                self._members.pop(consumer.consumer_id, None)
+                _end_stream(subscription, consumer, error)
+
+    def close(self, error: DanubeError) -> None:
+        """End every stream with `error`."""
+        for member in self._members.values():
+            _end_stream(member.subscription, member.consumer, error)
+
+    async def sweep(self) -> None:
+        """Forget consumers that stay away, and subscriptions of non-reliable topics that nobody uses."""
+        now_s = self._clock.monotonic_s()
+        for member in list(self._members.values()):
+            consumer = member.consumer
+            if consumer.is_connected(now_s):
+                continue
+            if isinstance(member.subscription, NonReliableSubscription):
+                member.subscription.release(consumer)
+            if now_s >= consumer.seen_s + SESSION_FORGET_S:
+                await self._forget(member)
+        for topic in list(self._topics):
+            if isinstance(topic, NonReliableTopic):
+                await self._sweep_subscriptions(topic, now_s)
+
+    async def _sweep_subscriptions(self, topic: NonReliableTopic, now_s: float) -> None:
+        for name in [n for n, s in topic.subscriptions.items() if s.is_idle(now_s, NON_RELIABLE_IDLE_S)]:
+            async with topic.changing:
+                subscription = topic.subscriptions.get(name)
+                if subscription is None or not subscription.is_idle(now_s, NON_RELIABLE_IDLE_S) or topic.is_closed:
+                    continue
+                await self._records.delete_subscription(topic.record.name, name)
+                del topic.subscriptions[name]
+                for consumer in subscription.consumers.values():
+                    self._members.pop(consumer.consumer_id, None)
+                subscription.close()
+
+    async def _forget(self, member: Membership) -> None:
+        async with member.topic.changing:
+            if member.topic.is_closed or member.consumer.is_connected(self._clock.monotonic_s()):
+                return
+            record = member.subscription.record
+            await self._records.delete_consumer(record.topic, record.name, member.consumer.name)
+            member.subscription.forget(member.consumer)
+            self._members.pop(member.consumer.consumer_id, None)
+
+    async def _create(self, topic: AnyTopic, request: Subscribe) -> ReliableSubscription | NonReliableSubscription:
+        if request.type not in _SERVED_TYPES:
+            raise UnsupportedError(
+                f"{request.type.name.replace('_', '-').title()} subscriptions come with a later version: "
+                "use an Exclusive or a Shared one"
+            )
+        if len(topic.subscriptions) >= SUBSCRIPTIONS_PER_TOPIC_MAX:
+            raise LimitReachedError(f"{topic.name} has {SUBSCRIPTIONS_PER_TOPIC_MAX} subscriptions, the most it may")
+        subscription_id = self._rng.new_id()
+        if isinstance(topic, ReliableTopic):
+            await save_cursor(topic.log, subscription_id, Cursor(topic.log.durable_end))
+        record = await self._records.create_subscription(
+            request.topic, request.subscription, request.type, subscription_id, self._clock.now_ms()
+        )
+        return self._topics.open_subscription(topic, record)
+
+    async def _remember(
+        self,
+        topic: AnyTopic,
+        subscription: ReliableSubscription | NonReliableSubscription,
+        consumer: Consumer,
+        request: Subscribe,
+    ) -> None:
+        record = ConsumerRecord(
+            request.topic,
+            request.subscription,
+            consumer.name,
+            consumer.consumer_id,
+            request.key_filters,
+            self._clock.now_ms(),
+        )
+        try:
+            await self._records.put_consumer(record)
+        except BaseException:
+            subscription.forget(consumer)
+            raise
+        self._members[consumer.consumer_id] = Membership(topic, subscription, consumer)
+
+
+async def save_cursor(log: TopicLog, subscription_id: int, cursor: Cursor) -> None:
+    """Return once the cursor is durable. Raises what the journal says instead."""
+    outcome: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
+
+    def saved(error: DanubeError | None) -> None:
+        if not outcome.done():
+            outcome.set_result(error)
+
+    log.save_cursor(subscription_id, cursor, saved)
+    error = await outcome
+    if error is not None:
+        raise error
+
+
+def _end_stream(subscription: Subscription, consumer: Consumer, error: DanubeError | None) -> None:
+    if consumer.stream is None:
+        return
+    stream = subscription.detach(consumer, consumer.stream)
+    if error is None:
+        stream.finish()
+    else:
+        stream.fail(error)

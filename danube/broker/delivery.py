@@ -1,0 +1,49 @@
+"""From stored batches to what official clients read: one StreamMessage per record, with its offset stamped.
+
+A stored message is not parsed again: the encoded offset is put behind its bytes, and protobuf takes the last value.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+
+from danube.storage.batch import RecordKind, RecordView
+from danube.storage.log import StoredBatch
+from danube.wire.encode import record_of_payload, stamp_offset
+
+
+class BatchWindow:
+    """The batches read last, by offset; slicing the same batch again costs nothing but the slice."""
+
+    def __init__(self) -> None:
+        self._batches: Sequence[StoredBatch] = ()
+        self._bases: list[int] = []
+        self._view: RecordView | None = None
+        self._viewed: StoredBatch | None = None
+
+    def put(self, batches: Sequence[StoredBatch]) -> None:
+        """Replace what is held."""
+        self._batches = batches
+        self._bases = [batch.base_offset for batch in batches]
+
+    def clear(self) -> None:
+        """Hold nothing."""
+        self.put(())
+        self._view = self._viewed = None
+
+    def batch_at(self, offset: int) -> StoredBatch | None:
+        """The batch with this offset, or None if it is not held."""
+        index = bisect_right(self._bases, offset) - 1
+        if index < 0:
+            return None
+        batch = self._batches[index]
+        return batch if offset < batch.end_offset else None
+
+    def messages(self, batch: StoredBatch, start: int, end: int) -> Iterator[bytes]:
+        """Offsets `[start, end)` of the batch, each as an encoded StreamMessage."""
+        if self._view is None or self._viewed is not batch:
+            self._view, self._viewed = RecordView(batch.body), batch
+        view = self._view
+        records = view.slice(start - batch.base_offset, end - batch.base_offset)
+        if view.header.kind is RecordKind.PAYLOADS:
+            records = [record_of_payload(view.shared, record) for record in records]
+        return (b"".join((record, stamp_offset(offset))) for offset, record in enumerate(records, start))

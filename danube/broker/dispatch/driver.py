@@ -1,0 +1,211 @@
+"""The only part of dispatch that waits and writes: feeds events to the engine and carries its instructions out.
+
+Messages leave in the order in which the engine sent them to a consumer. A consumer whose stream has no room is paused
+in the engine; what it was sent already waits here, bounded by its window. Batches that are not in memory are read in
+the background, one read at a time for the subscription, so that a replay holds up nobody else.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from danube.broker.delivery import BatchWindow
+from danube.broker.dispatch.engine import DispatchEngine
+from danube.broker.dispatch.events import (
+    ConsumerAttached,
+    ConsumerDetached,
+    ConsumerPaused,
+    ConsumerResumed,
+    Event,
+    TimerFired,
+)
+from danube.broker.dispatch.instructions import SaveCursor, Send, SetTimer
+from danube.model.errors import DanubeError
+from danube.model.limits import READ_BYTES_MAX, RECEIVE_FAILURE_DELAY_S
+from danube.model.subscription import Cursor
+from danube.rpc.carrier import ServerStream
+from danube.runtime.clock import Clock, TimerHandle
+from danube.runtime.tasks import TaskScope
+from danube.storage.log import StoredBatch, TopicLog
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Outlet:
+    """One consumer's stream and what waits to be written to it."""
+
+    stream: ServerStream
+    waiting: deque[Send] = field(default_factory=deque)
+    paused: bool = False
+
+
+@dataclass(slots=True)
+class DeliveryCounts:
+    """What left for consumers, redeliveries included."""
+
+    messages: int = 0
+    bytes: int = 0
+    redelivered: int = 0
+
+
+class DispatchDriver:
+    """Dispatch of one reliable subscription."""
+
+    def __init__(
+        self,
+        log: TopicLog,
+        subscription_id: int,
+        engine: DispatchEngine,
+        *,
+        clock: Clock,
+        tasks: TaskScope,
+        on_unreadable: Callable[[int], None],
+    ) -> None:
+        """`on_unreadable` gets the id of a consumer whose messages cannot be read: its stream is to be ended."""
+        self.engine = engine
+        self._on_unreadable = on_unreadable
+        self.counts = DeliveryCounts()
+        self._topic_log = log
+        self._subscription_id = subscription_id
+        self._clock = clock
+        self._tasks = tasks
+        self._outlets: dict[int, _Outlet] = {}
+        self._window = BatchWindow()
+        self._reading = False
+        self._timer: TimerHandle | None = None
+        self._closed = False
+
+    def attach(self, consumer_id: int, stream: ServerStream, window: int) -> None:
+        """A consumer's stream opened; a former stream of the same consumer must have been detached."""
+        self._outlets[consumer_id] = _Outlet(stream)
+        self.handle(ConsumerAttached(consumer_id, window))
+
+    def detach(self, consumer_id: int) -> None:
+        """A consumer's stream ended: what it had not acknowledged is sent again."""
+        if self._outlets.pop(consumer_id, None) is None:
+            return
+        if not self._outlets:
+            self._window.clear()
+        self.handle(ConsumerDetached(consumer_id))
+
+    def ready(self, consumer_id: int) -> None:
+        """A consumer's stream has room again."""
+        outlet = self._outlets.get(consumer_id)
+        if outlet is None:
+            return
+        self._pump(consumer_id, outlet)
+        if outlet.paused and outlet.stream.room > 0:
+            outlet.paused = False
+            self.handle(ConsumerResumed(consumer_id))
+
+    def handle(self, event: Event) -> None:
+        """Let the engine decide, and do what it says; nothing after `close()`."""
+        if self._closed:
+            return
+        touched: dict[int, _Outlet] = {}
+        for instruction in self.engine.handle(event, self._clock.monotonic_s()):
+            match instruction:
+                case Send():
+                    outlet = self._outlets[instruction.consumer_id]
+                    outlet.waiting.append(instruction)
+                    touched[instruction.consumer_id] = outlet
+                case SaveCursor():
+                    self._save(instruction.cursor)
+                case SetTimer():
+                    self._set_timer(instruction.at_s)
+        for consumer_id, outlet in touched.items():
+            self._pump(consumer_id, outlet)
+
+    def close(self) -> None:
+        """Stop: no timer fires and nothing is written any more. Streams are the caller's to end."""
+        self._closed = True
+        self._set_timer(None)
+        self._outlets.clear()
+        self._window.clear()
+
+    def _save(self, cursor: Cursor) -> None:
+        self._topic_log.save_cursor(self._subscription_id, cursor)
+        if cursor.position >= self._topic_log.durable_end:
+            self._window.clear()  # nothing is left to send: an idle subscription keeps no batches in memory
+
+    def _set_timer(self, at_s: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if at_s is None else self._clock.call_at(at_s, self._timer_fired)
+
+    def _timer_fired(self) -> None:
+        self._timer = None
+        self.handle(TimerFired())
+
+    def _pump(self, consumer_id: int, outlet: _Outlet) -> None:
+        """Write what waits for one consumer, as far as its stream has room and the batches are at hand."""
+        while outlet.waiting:
+            if outlet.stream.room <= 0:
+                self._pause(consumer_id, outlet)
+                return
+            send = outlet.waiting[0]
+            batch = self._batch_at(send.start)
+            if batch is None:
+                return
+            written = self._write(outlet.stream, batch, send)
+            if written == send.end:
+                outlet.waiting.popleft()
+            else:
+                outlet.waiting[0] = Send(consumer_id, written, send.end, send.attempt)
+
+    def _write(self, stream: ServerStream, batch: StoredBatch, send: Send) -> int:
+        """Write what this batch has of `send` while there is room; answers the offset after the last one written."""
+        offset = send.start
+        size = 0
+        for message in self._window.messages(batch, send.start, min(send.end, batch.end_offset)):
+            if stream.room <= 0:
+                break
+            stream.write(message)
+            size += len(message)
+            offset += 1
+        self.counts.messages += offset - send.start
+        self.counts.bytes += size
+        if send.attempt > 1:
+            self.counts.redelivered += offset - send.start
+        return offset
+
+    def _pause(self, consumer_id: int, outlet: _Outlet) -> None:
+        if not outlet.paused:
+            outlet.paused = True
+            self.handle(ConsumerPaused(consumer_id))
+
+    def _batch_at(self, offset: int) -> StoredBatch | None:
+        """The batch with this offset if it is at hand; otherwise it is on its way."""
+        batch = self._window.batch_at(offset)
+        if batch is not None or self._reading:
+            return batch
+        hot = self._topic_log.read_hot(offset, READ_BYTES_MAX)
+        if hot is None:
+            self._reading = True
+            self._tasks.spawn(self._read(offset), f"read from {offset}")
+            return None
+        self._window.put(hot)
+        return self._window.batch_at(offset)
+
+    async def _read(self, offset: int) -> None:
+        try:
+            self._window.put(await self._topic_log.read(offset, READ_BYTES_MAX))
+        except DanubeError as error:
+            _log.error("cannot read offset %d of topic id %d: %s", offset, self._topic_log.topic_id, error)
+            self._clock.call_at(self._clock.monotonic_s() + RECEIVE_FAILURE_DELAY_S, self._fail_waiting)
+            return
+        self._reading = False
+        self._pump_all()
+
+    def _pump_all(self) -> None:
+        for consumer_id, outlet in list(self._outlets.items()):
+            if self._outlets.get(consumer_id) is outlet:
+                self._pump(consumer_id, outlet)
+
+    def _fail_waiting(self) -> None:
+        """End the streams that wait for what cannot be read; late, since clients open them again at once."""
+        self._reading = False
+        for consumer_id in [consumer_id for consumer_id, outlet in self._outlets.items() if outlet.waiting]:
+            self._on_unreadable(consumer_id)

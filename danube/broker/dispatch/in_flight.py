@@ -1,0 +1,346 @@
+"""Every message that a subscription has taken up and that is not acknowledged, as ranges of offsets.
+
+    send_new -> IN_FLIGHT -- hold (nack, timeout) --> WAITING
+                  |   ^                                  | come_due
+                  |   '---------- send_again --------- READY <-- park
+                  '-- release (its consumer left) ------^
+
+`acknowledge` takes a message out of any of these. A range is split where a part of it goes another way, so costs follow
+the number of ranges, not of messages. What is due is found through a heap whose entries may be out of date: one counts
+only while its range is still timed for that moment.
+"""
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
+
+from danube.model.ranges import OffsetRange
+
+_STALE_ENTRIES = 64
+"""Out-of-date heap entries tolerated beside one for each range, so that small heaps are not rebuilt all the time."""
+
+
+class DeliveryState(Enum):
+    """Where a range of messages stands."""
+
+    IN_FLIGHT = "in flight"
+    """Sent to a consumer that has not answered yet."""
+    WAITING = "waiting"
+    """In back-off."""
+    READY = "ready"
+    """To be sent as soon as a consumer has room."""
+    GONE = "gone"
+    """No longer here: acknowledged, or joined to another range."""
+
+
+@dataclass(slots=True, eq=False)
+class AttachedConsumer:
+    """A consumer with an open stream, as dispatch sees it."""
+
+    consumer_id: int
+    window: int
+    """The most messages it may have unacknowledged."""
+    quantum: int
+    """How many messages make one turn in a Shared subscription."""
+    turn_left: int
+    """How many of its current turn it has not had."""
+    is_paused: bool = False
+    in_flight: int = 0
+    """Messages it has and has not acknowledged."""
+    held: set["Delivery"] = field(default_factory=set)
+    """The ranges they are in."""
+
+    @property
+    def room(self) -> int:
+        """How many messages it may be sent now."""
+        return 0 if self.is_paused else self.window - self.in_flight
+
+
+@dataclass(slots=True, eq=False)
+class Delivery:
+    """A range of messages that share one story; changed in place."""
+
+    start: int
+    end: int
+    attempt: int
+    """How often they have been sent."""
+    state: DeliveryState
+    holder: AttachedConsumer | None = None
+    """Who has them while they are in flight."""
+    at_s: float = 0.0
+    """Monotonic time: in flight, when they time out; waiting, when they are ready."""
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether something happens to it by the passing of time."""
+        return self.state is DeliveryState.IN_FLIGHT or self.state is DeliveryState.WAITING
+
+
+class Deliveries:
+    """The ranges of one subscription that are on their way, in the order of their offsets."""
+
+    def __init__(self, on_room: Callable[[AttachedConsumer], None]) -> None:
+        """`on_room` is told of a consumer that had messages taken from its window."""
+        self._on_room = on_room
+        self._starts: list[int] = []
+        self._ranges: list[Delivery] = []
+        self._ready: list[int] = []
+        """Starts of the READY ranges, in order."""
+        self._waiting = 0
+        """How many ranges are WAITING."""
+        self._heap: list[tuple[float, int, Delivery]] = []
+        self._pushed = 0
+
+    @property
+    def redelivery_ranges(self) -> int:
+        """How many ranges are waiting or ready."""
+        return self._waiting + len(self._ready)
+
+    def messages(self, state: DeliveryState) -> int:
+        """How many messages are in this state; costs O(ranges)."""
+        return sum(each.end - each.start for each in self._ranges if each.state is state)
+
+    def next_ready(self, offset: int) -> OffsetRange | None:
+        """The lowest messages from `offset` on that are ready: they all have been sent equally often."""
+        ready = self._ready
+        if not ready:
+            return None
+        index = bisect_right(ready, offset)
+        if index:
+            end = self._ranges[bisect_left(self._starts, ready[index - 1])].end
+            if offset < end:
+                return OffsetRange(offset, end)
+        if index == len(ready):
+            return None
+        return OffsetRange(ready[index], self._ranges[bisect_left(self._starts, ready[index])].end)
+
+    def in_flight_attempt(self, offset: int) -> int | None:
+        """How often the message has been sent if it is in flight now, else None."""
+        index = self._index(offset)
+        if index == len(self._ranges) or self._starts[index] > offset:
+            return None
+        found = self._ranges[index]
+        return found.attempt if found.state is DeliveryState.IN_FLIGHT else None
+
+    def send_new(self, start: int, end: int, consumer: AttachedConsumer, deadline_s: float) -> None:
+        """Messages above all others here go out for the first time."""
+        sent = Delivery(start, end, 1, DeliveryState.IN_FLIGHT, consumer, deadline_s)
+        self._starts.append(start)
+        self._ranges.append(sent)
+        self._give(sent, consumer)
+
+    def park(self, start: int, end: int) -> None:
+        """Messages above all others here have nobody to go to, and later ones may pass them."""
+        self._starts.append(start)
+        self._ranges.append(Delivery(start, end, 0, DeliveryState.READY))
+        self._ready.append(start)
+
+    def send_again(self, start: int, end: int, consumer: AttachedConsumer, deadline_s: float) -> int:
+        """Ready messages go out; answers which attempt this is."""
+        sent = self._cut(start, end)
+        del self._ready[bisect_left(self._ready, start)]
+        sent.state = DeliveryState.IN_FLIGHT
+        sent.attempt += 1
+        sent.holder = consumer
+        sent.at_s = deadline_s
+        self._give(sent, consumer)
+        return sent.attempt
+
+    def acknowledge(self, start: int, end: int) -> bool:
+        """Take out what is here of `[start, end)`; says whether there was anything."""
+        if start >= end:
+            return False
+        first = self._index(start)
+        last = bisect_left(self._starts, end, first)
+        if first >= last:
+            return False
+        if self._starts[first] < start:
+            self._split(first, start)
+            first += 1
+            last += 1
+        if self._ranges[last - 1].end > end:
+            last -= 1
+            self._trim(last, end)
+        for done in self._ranges[first:last]:
+            self._drop(done)
+        del self._ranges[first:last], self._starts[first:last]
+        self._tidy()
+        return True
+
+    def hold(self, start: int, end: int, until_s: float) -> None:
+        """Messages of one range in flight failed: they wait until then."""
+        self._hold(self._cut(start, end), until_s)
+
+    def come_due(self, now_s: float, hold_until_s: Callable[[int], float]) -> None:
+        """Let time do its work: back-offs end, and what timed out waits until what its attempt count says."""
+        heap = self._heap
+        while heap and heap[0][0] <= now_s:
+            at_s, _, due = heappop(heap)
+            if due.at_s != at_s or not due.is_timed:
+                continue
+            if due.state is DeliveryState.WAITING:
+                self._waiting -= 1
+                self._make_ready(due)
+            else:
+                self._hold(due, hold_until_s(due.attempt))
+
+    def release(self, consumer: AttachedConsumer) -> None:
+        """The consumer left: what it had is ready at once."""
+        for each in consumer.held:
+            self._make_ready(each)
+        consumer.held.clear()
+        consumer.in_flight = 0
+
+    def due_before(self, limit_s: float) -> float | None:
+        """The next time at which `come_due` has something to do, if it is before this."""
+        heap = self._heap
+        while heap and heap[0][0] < limit_s:
+            at_s, _, due = heap[0]
+            if due.at_s == at_s and due.is_timed:
+                return at_s
+            heappop(heap)
+        return None
+
+    def spans(self) -> list[OffsetRange]:
+        """Which offsets are here."""
+        return [OffsetRange(each.start, each.end) for each in self._ranges]
+
+    def problems(self) -> Iterator[str]:
+        """What is not as it must be; nothing, unless there is a fault in here."""
+        if self._starts != [each.start for each in self._ranges]:
+            yield "the index of starts is wrong"
+        if any(low.end > high.start for low, high in pairwise(self._ranges)):
+            yield "ranges overlap or are out of order"
+        if self._ready != [each.start for each in self._ranges if each.state is DeliveryState.READY]:
+            yield "the index of ready ranges is wrong"
+        if self._waiting != sum(each.state is DeliveryState.WAITING for each in self._ranges):
+            yield "the count of waiting ranges is wrong"
+        if len(self._heap) > 2 * len(self._ranges) + _STALE_ENTRIES:
+            yield f"the heap has {len(self._heap)} entries for {len(self._ranges)} ranges"
+        entries = {(at_s, id(each)) for at_s, _, each in self._heap}
+        for each in self._ranges:
+            yield from self._problems_of(each, entries)
+
+    @staticmethod
+    def _problems_of(each: Delivery, entries: set[tuple[float, int]]) -> Iterator[str]:
+        if each.start >= each.end or each.state is DeliveryState.GONE:
+            yield f"{each} should not be here"
+        if each.is_timed and (each.at_s, id(each)) not in entries:
+            yield f"{each} would never be due"
+        if (each.holder is not None) is not (each.state is DeliveryState.IN_FLIGHT):
+            yield f"{each} has a holder and should not, or the other way round"
+        if each.holder is not None and each not in each.holder.held:
+            yield f"{each} is not held by its holder"
+
+    def _index(self, offset: int) -> int:
+        """The first range that ends above `offset`."""
+        index = bisect_right(self._starts, offset)
+        if index and self._ranges[index - 1].end > offset:
+            return index - 1
+        return index
+
+    def _cut(self, start: int, end: int) -> Delivery:
+        """Make `[start, end)`, which lies within one range, a range of its own."""
+        index = self._index(start)
+        if self._starts[index] < start:
+            self._split(index, start)
+            index += 1
+        if self._ranges[index].end > end:
+            self._split(index, end)
+        return self._ranges[index]
+
+    def _split(self, index: int, at: int) -> None:
+        left = self._ranges[index]
+        right = Delivery(at, left.end, left.attempt, left.state, left.holder, left.at_s)
+        left.end = at
+        self._starts.insert(index + 1, at)
+        self._ranges.insert(index + 1, right)
+        if left.state is DeliveryState.READY:
+            insort(self._ready, at)
+            return
+        if left.state is DeliveryState.WAITING:
+            self._waiting += 1
+        elif left.holder is not None:
+            left.holder.held.add(right)
+        self._schedule(right)
+
+    def _trim(self, index: int, at: int) -> None:
+        """Acknowledge a range below `at`, which lies within it."""
+        trimmed = self._ranges[index]
+        if trimmed.holder is not None:
+            self._take(trimmed.holder, at - trimmed.start)
+        elif trimmed.state is DeliveryState.READY:
+            self._ready[bisect_left(self._ready, trimmed.start)] = at
+        trimmed.start = self._starts[index] = at
+
+    def _drop(self, done: Delivery) -> None:
+        """Acknowledge a whole range; the caller takes it out of the lists."""
+        if done.holder is not None:
+            done.holder.held.discard(done)
+            self._take(done.holder, done.end - done.start)
+        elif done.state is DeliveryState.READY:
+            del self._ready[bisect_left(self._ready, done.start)]
+        else:
+            self._waiting -= 1
+        done.state = DeliveryState.GONE
+        done.holder = None
+
+    def _hold(self, failed: Delivery, until_s: float) -> None:
+        if failed.holder is not None:
+            failed.holder.held.discard(failed)
+            self._take(failed.holder, failed.end - failed.start)
+        failed.holder = None
+        failed.state = DeliveryState.WAITING
+        failed.at_s = until_s
+        self._waiting += 1
+        self._schedule(failed)
+
+    def _make_ready(self, delivery: Delivery) -> None:
+        """Make a range ready, joined to ready neighbours that have been sent equally often."""
+        delivery.holder = None
+        delivery.state = DeliveryState.READY
+        insort(self._ready, delivery.start)
+        index = bisect_left(self._starts, delivery.start)
+        self._join(index)
+        if index:
+            self._join(index - 1)
+
+    def _join(self, index: int) -> None:
+        """Make a range and the one after it one range, if they are both ready and alike."""
+        if index + 1 == len(self._ranges):
+            return
+        low, high = self._ranges[index], self._ranges[index + 1]
+        if low.state is not DeliveryState.READY or high.state is not DeliveryState.READY:
+            return
+        if low.end != high.start or low.attempt != high.attempt:
+            return
+        low.end = high.end
+        high.state = DeliveryState.GONE
+        del self._starts[index + 1], self._ranges[index + 1]
+        del self._ready[bisect_left(self._ready, high.start)]
+
+    def _give(self, sent: Delivery, consumer: AttachedConsumer) -> None:
+        consumer.in_flight += sent.end - sent.start
+        consumer.held.add(sent)
+        self._schedule(sent)
+
+    def _take(self, consumer: AttachedConsumer, count: int) -> None:
+        consumer.in_flight -= count
+        self._on_room(consumer)
+
+    def _schedule(self, delivery: Delivery) -> None:
+        self._pushed += 1
+        heappush(self._heap, (delivery.at_s, self._pushed, delivery))
+        self._tidy()
+
+    def _tidy(self) -> None:
+        """Build the heap anew when most of it is out of date; each call pays a constant share of that."""
+        if len(self._heap) <= 2 * len(self._ranges) + _STALE_ENTRIES:
+            return
+        timed = [each for each in self._ranges if each.is_timed]
+        self._heap = [(each.at_s, number, each) for number, each in enumerate(timed, self._pushed + 1)]
+        self._pushed += len(timed)
+        heapify(self._heap)

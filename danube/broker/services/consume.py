@@ -1,0 +1,97 @@
+"""ConsumerService: subscribe, receive, acknowledge."""
+
+from danube.broker.consumers import Membership
+from danube.broker.services.context import ServiceContext
+from danube.broker.topic import AnyTopic
+from danube.model.calls import Subscribed
+from danube.model.errors import AcknowledgeError, DanubeError, SubscriptionNotFoundError
+from danube.model.limits import RECEIVE_FAILURE_DELAY_S
+from danube.model.topic import TopicName
+from danube.rpc.carrier import ServerStream, Service, UnaryCall
+from danube.runtime.clock import TimerHandle
+from danube.wire import decode, encode
+
+
+def consumer_service(context: ServiceContext) -> Service:
+    """`danube.ConsumerService`."""
+
+    def subscribe(request: bytes, call: UnaryCall) -> None:
+        wanted = decode.subscribe(request)
+
+        async def work() -> bytes:
+            identity = await context.consumers.subscribe(wanted)
+            return encode.subscribed(
+                Subscribed(request_id=wanted.request_id, consumer_id=identity, consumer_name=wanted.consumer_name)
+            )
+
+        context.answer_later(call, "subscribe", work)
+
+    def acknowledge(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+        done = decode.acknowledge(request)
+        topic = _topic(context, done.topic)
+        try:
+            topic.acknowledge(done.subscription, done.offset)
+        except SubscriptionNotFoundError as error:
+            raise AcknowledgeError(f"error acknowledging message: {error}") from None
+        return encode.echo(done.request_id)
+
+    def nack(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+        refused = decode.negative_acknowledge(request)
+        topic = _topic(context, refused.topic)
+        try:
+            topic.nack(refused.subscription, refused.offset, refused.delay_s, refused.reason or "")
+        except SubscriptionNotFoundError as error:
+            raise AcknowledgeError(f"error negatively acknowledging message: {error}") from None
+        return encode.echo(refused.request_id)
+
+    return Service(
+        "danube.ConsumerService",
+        unary={"Subscribe": subscribe, "Ack": acknowledge, "Nack": nack},
+        server_streams={"ReceiveMessages": lambda stream: _Receiving(context, stream)},
+    )
+
+
+def _topic(context: ServiceContext, name: TopicName) -> AnyTopic:
+    topic = context.topics.find(str(name))
+    if topic is None:
+        raise AcknowledgeError(f"error acknowledging message: there is no topic {name} on this broker")
+    return topic
+
+
+class _Receiving:
+    """One ReceiveMessages stream.
+
+    One that fails is answered late: official clients open it again at once, without a pause.
+    """
+
+    def __init__(self, context: ServiceContext, stream: ServerStream) -> None:
+        self._context = context
+        self._stream = stream
+        self._member: Membership | None = None
+        self._failure: TimerHandle | None = None
+
+    def on_message(self, message: bytes) -> None:
+        try:
+            wanted = decode.receive(message)
+            member = self._context.consumers.get(wanted.consumer_id)
+            member.subscription.attach(member.consumer, self._stream)
+            self._member = member
+        except DanubeError as error:
+            self._fail_late(error)
+
+    def on_half_close(self) -> None:
+        """The request is all that comes."""
+
+    def on_ready(self) -> None:
+        if self._member is not None and self._member.consumer.stream is self._stream:
+            self._member.subscription.ready(self._member.consumer)
+
+    def on_cancel(self) -> None:
+        if self._failure is not None:
+            self._failure.cancel()
+        if self._member is not None:
+            self._member.subscription.detach(self._member.consumer, self._stream)
+
+    def _fail_late(self, error: DanubeError) -> None:
+        clock = self._context.clock
+        self._failure = clock.call_at(clock.monotonic_s() + RECEIVE_FAILURE_DELAY_S, lambda: self._stream.fail(error))

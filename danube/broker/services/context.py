@@ -1,0 +1,48 @@
+"""What the services of one broker share."""
+
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from danube.broker.consumers import Consumers
+from danube.broker.control.topics import TopicControl
+from danube.broker.metrics import RpcCounts
+from danube.broker.producers import Producers
+from danube.broker.topics import Topics
+from danube.model.errors import DanubeError, InternalError
+from danube.rpc.carrier import UnaryCall
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+
+
+@dataclass(slots=True, kw_only=True)
+class ServiceContext:
+    """The broker, as its services see it."""
+
+    topics: Topics
+    producers: Producers
+    consumers: Consumers
+    control: TopicControl
+    counts: RpcCounts
+    clock: Clock
+    tasks: TaskScope
+    broker_url: str = ""
+    """Identity of this broker, with scheme; known once it listens."""
+    connect_url: str = ""
+    """What clients dial; another than `broker_url` when a proxy stands in front."""
+    closing: DanubeError | None = None
+    """Why no call is taken any more, once the broker goes down."""
+
+    def answer_later(self, call: UnaryCall, name: str, work: Callable[[], Coroutine[Any, Any, bytes]]) -> None:
+        """Answer `call` with what `work` returns, or with the DanubeError it raises."""
+        self.tasks.spawn(_answer(call, work), name)
+
+
+async def _answer(call: UnaryCall, work: Callable[[], Coroutine[Any, Any, bytes]]) -> None:
+    try:
+        call.reply(await work())
+    except DanubeError as error:
+        call.fail(error)
+    except BaseException:
+        call.fail(InternalError("internal error; the broker's log has the details"))
+        raise

@@ -1,0 +1,178 @@
+"""BrokerSettings: every knob of a broker, its unit, its default and why; and the original's file translated into it."""
+
+import socket
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from danube.model import limits
+from danube.model.errors import DanubeError, SettingsError
+from danube.model.topic import check_name_part
+from danube.runtime.log import LogFormat
+from danube.runtime.settings import Loaded, load_settings, read_settings_file
+from danube.storage.journal.settings import Durability
+
+
+class Mode(StrEnum):
+    """What kind of broker this is."""
+
+    STANDALONE = "standalone"
+
+
+def split_address(text: str) -> tuple[str, int]:
+    """`host:port` in its two parts. Raises ValueError, saying what is wrong."""
+    host, colon, port = text.rpartition(":")
+    if not colon or not host or not port.isdigit() or int(port) > 65_535:
+        raise ValueError("write an address as host:port, for example 127.0.0.1:6650")
+    return host, int(port)
+
+
+def _address(text: str) -> str:
+    split_address(text)
+    return text
+
+
+def _url(text: str) -> str:
+    """Official clients need a scheme; one is added where the original's flag leaves it out."""
+    scheme, separator, rest = text.rpartition("://")
+    split_address(rest)
+    if separator and scheme not in {"http", "https"}:
+        raise ValueError("write a URL as http://host:port or https://host:port")
+    return text if separator else f"http://{text}"
+
+
+def _namespace(text: str) -> str:
+    try:
+        return check_name_part("namespace", text)
+    except DanubeError as error:
+        raise ValueError(str(error)) from None
+
+
+Address = Annotated[str, AfterValidator(_address)]
+Url = Annotated[str, AfterValidator(_url)]
+
+
+class BrokerSettings(BaseModel):
+    """Settings of one broker process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Mode = Field(Mode.STANDALONE, description="standalone: one broker, nothing else needed.")
+    data_dir: Path = Field(Path("danube-data"), description="Folder that holds everything the broker keeps.")
+    broker_addr: Address = Field("127.0.0.1:6650", description="host:port for clients; port 0 picks a free one.")
+    admin_addr: Address = Field("127.0.0.1:50051", description="host:port for administration; port 0 picks one.")
+    prom_exporter: Address | None = Field(None, description="host:port for /metrics and /health; off when not set.")
+    advertised_addr: Url | None = Field(
+        None, description="What other brokers and clients are told to dial; broker_addr when not set."
+    )
+    connect_url: Url | None = Field(
+        None, description="What clients are told to dial when a proxy stands in front; advertised_addr when not set."
+    )
+    cluster_name: str = Field("STANDALONE", min_length=1, description="Name shown to administrators.")
+    bootstrap_namespaces: tuple[Annotated[str, AfterValidator(_namespace)], ...] = Field(
+        ("default",), description="Namespaces that exist from the first start, beside `default` and `system`."
+    )
+    auto_create_topics: bool = Field(
+        default=True, description="Whether a producer's first connection creates its topic."
+    )
+    max_unacked_messages: int = Field(
+        limits.UNACKED_MESSAGES_DEFAULT,
+        ge=1,
+        le=limits.UNACKED_MESSAGES_MAX,
+        description="Messages one consumer may hold unacknowledged; small, so that a slow one keeps none from others.",
+    )
+    ack_timeout_s: float = Field(
+        limits.ACK_TIMEOUT_S, gt=0, le=86_400, description="Seconds after which an unacknowledged message is resent."
+    )
+    durability: Durability = Field(
+        Durability.FSYNC, description="fsync: acknowledged when synced. interval, os: faster, a power cut loses some."
+    )
+    sync_interval_ms: int = Field(
+        1_000, ge=1, le=60_000, description="Milliseconds between syncs with `durability: interval`."
+    )
+    journal_file_bytes_max: int = Field(
+        limits.JOURNAL_FILE_BYTES_MAX, ge=limits.MIB, le=1 << 32, description="Bytes after which a new file starts."
+    )
+    cache_bytes_max: int = Field(
+        limits.CACHE_BYTES_MAX, ge=0, le=1 << 40, description="Bytes of recent messages kept in memory."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: LogFormat = Field("text", description="text, or json with one object a line.")
+
+
+def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
+    """What clients are told: the broker's URL and the one they dial, for a client port bound at `bound`.
+
+    Nobody can dial the wildcard address, so this machine's name stands in for it unless `advertised_addr` is set.
+    """
+    host, port = split_address(bound)
+    dialled = socket.gethostname() if host in {"0.0.0.0", "::", "[::]"} else host  # noqa: S104 - compared, not bound
+    broker_url = settings.advertised_addr or f"http://{dialled}:{port}"
+    return broker_url, settings.connect_url or broker_url
+
+
+_ORIGINAL_LATER = {
+    "meta_store.seed_nodes": "clusters",
+    "auth": "authentication",
+    "admin_tls": "TLS on the admin port",
+    "load_manager": "the load manager",
+    "storage": "the original's storage settings (ours are `durability` and those below it)",
+    "policies": "policies",
+    "broker.ports.raft": "clusters",
+}
+"""Keys of the original's file whose feature this version does not have: refused, never ignored."""
+
+_ORIGINAL_KEYS = {
+    "broker.advertised_listeners.broker_url": "advertised_addr",
+    "broker.advertised_listeners.connect_url": "connect_url",
+    "meta_store.data_dir": "data_dir",
+    "dispatch.max_unacked_messages": "max_unacked_messages",
+}
+_ORIGINAL_PORTS = {"client": "broker_addr", "admin": "admin_addr", "prometheus": "prom_exporter"}
+
+
+def load_broker_settings(
+    path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]
+) -> Loaded[BrokerSettings]:
+    """Settings from a file (ours or the original's), the environment and flags. Raises SettingsError."""
+    content = {} if path is None else translate_original(read_settings_file(path), str(path))
+    return load_settings(BrokerSettings, file=content, file_name=str(path), environment=environment, flags=flags)
+
+
+def translate_original(content: Mapping[str, Any], file_name: str) -> dict[str, Any]:
+    """The original's nested keys as ours; our own pass unchanged. Raises SettingsError for features not there."""
+    translated: dict[str, Any] = {}
+    for key, value in _leaves(content):
+        later = next((what for prefix, what in _ORIGINAL_LATER.items() if f"{key}.".startswith(f"{prefix}.")), None)
+        if later is not None and not _harmless(key, value):
+            raise SettingsError(f"{file_name}: {key} needs {later}, which this version does not have yet: remove it")
+        if later is None and key != "broker.host" and not key.startswith("broker.ports."):
+            translated[_ORIGINAL_KEYS.get(key, key)] = value
+    broker = content.get("broker")
+    if isinstance(broker, dict):
+        translated.update(_addresses(broker))
+    return translated
+
+
+def _harmless(key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the file holds
+    """Settings of features not there that say "off" anyway."""
+    return not value or (key, value) == ("auth.mode", "none")
+
+
+def _addresses(broker: Mapping[str, Any]) -> dict[str, str]:
+    host = broker.get("host", "127.0.0.1")
+    ports = broker.get("ports") or {}
+    return {ours: f"{host}:{ports[name]}" for name, ours in _ORIGINAL_PORTS.items() if name in ports}
+
+
+def _leaves(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in content.items():
+        if isinstance(value, dict):
+            found += _leaves(value, f"{prefix}{key}.")
+        else:
+            found.append((f"{prefix}{key}", value))
+    return found

@@ -1,0 +1,263 @@
+"""One subscription of a topic: its consumers and where their messages come from.
+
+What reliable and non-reliable subscriptions share is here; each kind says how messages reach an open stream. A
+consumer is its name: the same name gets the same id, and a second stream for an id ends the first.
+"""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass, field
+
+from danube.broker.consumer import Consumer
+from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver
+from danube.broker.dispatch.engine import DispatchEngine
+from danube.broker.dispatch.events import Acknowledged, Appended, Nacked
+from danube.broker.dispatch.non_reliable import NonReliableSelection
+from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.metadata.records import ConsumerRecord, SubscriptionRecord
+from danube.model.errors import LimitReachedError, StorageUnavailableError, SubscriptionBusyError
+from danube.model.limits import (
+    CONSUMERS_PER_SUBSCRIPTION_MAX,
+    NON_RELIABLE_QUEUE_BYTES_MAX,
+    NON_RELIABLE_QUEUE_MESSAGES_MAX,
+)
+from danube.model.subscription import Cursor, SubscriptionType
+from danube.rpc.carrier import ServerStream
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+from danube.storage.log import TopicLog
+
+
+class Subscription(ABC):
+    """Consumers under one name; who of them gets a message is the subclass's matter."""
+
+    def __init__(self, record: SubscriptionRecord, clock: Clock) -> None:
+        self.record = record
+        self.consumers: dict[str, Consumer] = {}
+        self.counts = DeliveryCounts()
+        self.idle_since_s = clock.monotonic_s()
+        self._clock = clock
+
+    def restore(self, record: ConsumerRecord) -> Consumer:
+        """Know a consumer from before a restart: it may open its stream again without subscribing."""
+        consumer = Consumer(record.name, record.consumer_id, self._clock.monotonic_s(), attached_before=True)
+        self.consumers[consumer.name] = consumer
+        return consumer
+
+    def subscribe(self, name: str, consumer_id: int) -> Consumer:
+        """Take a consumer in; one of the same name takes the place of its former self.
+
+        Raises:
+            SubscriptionBusyError: the subscription is exclusive and another consumer is connected.
+            LimitReachedError: it has as many consumers as it may.
+        """
+        now_s = self._clock.monotonic_s()
+        if self.record.type is SubscriptionType.EXCLUSIVE:
+            self._refuse_while_busy(name, now_s)
+        consumer = self.consumers.get(name)
+        if consumer is None:
+            if len(self.consumers) >= CONSUMERS_PER_SUBSCRIPTION_MAX:
+                raise LimitReachedError(
+                    f"subscription {self.record.name!r} has {CONSUMERS_PER_SUBSCRIPTION_MAX} consumers, the most it may"
+                )
+            consumer = self.consumers[name] = Consumer(name, consumer_id, now_s)
+        elif consumer.stream is not None:
+            self.detach(consumer, consumer.stream).finish()
+        consumer.subscribed(now_s)
+        return consumer
+
+    def attach(self, consumer: Consumer, stream: ServerStream) -> None:
+        """Open a consumer's stream; an older one of the same consumer ends with OK. Raises SubscriptionBusyError."""
+        if self.record.type is SubscriptionType.EXCLUSIVE:
+            self._refuse_while_busy(consumer.name, self._clock.monotonic_s())
+        if consumer.stream is not None:
+            self.detach(consumer, consumer.stream).finish()
+        consumer.stream = stream
+        consumer.attached_before = True
+        stream.open()
+        self._opened(consumer, stream)
+
+    def detach(self, consumer: Consumer, stream: ServerStream) -> ServerStream:
+        """The consumer's stream is over; a stream that is not its current one changes nothing. Answers the stream."""
+        if consumer.stream is stream:
+            consumer.stream = None
+            consumer.seen_s = self.idle_since_s = self._clock.monotonic_s()
+            self._closed(consumer)
+        return stream
+
+    def forget(self, consumer: Consumer) -> None:
+        """Take a consumer without a stream out."""
+        self.consumers.pop(consumer.name, None)
+
+    def connected(self) -> int:
+        """How many consumers have an open stream."""
+        return sum(consumer.stream is not None for consumer in self.consumers.values())
+
+    def is_idle(self, now_s: float, idle_s: float) -> bool:
+        """Whether no consumer has been connected for `idle_s` seconds."""
+        return now_s >= self.idle_since_s + idle_s and not any(
+            consumer.is_connected(now_s) for consumer in self.consumers.values()
+        )
+
+    def _refuse_while_busy(self, name: str, now_s: float) -> None:
+        for other in self.consumers.values():
+            if other.name != name and other.is_connected(now_s):
+                raise SubscriptionBusyError(
+                    f"subscription {self.record.name!r} on {self.record.topic} is exclusive and consumer "
+                    f"{other.name!r} is connected: stop it, or subscribe under another subscription name"
+                )
+
+    @abstractmethod
+    def ready(self, consumer: Consumer) -> None:
+        """A consumer's stream has room again."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop delivering. Streams are the caller's to end."""
+
+    @abstractmethod
+    def _opened(self, consumer: Consumer, stream: ServerStream) -> None: ...
+
+    @abstractmethod
+    def _closed(self, consumer: Consumer) -> None: ...
+
+
+class ReliableSubscription(Subscription):
+    """A subscription with a cursor over its topic's log."""
+
+    def __init__(
+        self,
+        record: SubscriptionRecord,
+        log: TopicLog,
+        cursor: Cursor,
+        *,
+        clock: Clock,
+        tasks: TaskScope,
+        policy: RedeliveryPolicy,
+        window: int,
+    ) -> None:
+        super().__init__(record, clock)
+        self._window = window
+        engine = DispatchEngine(record.type, cursor, log.durable_end, policy)
+        self.driver = DispatchDriver(
+            log, record.subscription_id, engine, clock=clock, tasks=tasks, on_unreadable=self._unreadable
+        )
+        self.counts = self.driver.counts
+        self.nacked = 0
+
+    def appended(self, durable_end: int) -> None:
+        """The topic is durable up to here."""
+        self.driver.handle(Appended(durable_end))
+
+    def acknowledge(self, offset: int) -> None:
+        """One message is done with; unknown and late ones change nothing."""
+        self.driver.handle(Acknowledged(offset, offset + 1))
+
+    def nack(self, offset: int, delay_s: float | None, reason: str) -> None:
+        """One message could not be used: it is sent again."""
+        self.nacked += 1
+        self.driver.handle(Nacked(offset, delay_s, reason))
+
+    def ready(self, consumer: Consumer) -> None:
+        self.driver.ready(consumer.consumer_id)
+
+    def close(self) -> None:
+        self.driver.close()
+
+    def _opened(self, consumer: Consumer, stream: ServerStream) -> None:
+        self.driver.attach(consumer.consumer_id, stream, self._window)
+
+    def _closed(self, consumer: Consumer) -> None:
+        self.driver.detach(consumer.consumer_id)
+
+    def _unreadable(self, consumer_id: int) -> None:
+        for consumer in self.consumers.values():
+            if consumer.consumer_id == consumer_id and consumer.stream is not None:
+                error = StorageUnavailableError("stored messages cannot be read; the broker's log says why")
+                self.detach(consumer, consumer.stream).fail(error)
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What waits for one consumer of a non-reliable subscription."""
+
+    messages: deque[bytes] = field(default_factory=deque)
+    size: int = 0
+    """Bytes."""
+
+    def has_room(self) -> bool:
+        return len(self.messages) < NON_RELIABLE_QUEUE_MESSAGES_MAX and self.size < NON_RELIABLE_QUEUE_BYTES_MAX
+
+
+class NonReliableSubscription(Subscription):
+    """A subscription that gets what passes by: each message goes to one consumer with room, or to nobody."""
+
+    def __init__(self, record: SubscriptionRecord, *, clock: Clock) -> None:
+        super().__init__(record, clock)
+        self._selection = NonReliableSelection(record.type)
+        self._queues: dict[int, _Queue] = {}
+        self._streams: dict[int, ServerStream] = {}
+        self.dropped = 0
+
+    def subscribe(self, name: str, consumer_id: int) -> Consumer:
+        consumer = super().subscribe(name, consumer_id)
+        if consumer_id not in self._queues:
+            self._queues[consumer_id] = _Queue()
+            self._selection.add(consumer_id)
+        return consumer
+
+    def publish(self, message: bytes) -> None:
+        """Give the message to a consumer, or drop it."""
+        consumer_id = self._selection.choose()
+        if consumer_id is None:
+            self.dropped += 1
+            return
+        stream = self._streams.get(consumer_id)
+        queue = self._queues[consumer_id]
+        if stream is not None and stream.room > 0 and not queue.messages:
+            self._write(stream, message)
+        else:
+            queue.messages.append(message)
+            queue.size += len(message)
+            if not queue.has_room():
+                self._selection.pause(consumer_id)
+
+    def ready(self, consumer: Consumer) -> None:
+        queue, stream = self._queues.get(consumer.consumer_id), self._streams.get(consumer.consumer_id)
+        if queue is None or stream is None:
+            return
+        while queue.messages and stream.room > 0:
+            message = queue.messages.popleft()
+            queue.size -= len(message)
+            self._write(stream, message)
+        if queue.has_room():
+            self._selection.resume(consumer.consumer_id)
+
+    def forget(self, consumer: Consumer) -> None:
+        super().forget(consumer)
+        self._closed(consumer)
+
+    def release(self, consumer: Consumer) -> None:
+        """A consumer that never opened its stream holds messages no longer."""
+        self._closed(consumer)
+
+    def close(self) -> None:
+        for consumer in self.consumers.values():
+            self._closed(consumer)
+
+    def _opened(self, consumer: Consumer, stream: ServerStream) -> None:
+        self._streams[consumer.consumer_id] = stream
+        if consumer.consumer_id not in self._queues:
+            self._queues[consumer.consumer_id] = _Queue()
+            self._selection.add(consumer.consumer_id)
+        self.ready(consumer)
+
+    def _closed(self, consumer: Consumer) -> None:
+        self._streams.pop(consumer.consumer_id, None)
+        if self._queues.pop(consumer.consumer_id, None) is not None:
+            self._selection.remove(consumer.consumer_id)
+
+    def _write(self, stream: ServerStream, message: bytes) -> None:
+        stream.write(message)
+        self.counts.messages += 1
+        self.counts.bytes += len(message)

@@ -1,0 +1,174 @@
+"""The topics that this broker serves: found by name, created, deleted, and opened again after a restart."""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
+from danube.metadata.records import Records, SubscriptionRecord, TopicRecord
+from danube.model.errors import LimitReachedError, TopicExistsError, TopicNotFoundError
+from danube.model.limits import TOPICS_PER_BROKER_MAX
+from danube.model.subscription import Cursor
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+from danube.storage.journal.journal import Journal
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchSettings:
+    """How subscriptions deliver."""
+
+    window: int
+    """Messages one consumer may hold unacknowledged."""
+    policy: RedeliveryPolicy
+
+
+class Topics:
+    """Every topic of this broker, open."""
+
+    def __init__(
+        self, *, records: Records, journal: Journal, clock: Clock, tasks: TaskScope, dispatch: DispatchSettings
+    ) -> None:
+        self._records = records
+        self._journal = journal
+        self._clock = clock
+        self._tasks = tasks
+        self._dispatch = dispatch
+        self._topics: dict[str, AnyTopic] = {}
+        self._changing = asyncio.Lock()
+
+    def __iter__(self) -> Iterator[AnyTopic]:
+        return iter(self._topics.values())
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    async def load(self) -> None:
+        """Open what the metadata says is there, subscriptions and consumers included."""
+        for record in await self._records.topics():
+            self._open(record)
+        for subscription in await self._records.all_subscriptions():
+            topic = self.find(str(subscription.topic))
+            if topic is not None:
+                self.open_subscription(topic, subscription)
+
+    def find(self, name: str) -> AnyTopic | None:
+        """The topic of this name, if this broker serves it."""
+        return self._topics.get(name)
+
+    def get(self, name: TopicName) -> AnyTopic:
+        """The topic of this name. Raises TopicNotFoundError."""
+        topic = self._topics.get(str(name))
+        if topic is None:
+            raise TopicNotFoundError(f"there is no topic {name}: create it, or connect a producer to it first")
+        return topic
+
+    def matching(self, name: TopicName) -> list[TopicName]:
+        """The topic itself if it is there, else the partitions of this base name in order, else nothing."""
+        if str(name) in self._topics:
+            return [name]
+        partitions = [topic.record.name for topic in self if topic.record.name.base == name]
+        return sorted(partitions, key=lambda partition: partition.partition_index or 0)
+
+    async def create(self, name: TopicName, strategy: DispatchStrategy, schema_subject: str | None) -> AnyTopic:
+        """Create a topic and serve it.
+
+        Raises:
+            NamespaceNotFoundError, TopicExistsError: also when a partitioned topic of the same base clashes with it.
+            LimitReachedError: this broker serves as many topics as it may.
+        """
+        async with self._changing:
+            self._refuse_beyond_limit(1)
+            record = await self._records.create_topic(
+                name, strategy, self._clock.now_ms(), schema_subject=schema_subject
+            )
+            return self._open(record)
+
+    async def find_or_create(self, name: TopicName, strategy: DispatchStrategy) -> AnyTopic:
+        """The topic of this name, created if it is not there: of several who ask at once, all get it. As `create`."""
+        try:
+            return await self.create(name, strategy, None)
+        except TopicExistsError:
+            topic = self.find(str(name))
+            if topic is None:
+                raise
+            return topic
+
+    async def create_partitioned(
+        self, base: TopicName, partitions: int, strategy: DispatchStrategy, schema_subject: str | None
+    ) -> None:
+        """Create all partitions of a topic, or none. Raises as `create`."""
+        async with self._changing:
+            self._refuse_beyond_limit(partitions)
+            records = await self._records.create_partitioned_topic(
+                base, partitions, strategy, self._clock.now_ms(), schema_subject=schema_subject
+            )
+            for record in records:
+                self._open(record)
+
+    async def delete(self, name: TopicName) -> Sequence[AnyTopic]:
+        """Delete a topic, or all partitions of a base name; answers the topics that are gone.
+
+        Their consumers' streams are the caller's to end. Raises TopicNotFoundError.
+        """
+        async with self._changing:
+            names = self.matching(name)
+            if not names:
+                raise TopicNotFoundError(
+                    f"there is no topic {name}: list the topics of its namespace to see their names"
+                )
+            deleted = []
+            for each in names:
+                topic = self.get(each)
+                await self._records.delete_topic(topic.record)
+                del self._topics[topic.name]
+                topic.close()
+                self._journal.forget(topic.record.topic_id)
+                deleted.append(topic)
+            return deleted
+
+    def open_subscription(
+        self, topic: AnyTopic, record: SubscriptionRecord
+    ) -> ReliableSubscription | NonReliableSubscription:
+        """Serve a subscription from where its cursor stands."""
+        if isinstance(topic, NonReliableTopic):
+            passing = topic.subscriptions[record.name] = NonReliableSubscription(record, clock=self._clock)
+            return passing
+        cursor = topic.log.cursor(record.subscription_id)
+        if cursor is None:
+            _log.error("subscription %r on %s has no cursor: it starts at the oldest message", record.name, topic.name)
+            cursor = Cursor(topic.log.start_offset)
+        subscription = topic.subscriptions[record.name] = ReliableSubscription(
+            record,
+            topic.log,
+            cursor,
+            clock=self._clock,
+            tasks=self._tasks,
+            policy=self._dispatch.policy,
+            window=self._dispatch.window,
+        )
+        return subscription
+
+    def stop_dispatch(self) -> None:
+        """Deliver nothing any more, anywhere."""
+        for topic in self:
+            topic.stop_dispatch()
+
+    def _open(self, record: TopicRecord) -> AnyTopic:
+        topic: AnyTopic
+        if record.strategy is DispatchStrategy.RELIABLE:
+            topic = ReliableTopic(record, self._journal.topic(record.topic_id, record.epoch))
+        else:
+            topic = NonReliableTopic(record)
+        self._topics[topic.name] = topic
+        return topic
+
+    def _refuse_beyond_limit(self, count: int) -> None:
+        if len(self._topics) + count > TOPICS_PER_BROKER_MAX:
+            raise LimitReachedError(f"this broker serves {len(self._topics)} topics of {TOPICS_PER_BROKER_MAX} at most")

@@ -1,0 +1,149 @@
+"""Carries out what a session decides: looks up, attaches, waits, watches the broker's health.
+
+One task per attachment. An exception that is no DanubeError, such as one of the application's token supplier, ends it,
+and whoever waits for a link is told.
+"""
+
+import asyncio
+from contextlib import suppress
+from typing import Protocol
+
+from danube.client import session
+from danube.client.address import BrokerAddress
+from danube.client.health import wait_for_close
+from danube.client.session import Event, Instruction, Link, Session
+from danube.model.calls import HealthStatus
+from danube.model.errors import DanubeError, InternalError, UnrecoverableError
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+
+
+class Member(Protocol):
+    """What is attached: a producer or consumer of one topic."""
+
+    async def look_up(self, url: str) -> BrokerAddress:
+        """Ask the broker at `url` who serves the topic. Raises DanubeError."""
+
+    async def attach(self, address: BrokerAddress) -> int:
+        """Create the producer or subscribe, and answer its id. Raises DanubeError."""
+
+    async def check_health(self, link: Link) -> HealthStatus:
+        """Ask the broker whether the link still holds. Raises DanubeError."""
+
+    async def leave(self, link: Link) -> None:
+        """The broker asks to attach anew; the link counts as lost when this returns."""
+
+
+class Attachment:
+    """A link to the broker of a topic that is made anew whenever it is lost."""
+
+    def __init__(self, member: Member, session: Session, scope: TaskScope, clock: Clock) -> None:
+        self._member = member
+        self._session = session
+        self._scope = scope
+        self._clock = clock
+        self._running: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[Link] | None = None
+        self._lost: asyncio.Future[DanubeError | None] | None = None
+        self._link: Link | None = None
+
+    def open(self) -> None:
+        """Begin to attach, also after having given up; nothing happens when that is under way or done."""
+        if self._running is not None and not self._running.done():
+            return
+        self._ready = asyncio.get_running_loop().create_future()
+        self._running = self._scope.spawn(self._run(), "attachment")
+
+    async def ready(self) -> Link:
+        """The link, waiting until there is one. Raises DanubeError when no further try is made."""
+        if self._link is not None:
+            return self._link
+        if self._ready is None:
+            raise UnrecoverableError("not connected yet: call create() on a producer, subscribe() on a consumer first")
+        return await asyncio.shield(self._ready)
+
+    def lose(self, link: Link, error: DanubeError | None) -> None:
+        """Say that `link` is of no use any more; the loss of an older link than today's is no news."""
+        if self._link != link or self._lost is None:
+            return
+        self._link = None
+        self._ready = asyncio.get_running_loop().create_future()
+        self._lost.set_result(error)
+
+    async def close(self) -> None:
+        """Stop, for good; who waits for a link is told."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait([self._running])
+        if self._ready is not None and not self._ready.done():
+            self._fail(_closed())
+
+    async def _run(self) -> None:
+        event: Event = session.Opened()
+        try:
+            while True:
+                instruction = self._session.handle(event, self._clock.monotonic_s())
+                if isinstance(instruction, session.Abandon):
+                    self._fail(instruction.error)
+                    return
+                event = await self._carry_out(instruction)
+        except asyncio.CancelledError:
+            self._fail(_closed())
+            raise
+        except Exception as error:
+            self._fail(InternalError(f"the client failed with {type(error).__name__}: {error}"))
+            raise
+
+    async def _carry_out(self, instruction: Instruction) -> Event:
+        match instruction:
+            case session.LookUp(url):
+                return await self._look_up(url)
+            case session.Attach(address):
+                return await self._attach(address)
+            case session.Delay(seconds):
+                await self._clock.sleep_until(self._clock.monotonic_s() + seconds)
+                return session.DelayEnded()
+            case session.Hold(link):
+                return session.Lost(await self._hold(link))
+        raise AssertionError(instruction)
+
+    async def _look_up(self, url: str) -> Event:
+        try:
+            return session.Located(await self._member.look_up(url))
+        except DanubeError as error:
+            return session.NotLocated(error)
+
+    async def _attach(self, address: BrokerAddress) -> Event:
+        try:
+            return session.Attached(await self._member.attach(address))
+        except DanubeError as error:
+            return session.Refused(error)
+
+    async def _hold(self, link: Link) -> DanubeError | None:
+        lost: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
+        self._lost = lost
+        self._link = link
+        assert self._ready is not None  # noqa: S101 - `open` and `lose` make one before there is a link
+        self._ready.set_result(link)
+        watch = self._scope.spawn(self._watch(link), "health")
+        try:
+            return await lost
+        finally:
+            watch.cancel()
+
+    async def _watch(self, link: Link) -> None:
+        await wait_for_close(lambda: self._member.check_health(link), self._clock)
+        await self._member.leave(link)
+        self.lose(link, None)
+
+    def _fail(self, error: DanubeError) -> None:
+        self._link = None
+        if self._ready is None or self._ready.done():
+            self._ready = asyncio.get_running_loop().create_future()
+        self._ready.set_exception(error)
+        with suppress(DanubeError):
+            self._ready.result()  # nobody may be waiting, and that is no fault
+
+
+def _closed() -> UnrecoverableError:
+    return UnrecoverableError("it is closed: create another one")

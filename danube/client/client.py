@@ -1,0 +1,146 @@
+"""The client: where an application begins."""
+
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from weakref import WeakSet
+
+from danube.client.address import host_and_port
+from danube.client.connection import Connection
+from danube.client.consumer import Consumer, ConsumerBuilder
+from danube.client.lookup import LookupService
+from danube.client.producer import Producer, ProducerBuilder
+from danube.client.schemas import SchemaRegistryClient
+from danube.client.settings import TlsFiles, TokenSupplier
+from danube.client.transport import Transport
+from danube.model.errors import SettingsError
+from danube.rpc.carrier import Carrier
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc_credentials import channel_credentials
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.rng import Rng, SystemRng
+
+
+class DanubeClient:
+    """Makes producers and consumers, which share its connections. Made by `DanubeClientBuilder.build`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._members: WeakSet[Producer | Consumer] = WeakSet()
+        self.uri = connection.service_url
+        """The service URL."""
+
+    @staticmethod
+    def builder() -> "DanubeClientBuilder":
+        """Begin to build a client."""
+        return DanubeClientBuilder()
+
+    def new_producer(self) -> ProducerBuilder:
+        """Begin to build a producer."""
+        return ProducerBuilder(self._connection, self._members.add)
+
+    def new_consumer(self) -> ConsumerBuilder:
+        """Begin to build a consumer."""
+        return ConsumerBuilder(self._connection, self._members.add)
+
+    def schema(self) -> SchemaRegistryClient:
+        """The schema registry."""
+        return SchemaRegistryClient(self._connection.transport, self.uri)
+
+    async def close(self) -> None:
+        """Close the producers and consumers that are left, then disconnect. Idempotent."""
+        for member in list(self._members):
+            await member.close()
+        await self._connection.transport.close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+
+class DanubeClientBuilder:
+    """Collects what a client is made of: the service URL at least."""
+
+    def __init__(self) -> None:
+        self._url = ""
+        self._token: TokenSupplier | None = None
+        self._tls: TlsFiles | None = None
+        self._carrier: Carrier | None = None
+        self._clock: Clock = SystemClock()
+        self._rng: Rng = SystemRng()
+
+    def service_url(self, url: str) -> Self:
+        """Begin at this broker: `http://host:port`; `https` switches TLS on."""
+        self._url = url
+        return self
+
+    def with_tls(self, ca_cert_path: str) -> Self:
+        """Connect over TLS and trust this authority. `build` reads the file."""
+        self._tls = TlsFiles(ca=Path(ca_cert_path))
+        return self
+
+    def with_mtls(self, ca_cert_path: str, client_cert_path: str, client_key_path: str) -> Self:
+        """Connect over TLS and present this certificate. `build` reads the files."""
+        self._tls = TlsFiles(ca=Path(ca_cert_path), certificate=Path(client_cert_path), key=Path(client_key_path))
+        return self
+
+    def with_token(self, token: str) -> Self:
+        """Send this token with every request. It switches TLS on: a token never travels in the clear."""
+        return self.with_token_supplier(lambda: token)
+
+    def with_token_supplier(self, supplier: TokenSupplier) -> Self:
+        """Send the token that `supplier` answers; it is asked for every request. It switches TLS on."""
+        self._token = supplier
+        return self
+
+    def with_carrier(self, carrier: Carrier) -> Self:
+        """Have calls carried by `carrier`, which then decides about TLS."""
+        self._carrier = carrier
+        return self
+
+    def with_clock(self, clock: Clock, rng: Rng | None = None) -> Self:
+        """Take time, and chance, from elsewhere: for simulations."""
+        self._clock = clock
+        self._rng = rng or self._rng
+        return self
+
+    async def build(self) -> DanubeClient:
+        """The client; it connects when it is first used. Raises SettingsError for a wrong URL or unreadable files."""
+        host_and_port(self._url)
+        transport = Transport(self._carrier or await self._grpc_carrier(), self._token)
+        connection = Connection(
+            service_url=self._url,
+            transport=transport,
+            lookup=LookupService(transport),
+            clock=self._clock,
+            rng=self._rng,
+        )
+        return DanubeClient(connection)
+
+    async def _grpc_carrier(self) -> Carrier:
+        secure = self._tls is not None or self._token is not None or self._url.startswith("https://")
+        if not secure:
+            return GrpcCarrier(self._clock)
+        ca, certificate, key = await _read(self._tls or TlsFiles())
+        credentials = channel_credentials(ca=ca, certificate=certificate, key=key)
+        return GrpcCarrier(self._clock, channel_credentials=credentials)
+
+
+async def _read(files: TlsFiles) -> tuple[bytes | None, ...]:
+    thread = BlockingThread("danube-tls-files")
+    try:
+        return await thread.run(lambda: tuple(_content(path) for path in (files.ca, files.certificate, files.key)))
+    finally:
+        thread.close()
+
+
+def _content(path: Path | None) -> bytes | None:
+    try:
+        return path.read_bytes() if path else None
+    except OSError as error:
+        raise SettingsError(f"cannot read {path} ({error.strerror}): TLS needs it, so check the path") from error

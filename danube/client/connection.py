@@ -1,0 +1,35 @@
+"""What every producer and consumer of one client shares."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from danube.client import paths
+from danube.client.lookup import LookupService
+from danube.client.session import Link
+from danube.client.transport import Transport
+from danube.model.calls import ClientKind, HealthCheck, HealthStatus
+from danube.model.limits import CONNECT_TIMEOUT_S
+from danube.runtime.clock import Clock
+from danube.runtime.rng import Rng
+from danube.wire import decode, encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """One client's way to the cluster."""
+
+    service_url: str
+    transport: Transport
+    lookup: LookupService
+    clock: Clock
+    rng: Rng
+    request_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
+    """Of health checks."""
+
+    async def check_health(self, kind: ClientKind, link: Link) -> HealthStatus:
+        """Ask the link's broker whether it holds. Raises DanubeError."""
+        call = HealthCheck(request_id=next(self.request_ids), client=kind, id=link.member_id)
+        request = encode.health_check(call)
+        answer = await self.transport.call(link.address, paths.HEALTH_CHECK, request, timeout_s=CONNECT_TIMEOUT_S)
+        return decode.health_status(answer)

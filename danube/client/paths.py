@@ -1,0 +1,13 @@
+"""The calls of the client port, as carriers name them."""
+
+CREATE_PRODUCER = "/danube.ProducerService/CreateProducer"
+SEND_MESSAGE = "/danube.ProducerService/SendMessage"
+SUBSCRIBE = "/danube.ConsumerService/Subscribe"
+RECEIVE_MESSAGES = "/danube.ConsumerService/ReceiveMessages"
+ACKNOWLEDGE = "/danube.ConsumerService/Ack"
+NEGATIVE_ACKNOWLEDGE = "/danube.ConsumerService/Nack"
+TOPIC_LOOKUP = "/danube.Discovery/TopicLookup"
+TOPIC_PARTITIONS = "/danube.Discovery/TopicPartitions"
+HEALTH_CHECK = "/danube.HealthCheck/HealthCheck"
+SCHEMA_REGISTRY = "/danube_schema.SchemaRegistry"
+"""Without the method's name."""

@@ -1,0 +1,182 @@
+"""Producers: one face over a plain topic or over the partitions of one."""
+
+from collections.abc import AsyncIterable, Callable, Iterable
+from copy import copy
+from types import TracebackType
+from typing import Self
+
+from danube.client.connection import Connection
+from danube.client.routing import Router
+from danube.client.send_pipeline import OnSent, SendPipeline
+from danube.client.settings import ProducerOptions
+from danube.client.topic_producer import ProducerSpec, TopicProducer
+from danube.model.calls import SchemaReference
+from danube.model.errors import InvalidRequestError, UnrecoverableError
+from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, PARTITIONS_MAX
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.tasks import TaskScope
+
+__all__ = ["Producer", "ProducerBuilder", "ProducerOptions"]
+
+
+class Producer:
+    """Sends messages to a topic. Made by `ProducerBuilder.build`; `create` attaches it, or `async with` does.
+
+    A send whose outcome is unknown (a broker that went away) is made again, so a message may be stored twice, never
+    lost once `send` has returned. Sends that wait for one another keep their order; of those under way at the same
+    time, one that must be repeated may end up behind its successors.
+    """
+
+    def __init__(self, connection: Connection, builder: "ProducerBuilder") -> None:
+        self._connection = connection
+        self._settings = builder
+        self._scope = TaskScope(f"producer {builder.name}")
+        self._producers: list[TopicProducer] = []
+        self._router = Router(max(1, builder.partitions))
+        self._closed = False
+
+    async def create(self) -> None:
+        """Attach to the topic's broker, which creates the topic if need be. Raises DanubeError."""
+        if self._producers:
+            return
+        producers = [TopicProducer(self._connection, spec, self._scope) for spec in self._specs()]
+        for producer in producers:
+            producer.open()
+        try:
+            for producer in producers:
+                await producer.ready()
+        except BaseException:
+            for producer in producers:
+                await producer.close()
+            raise
+        self._producers = producers
+
+    async def send(self, data: bytes, attributes: dict[str, str] | None = None) -> int:
+        """Send one message; of a partitioned topic each partition gets one in turn.
+
+        Answers the message's request id, once the broker has it. Raises DanubeError when no further try is made.
+        """
+        return await self._choose(None).send(data, attributes, None)
+
+    async def send_with_key(self, data: bytes, attributes: dict[str, str] | None, routing_key: str) -> int:
+        """Send one message with a key: one partition for each key, and of Key-Shared subscriptions one consumer."""
+        return await self._choose(routing_key).send(data, attributes, routing_key)
+
+    async def send_many(
+        self,
+        payloads: Iterable[bytes] | AsyncIterable[bytes],
+        attributes: dict[str, str] | None = None,
+        *,
+        in_flight_max: int = CLIENT_SENDS_IN_FLIGHT_MAX,
+        on_sent: OnSent | None = None,
+    ) -> int:
+        """Send all of `payloads` without waiting for each, and answer how many there were.
+
+        At most `in_flight_max` (1 to 256) are unanswered at a time. `on_sent` is told each time how many the broker
+        has. Raises the DanubeError of the first that failed; later ones may be stored, none after those under way.
+        """
+        if not 1 <= in_flight_max <= CLIENT_SENDS_IN_FLIGHT_MAX:
+            raise InvalidRequestError(f"in_flight_max must be from 1 to {CLIENT_SENDS_IN_FLIGHT_MAX}")
+        return await SendPipeline(lambda data: self.send(data, attributes), in_flight_max, on_sent).run(payloads)
+
+    async def close(self) -> None:
+        """Stop; sends under way fail. Idempotent."""
+        self._closed = True
+        for producer in self._producers:
+            await producer.close()
+        await self._scope.close()
+
+    async def __aenter__(self) -> Self:
+        await self.create()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _choose(self, routing_key: str | None) -> TopicProducer:
+        if self._closed:
+            raise UnrecoverableError("the producer is closed: build another one")
+        if not self._producers:
+            raise UnrecoverableError("the producer is not attached yet: call create() first")
+        return self._producers[self._router.choose(routing_key)]
+
+    def _specs(self) -> list[ProducerSpec]:
+        topic = TopicName.parse(self._settings.topic)
+        partitions = self._settings.partitions
+        if not 0 <= partitions <= PARTITIONS_MAX:
+            raise InvalidRequestError(f"a topic has at most {PARTITIONS_MAX} partitions; 0 makes it a plain one")
+        if partitions == 0:
+            return [self._spec(topic, self._settings.name)]
+        return [self._spec(topic.partition(n), f"{self._settings.name}-{n}") for n in range(partitions)]
+
+    def _spec(self, topic: TopicName, name: str) -> ProducerSpec:
+        settings = self._settings
+        return ProducerSpec(
+            topic=topic, name=name, strategy=settings.strategy, schema=settings.schema, options=settings.options
+        )
+
+
+class ProducerBuilder:
+    """Collects what a producer is made of: `topic` and `name` at least."""
+
+    def __init__(self, connection: Connection, keep: Callable[["Producer"], None]) -> None:
+        self._connection = connection
+        self._keep = keep
+        self.topic = ""
+        self.name = ""
+        self.partitions = 0
+        self.schema: SchemaReference | None = None
+        self.strategy = DispatchStrategy.NON_RELIABLE
+        self.options = ProducerOptions()
+
+    def with_topic(self, topic: str) -> Self:
+        """Send to `/namespace/topic`."""
+        self.topic = topic
+        return self
+
+    def with_name(self, name: str) -> Self:
+        """Set the producer's name; the same name is the same producer to the broker."""
+        self.name = name
+        return self
+
+    def with_schema_subject(self, subject: str) -> Self:
+        """Write with the latest version of a subject."""
+        self.schema = SchemaReference(subject=subject)
+        return self
+
+    def with_schema_version(self, subject: str, version: int) -> Self:
+        """Write with exactly this version of a subject."""
+        self.schema = SchemaReference(subject=subject, pinned_version=version)
+        return self
+
+    def with_schema_min_version(self, subject: str, min_version: int) -> Self:
+        """Write with the latest version of a subject, which must be `min_version` or newer."""
+        self.schema = SchemaReference(subject=subject, min_version=min_version)
+        return self
+
+    def with_dispatch_strategy(self, strategy: DispatchStrategy) -> Self:
+        """Set how the topic delivers; a topic that is there already must agree."""
+        self.strategy = strategy
+        return self
+
+    def with_partitions(self, partitions: int) -> Self:
+        """Send to this many partitions; 0 means a plain topic."""
+        self.partitions = partitions
+        return self
+
+    def with_options(self, options: ProducerOptions) -> Self:
+        """Set how long to go on trying."""
+        self.options = options
+        return self
+
+    def build(self) -> Producer:
+        """The producer, not yet attached. Raises ValueError without topic or name."""
+        if not self.topic:
+            raise ValueError("topic must be set")
+        if not self.name:
+            raise ValueError("producer name must be set")
+        producer = Producer(self._connection, copy(self))
+        self._keep(producer)
+        return producer

@@ -1,0 +1,175 @@
+"""The schema registry, as applications use it. It is asked at the service URL: every broker has the whole of it."""
+
+from typing import Self
+
+from danube.client import paths
+from danube.client.address import BrokerAddress
+from danube.client.transport import Transport
+from danube.model.calls import SchemaReference
+from danube.model.errors import PreconditionFailedError, UnsupportedError
+from danube.model.schema import CompatibilityMode, RegisterSchema, SchemaInfo, SchemaType, TopicSchemaConfig
+from danube.wire import decode_schemas, encode_schemas
+
+_CREATED_BY = "danube-py"
+
+
+class SchemaRegistryClient:
+    """Registers, reads and checks schemas. Every method raises UnsupportedError where the broker has no registry."""
+
+    def __init__(self, transport: Transport, uri: str) -> None:
+        self._transport = transport
+        self._uri = uri
+
+    def register_schema(self, subject: str) -> "SchemaRegistrationBuilder":
+        """Begin a new version of `subject`; `execute` registers it."""
+        return SchemaRegistrationBuilder(self, subject)
+
+    async def get_schema_by_id(self, schema_id: int) -> SchemaInfo:
+        """The latest version of the subject with this id."""
+        return await self.get_schema_version(schema_id, None)
+
+    async def get_schema_version(self, schema_id: int, version: int | None = None) -> SchemaInfo:
+        """One version of the subject with this id; None is the latest."""
+        return decode_schemas.schema_info(await self._ask("GetSchema", encode_schemas.get_schema(schema_id, version)))
+
+    async def get_latest_schema(self, subject: str) -> SchemaInfo:
+        """The latest version of a subject."""
+        answer = await self._ask("GetLatestSchema", encode_schemas.get_latest_schema(subject))
+        return decode_schemas.schema_info(answer)
+
+    async def list_versions(self, subject: str) -> list[int]:
+        """The versions of a subject."""
+        return decode_schemas.versions(await self._ask("ListVersions", encode_schemas.list_versions(subject)))
+
+    async def check_compatibility(
+        self, subject: str, schema_data: bytes, schema_type: SchemaType, mode: CompatibilityMode | None = None
+    ) -> tuple[bool, list[str]]:
+        """Whether this definition could be the next version, and what is in the way."""
+        request = encode_schemas.check_compatibility(subject, schema_data, schema_type, mode)
+        return decode_schemas.compatibility(await self._ask("CheckCompatibility", request))
+
+    async def set_compatibility_mode(self, subject: str, mode: CompatibilityMode) -> tuple[bool, str]:
+        """Set what the next versions of a subject must stay compatible with."""
+        request = encode_schemas.set_compatibility_mode(subject, mode)
+        return decode_schemas.outcome(await self._ask("SetCompatibilityMode", request))
+
+    async def delete_schema_version(self, subject: str, version: int) -> tuple[bool, str]:
+        """Delete one version of a subject."""
+        request = encode_schemas.delete_schema_version(subject, version)
+        return decode_schemas.outcome(await self._ask("DeleteSchemaVersion", request))
+
+    async def configure_topic_schema(
+        self,
+        topic_name: str,
+        schema_subject: str,
+        validation_policy: str = "none",
+        enable_payload_validation: bool = False,  # noqa: FBT001, FBT002 - the signature of danube-client 0.5.0
+    ) -> tuple[bool, str]:
+        """Bind a topic to a subject; the policy is `none`, `warn` or `enforce`."""
+        request = encode_schemas.configure_topic_schema(
+            topic_name, schema_subject, validation_policy, check_payloads=enable_payload_validation
+        )
+        return decode_schemas.outcome(await self._ask("ConfigureTopicSchema", request))
+
+    async def update_topic_validation_policy(
+        self,
+        topic_name: str,
+        validation_policy: str,
+        enable_payload_validation: bool = False,  # noqa: FBT001, FBT002 - the signature of danube-client 0.5.0
+    ) -> tuple[bool, str]:
+        """Change what happens to messages of a topic that do not follow its subject."""
+        request = encode_schemas.update_topic_validation_policy(
+            topic_name, validation_policy, check_payloads=enable_payload_validation
+        )
+        return decode_schemas.outcome(await self._ask("UpdateTopicValidationPolicy", request))
+
+    async def get_topic_schema_config(self, topic_name: str) -> TopicSchemaConfig:
+        """What a topic is bound to."""
+        answer = await self._ask("GetTopicSchemaConfig", encode_schemas.get_topic_schema_config(topic_name))
+        return decode_schemas.topic_schema_config(answer)
+
+    async def register(self, call: RegisterSchema) -> int:
+        """Register a version and answer its subject's id."""
+        return decode_schemas.registered_id(await self._ask("RegisterSchema", encode_schemas.register_schema(call)))
+
+    async def resolve(self, schema: SchemaReference) -> SchemaInfo:
+        """The version that a producer with this reference writes. Raises PreconditionFailedError without one."""
+        latest = await self.get_latest_schema(schema.subject)
+        if schema.pinned_version is not None:
+            return await self._resolve_pinned(latest, schema.pinned_version)
+        if schema.min_version is not None and latest.version < schema.min_version:
+            raise PreconditionFailedError(
+                f"the latest version of {schema.subject} is {latest.version} and the producer asks for "
+                f"{schema.min_version} or newer: register that version first"
+            )
+        return latest
+
+    async def _resolve_pinned(self, latest: SchemaInfo, version: int) -> SchemaInfo:
+        if version > latest.version:
+            raise PreconditionFailedError(
+                f"{latest.subject} has no version {version}, the latest is {latest.version}: register it first"
+            )
+        return latest if version == latest.version else await self.get_schema_version(latest.schema_id, version)
+
+    async def _ask(self, method: str, request: bytes) -> bytes:
+        try:
+            address = BrokerAddress.direct(self._uri)
+            return await self._transport.call(address, f"{paths.SCHEMA_REGISTRY}/{method}", request)
+        except UnsupportedError as error:
+            raise UnsupportedError(
+                f"the broker at {self._uri} has no schema registry: work without schemas, or use a broker that has one"
+            ) from error
+
+
+class SchemaRegistrationBuilder:
+    """Collects what a new schema version consists of."""
+
+    def __init__(self, client: SchemaRegistryClient, subject: str) -> None:
+        self._client = client
+        self._subject = subject
+        self._type: SchemaType | None = None
+        self._data = b""
+        self._description = ""
+        self._created_by = _CREATED_BY
+        self._tags: tuple[str, ...] = ()
+
+    def with_type(self, schema_type: SchemaType) -> Self:
+        """Set the language of the definition."""
+        self._type = schema_type
+        return self
+
+    def with_schema_data(self, data: bytes) -> Self:
+        """Set the definition."""
+        self._data = data
+        return self
+
+    def with_description(self, description: str) -> Self:
+        """Say what it is for."""
+        self._description = description
+        return self
+
+    def with_created_by(self, created_by: str) -> Self:
+        """Say who made it."""
+        self._created_by = created_by or _CREATED_BY
+        return self
+
+    def with_tags(self, tags: list[str]) -> Self:
+        """Give it words to be found by."""
+        self._tags = tuple(tags)
+        return self
+
+    async def execute(self) -> int:
+        """Register it and answer the subject's id. Raises ValueError when type or definition are missing."""
+        if self._type is None:
+            raise ValueError("schema type is required")
+        if not self._data:
+            raise ValueError("schema data is required")
+        call = RegisterSchema(
+            subject=self._subject,
+            type=self._type,
+            definition=self._data,
+            description=self._description,
+            created_by=self._created_by,
+            tags=self._tags,
+        )
+        return await self._client.register(call)

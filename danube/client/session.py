@@ -1,0 +1,259 @@
+"""One producer's or consumer's attachment to the broker of its topic, as a state machine without I/O.
+
+What happened goes in as an event, with the time; what to do next comes out as one instruction. `attachment.py` carries
+instructions out. These are all the arrows; an event that comes in another state is a fault of the caller.
+
+    state         event          next
+    IDLE          Opened         LOOKING_UP
+    LOOKING_UP    Located        ATTACHING
+    LOOKING_UP    NotLocated     ATTACHING (a new topic is attached to where it was asked for), WAITING or IDLE
+    ATTACHING     Attached       ATTACHED
+    ATTACHING     Refused        WAITING, or IDLE (given up)
+    WAITING       DelayEnded     LOOKING_UP
+    ATTACHED      Lost           LOOKING_UP, WAITING (lost again soon after), or IDLE (given up)
+"""
+
+from dataclasses import dataclass
+from enum import Enum
+
+from danube.client.address import BrokerAddress
+from danube.client.retry import Failure, RetryPolicy, delay_before_retry, delay_s, is_exhausted
+from danube.model.errors import BrokerUnreachableError, DanubeError, DeadlineExceededError, NotFoundError
+from danube.model.limits import CLIENT_SETTLED_S
+from danube.runtime.rng import Rng
+
+_UNREACHABLE = (BrokerUnreachableError, DeadlineExceededError)
+
+
+class State(Enum):
+    """What a session is doing."""
+
+    IDLE = "idle"
+    """Not begun, or given up: `Opened` begins anew."""
+    LOOKING_UP = "looking up"
+    ATTACHING = "attaching"
+    WAITING = "waiting"
+    ATTACHED = "attached"
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """The application wants to be attached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The lookup found the topic's broker."""
+
+    address: BrokerAddress
+
+
+@dataclass(frozen=True, slots=True)
+class NotLocated:
+    """The lookup failed."""
+
+    error: DanubeError
+
+
+@dataclass(frozen=True, slots=True)
+class Attached:
+    """The broker gave an id."""
+
+    member_id: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """Attaching failed."""
+
+    error: DanubeError
+
+
+@dataclass(frozen=True, slots=True)
+class DelayEnded:
+    """The time asked for by `Delay` is over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The attachment is of no use any more."""
+
+    error: DanubeError | None
+    """None when the broker itself ended it in good order."""
+
+
+Event = Opened | Located | NotLocated | Attached | Refused | DelayEnded | Lost
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """An attachment that holds."""
+
+    address: BrokerAddress
+    member_id: int
+    """The producer's or consumer's id on that broker."""
+    generation: int
+    """How many attachments of this session there were, this one included: tells a loss from an older one's."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """Ask the broker at this URL who serves the topic."""
+
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class Attach:
+    """Create the producer, or subscribe, at this broker."""
+
+    address: BrokerAddress
+
+
+@dataclass(frozen=True, slots=True)
+class Delay:
+    """Let this much time pass."""
+
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """Use this link until it is lost."""
+
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Abandon:
+    """Tell the application that this cannot be mended by trying on."""
+
+    error: DanubeError
+
+
+Instruction = LookUp | Attach | Delay | Hold | Abandon
+
+
+class Session:
+    """Decides how to get attached and how to stay it; `first` bounds the tries before it was, `again` those after."""
+
+    def __init__(self, service_url: str, *, first: RetryPolicy, again: RetryPolicy, rng: Rng) -> None:
+        self.state = State.IDLE
+        self._service_url = service_url
+        self._asked_url = service_url
+        self._address = BrokerAddress.direct(service_url)
+        self._first = first
+        self._again = again
+        self._rng = rng
+        self._generation = 0
+        self._attempt = 0
+        self._failing_since_s = 0.0
+        self._attached_at_s = 0.0
+        self._losses = 0
+        self._losing_since_s = 0.0
+
+    def handle(self, event: Event, now_s: float) -> Instruction:
+        """Take note of an event at monotonic time `now_s` and say what to do next."""
+        match self.state, event:
+            case State.IDLE, Opened():
+                return self._opened()
+            case State.LOOKING_UP, Located(address):
+                return self._located(address)
+            case State.LOOKING_UP, NotLocated(error):
+                return self._not_located(error, now_s)
+            case State.ATTACHING, Attached(member_id):
+                return self._attached(member_id, now_s)
+            case State.ATTACHING, Refused(error):
+                return self._failed(error, now_s)
+            case State.WAITING, DelayEnded():
+                return self._look_up()
+            case State.ATTACHED, Lost(reason):
+                return self._lost(reason, now_s)
+        raise RuntimeError(f"a session that is {self.state.value} knows no arrow for {event}")
+
+    def _opened(self) -> Instruction:
+        self._attempt = 0
+        self._losses = 0
+        return self._look_up()
+
+    def _look_up(self) -> Instruction:
+        self.state = State.LOOKING_UP
+        return LookUp(self._asked_url)
+
+    def _located(self, address: BrokerAddress) -> Instruction:
+        self._address = address
+        return self._attach()
+
+    def _attach(self) -> Instruction:
+        self.state = State.ATTACHING
+        return Attach(self._address)
+
+    def _not_located(self, error: DanubeError, now_s: float) -> Instruction:
+        """A lookup that the broker refused says less than attaching will: a new topic is created by attaching."""
+        if error.retryable:
+            return self._failed(error, now_s)
+        self._address = BrokerAddress.direct(self._asked_url)
+        return self._attach()
+
+    def _failed(self, error: DanubeError, now_s: float) -> Instruction:
+        if isinstance(error, _UNREACHABLE):
+            self._ask_elsewhere()
+        if self._attempt == 0:
+            self._failing_since_s = now_s
+        self._attempt += 1
+        failure = Failure(error=error, attempt=self._attempt, elapsed_s=now_s - self._failing_since_s)
+        delay = delay_before_retry(self._policy, failure, self._rng.uniform(0, 1))
+        return self._wait(delay) if delay is not None else self._abandon(last_word(self._service_url, failure))
+
+    def _ask_elsewhere(self) -> None:
+        """The service URL and the broker known last take turns: either may be the one that is down."""
+        known = self._address.connect_url
+        self._asked_url = known if self._asked_url == self._service_url else self._service_url
+
+    def _attached(self, member_id: int, now_s: float) -> Instruction:
+        self.state = State.ATTACHED
+        self._asked_url = self._service_url
+        self._generation += 1
+        self._attempt = 0
+        self._attached_at_s = now_s
+        return Hold(Link(self._address, member_id, self._generation))
+
+    def _lost(self, error: DanubeError | None, now_s: float) -> Instruction:
+        if now_s - self._attached_at_s >= CLIENT_SETTLED_S:
+            self._losses = 0
+        if self._losses == 0:
+            self._losing_since_s = now_s
+        self._losses += 1
+        if self._losses == 1:
+            return self._look_up()
+        return self._lost_again(error or BrokerUnreachableError("the broker ends each stream at once"), now_s)
+
+    def _lost_again(self, error: DanubeError, now_s: float) -> Instruction:
+        failure = Failure(error=error, attempt=self._losses - 1, elapsed_s=now_s - self._losing_since_s)
+        mendable = error.retryable or isinstance(error, NotFoundError)
+        if not mendable or is_exhausted(self._again, failure):
+            return self._abandon(error)
+        return self._wait(delay_s(self._again, failure.attempt, self._rng.uniform(0, 1)))
+
+    def _wait(self, delay: float) -> Instruction:
+        self.state = State.WAITING
+        return Delay(delay)
+
+    def _abandon(self, error: DanubeError) -> Instruction:
+        self.state = State.IDLE
+        return Abandon(error)
+
+    @property
+    def _policy(self) -> RetryPolicy:
+        return self._again if self._generation else self._first
+
+
+def last_word(service_url: str, failure: Failure) -> DanubeError:
+    """What the application is told after the last failure; of a broker that is not there, also where it should be."""
+    if not isinstance(failure.error, _UNREACHABLE):
+        return failure.error
+    tries = f"{failure.attempt} tries in {failure.elapsed_s:.1f} s" if failure.attempt > 1 else "one try"
+    return BrokerUnreachableError(
+        f"no broker answers at {service_url} ({tries}): check that it runs there and that the address is right; "
+        f"the last error was: {failure.error}"
+    )

@@ -1,0 +1,71 @@
+"""What an application may set: of a client, of a producer, of a consumer."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from danube.client.retry import RetryPolicy
+from danube.model.limits import (
+    CLIENT_RETRIES_DEFAULT,
+    CLIENT_RETRY_DELAY_MAX_S,
+    CLIENT_RETRY_STEP_S,
+    CLIENT_RETRY_TOTAL_S,
+)
+
+TokenSupplier = Callable[[], str]
+"""Answers the token of the moment; called for every request, from the event loop."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TlsFiles:
+    """PEM files; None stands for what the system trusts, and for presenting no certificate."""
+
+    ca: Path | None = None
+    certificate: Path | None = None
+    key: Path | None = None
+
+
+@dataclass
+class RetryOptions:
+    """How long to go on trying; 0 stands for the default."""
+
+    max_retries: int = 0
+    """Of one call in one place; default 5."""
+    base_backoff_ms: int = 0
+    """The n-th retry waits n times this, less a random part of up to a half; default 200."""
+    max_backoff_ms: int = 0
+    """The longest wait; default 5000."""
+    connect_total_s: float = 0.0
+    """How long creating or subscribing is tried, in place of `max_retries`."""
+    retry_total_s: float = 0.0
+    """How long a broker that was lost is tried for, in place of `max_retries`."""
+
+    def policy(self, total_s: float) -> RetryPolicy:
+        """These options for tries that are bounded by `total_s`; 0 means by their number."""
+        return RetryPolicy(
+            retries_max=self.max_retries if self.max_retries > 0 else CLIENT_RETRIES_DEFAULT,
+            delay_step_s=self.base_backoff_ms / 1000 if self.base_backoff_ms > 0 else CLIENT_RETRY_STEP_S,
+            delay_max_s=self.max_backoff_ms / 1000 if self.max_backoff_ms > 0 else CLIENT_RETRY_DELAY_MAX_S,
+            total_s=total_s if total_s > 0 else None,
+        )
+
+    @property
+    def call_total_s(self) -> float:
+        """How long one send or acknowledgement is tried, reattaching included."""
+        return self.retry_total_s if self.retry_total_s > 0 else CLIENT_RETRY_TOTAL_S
+
+
+@dataclass
+class ProducerOptions(RetryOptions):
+    """How long a producer goes on trying; 0 stands for the default.
+
+    By default a send that finds no broker is given up after twice `max_retries`, as in danube-client 0.5.0.
+    """
+
+
+@dataclass
+class ConsumerOptions(RetryOptions):
+    """How long a consumer goes on trying; 0 stands for the default.
+
+    By default a consumer that has lost its broker tries for 10 minutes, then its queue raises the error.
+    """

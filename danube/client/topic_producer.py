@@ -1,0 +1,135 @@
+"""A producer of one concrete topic: a plain topic or one partition."""
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from danube.client import paths
+from danube.client.address import BrokerAddress
+from danube.client.attached_call import AttachedCalls
+from danube.client.attachment import Attachment
+from danube.client.connection import Connection
+from danube.client.schemas import SchemaRegistryClient
+from danube.client.session import Link, Session
+from danube.client.settings import ProducerOptions
+from danube.model.calls import (
+    NO_ATTRIBUTES,
+    ClientKind,
+    CreateProducer,
+    HealthStatus,
+    OutgoingMessage,
+    SchemaReference,
+)
+from danube.model.errors import AlreadyExistsError, MessageTooLargeError, UnrecoverableError
+from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.tasks import TaskScope
+from danube.wire import decode, encode
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSpec:
+    """What a producer was built with."""
+
+    topic: TopicName
+    name: str
+    strategy: DispatchStrategy
+    schema: SchemaReference | None
+    options: ProducerOptions
+
+
+class TopicProducer:
+    """Sends to one topic; keeps itself attached while messages are sent."""
+
+    def __init__(self, connection: Connection, spec: ProducerSpec, scope: TaskScope) -> None:
+        self._connection = connection
+        self._spec = spec
+        self._request_ids = itertools.count(1)
+        self._schema_id: int | None = None
+        self._schema_version: int | None = None
+        options = spec.options
+        session = Session(
+            connection.service_url,
+            first=options.policy(options.connect_total_s),
+            again=options.policy(options.retry_total_s),
+            rng=connection.rng,
+        )
+        self._attachment = Attachment(self, session, scope, connection.clock)
+        self._calls = AttachedCalls(self._attachment, connection, options)
+
+    def open(self) -> None:
+        """Begin to attach, also after having given up."""
+        self._attachment.open()
+
+    async def ready(self) -> None:
+        """Return once attached. Raises DanubeError when that was given up."""
+        await self._attachment.ready()
+
+    async def send(self, data: bytes, attributes: Mapping[str, str] | None, routing_key: str | None) -> int:
+        """Send one message and answer its request id once the broker has it. Raises DanubeError."""
+        self._attachment.open()
+        message = OutgoingMessage(
+            request_id=next(self._request_ids),
+            producer_id=0,
+            topic=str(self._spec.topic),
+            broker_addr="",
+            payload=data,
+            publish_time_ms=self._connection.clock.now_ms(),
+            producer_name=self._spec.name,
+            attributes=attributes or NO_ATTRIBUTES,
+            routing_key=routing_key,
+        )
+        return await self._calls.run(lambda link: self._send_on(link, message))
+
+    async def close(self) -> None:
+        """Stop; sends under way are told."""
+        await self._attachment.close()
+
+    async def _send_on(self, link: Link, message: OutgoingMessage) -> int:
+        request = encode.send_message(
+            message._replace(
+                producer_id=link.member_id,
+                broker_addr=link.address.broker_url,
+                schema_id=self._schema_id,
+                schema_version=self._schema_version,
+            )
+        )
+        if len(request) > MESSAGE_BYTES_MAX:
+            raise MessageTooLargeError(
+                f"the message takes {len(request):,} bytes with its attributes and the limit is "
+                f"{MESSAGE_BYTES_MAX:,}: send it in parts, or send where it is kept"
+            )
+        return decode.echo(await self._connection.transport.call(link.address, paths.SEND_MESSAGE, request))
+
+    # What the attachment asks for.
+
+    async def look_up(self, url: str) -> BrokerAddress:
+        return await self._connection.lookup.locate(url, self._spec.topic)
+
+    async def attach(self, address: BrokerAddress) -> int:
+        call = CreateProducer(
+            request_id=next(self._request_ids),
+            topic=self._spec.topic,
+            producer_name=self._spec.name,
+            strategy=self._spec.strategy,
+            schema=self._spec.schema,
+        )
+        request = encode.create_producer(call)
+        try:
+            answer = await self._connection.transport.call(address, paths.CREATE_PRODUCER, request)
+        except AlreadyExistsError as error:
+            raise UnrecoverableError(f"the producer cannot be created: {error}") from error
+        if self._spec.schema is not None and self._schema_id is None:
+            await self._resolve(self._spec.schema)
+        return decode.producer_created(answer).producer_id
+
+    async def _resolve(self, schema: SchemaReference) -> None:
+        registry = SchemaRegistryClient(self._connection.transport, self._connection.service_url)
+        info = await registry.resolve(schema)
+        self._schema_id, self._schema_version = info.schema_id, info.version
+
+    async def check_health(self, link: Link) -> HealthStatus:
+        return await self._connection.check_health(ClientKind.PRODUCER, link)
+
+    async def leave(self, link: Link) -> None:  # noqa: ARG002 - a producer has nothing that it must read to its end
+        return

@@ -1,0 +1,287 @@
+"""Namespaces, topics, subscriptions and consumers, read and written as records.
+
+Every change is one transaction over all it touches: whoever looks sees it whole or not at all, and one that meets
+another change of the same things is worked out anew on what stands then.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from danube.metadata import keys
+from danube.metadata.draft import Draft, commit_draft
+from danube.metadata.record_format import (
+    ConsumerRecord,
+    NamespaceRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    decode_consumer,
+    decode_counter,
+    decode_namespace,
+    decode_partitioned,
+    decode_subscription,
+    decode_topic,
+    encode_consumer,
+    encode_counter,
+    encode_namespace,
+    encode_partitioned,
+    encode_subscription,
+    encode_topic,
+)
+from danube.metadata.store import MetadataStore
+from danube.model.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    LimitReachedError,
+    NamespaceNotFoundError,
+    SubscriptionNotFoundError,
+    TopicExistsError,
+    TopicNotFoundError,
+)
+from danube.model.limits import PARTITIONS_MAX
+from danube.model.subscription import SubscriptionType, check_member_name
+from danube.model.topic import DispatchStrategy, TopicName, check_name_part
+from danube.runtime.rng import Rng, SystemRng
+
+__all__ = ["ConsumerRecord", "NamespaceRecord", "Records", "SubscriptionRecord", "TopicRecord"]
+
+T = TypeVar("T")
+
+_FIRST_EPOCH = 1
+
+
+class Records:
+    """Typed access to a metadata store. Every method raises MetadataError when the store fails.
+
+    Changes that keep losing against others raise VersionConflictError in the end; calling again is safe.
+    """
+
+    def __init__(self, store: MetadataStore, rng: Rng | None = None) -> None:
+        self._store = store
+        self._rng = rng or SystemRng()
+        self._topics_lock = (
+            asyncio.Lock()
+        )  # all creations share the id counter: without it they only make each other retry
+
+    async def ensure_namespace(self, name: str) -> NamespaceRecord:
+        """Create the namespace unless it is there. Raises InvalidNameError."""
+        check_name_part("namespace", name)
+
+        async def change(draft: Draft) -> NamespaceRecord:
+            if await draft.read(keys.namespace(name)) is None:
+                draft.put(keys.namespace(name), encode_namespace())
+            return NamespaceRecord(name)
+
+        return await self._change(change)
+
+    async def namespaces(self) -> list[NamespaceRecord]:
+        """All namespaces."""
+        return [decode_namespace(entry) for entry in await self._store.list(keys.NAMESPACES)]
+
+    async def namespace_exists(self, name: str) -> bool:
+        """Whether there is such a namespace."""
+        return await self._store.get(keys.namespace(name)) is not None
+
+    async def create_topic(
+        self, name: TopicName, strategy: DispatchStrategy, now_ms: int, *, schema_subject: str | None = None
+    ) -> TopicRecord:
+        """Create a plain topic or one partition, with an id that no topic ever had.
+
+        Raises NamespaceNotFoundError, TopicExistsError (also when a plain topic and partitions would share a base name)
+        and LimitReachedError when the base has PARTITIONS_MAX partitions.
+        """
+        records = await self._create_topics([name], strategy, now_ms, schema_subject)
+        return records[0]
+
+    async def create_partitioned_topic(
+        self,
+        base: TopicName,
+        partitions: int,
+        strategy: DispatchStrategy,
+        now_ms: int,
+        *,
+        schema_subject: str | None = None,
+    ) -> list[TopicRecord]:
+        """Create partitions 0 to `partitions` - 1 of `base`: all of them or none. Raises as `create_topic`."""
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise InvalidRequestError(f"{base} cannot have {partitions} partitions: ask for 1 to {PARTITIONS_MAX}")
+        names = [base.partition(index) for index in range(partitions)]
+        return await self._create_topics(names, strategy, now_ms, schema_subject)
+
+    async def topic(self, name: TopicName) -> TopicRecord | None:
+        """The topic, or None."""
+        entry = await self._store.get(keys.topic(name))
+        return decode_topic(entry) if entry else None
+
+    async def topics(self) -> list[TopicRecord]:
+        """All topics, partitions each on their own."""
+        return [decode_topic(entry) for entry in await self._store.list(keys.TOPICS)]
+
+    async def topics_of(self, namespace: str) -> list[TopicRecord]:
+        """The topics of one namespace."""
+        return [decode_topic(entry) for entry in await self._store.list(keys.topics_of(namespace))]
+
+    async def partitions_of(self, base: TopicName) -> list[TopicRecord]:
+        """The partitions of `base` by their index; none when it is a plain topic or no topic at all."""
+        indexes = decode_partitioned(await self._store.get(keys.partitioned(base)))
+        found = [await self.topic(base.partition(index)) for index in sorted(indexes)]
+        return [record for record in found if record]
+
+    async def delete_topic(self, record: TopicRecord) -> None:
+        """Remove this very topic with its subscriptions and consumers.
+
+        Raises TopicNotFoundError when it is gone, also when another one of that name has taken its place.
+        """
+
+        async def change(draft: Draft) -> None:
+            await self._read_topic(draft, record.name, record.topic_id)
+            draft.delete(keys.topic(record.name))
+            draft.delete_below(keys.subscriptions_of(record.name))
+            draft.delete_below(keys.consumers_of_topic(record.name))
+            await self._leave_base(draft, record.name)
+
+        async with self._topics_lock:
+            await self._change(change)
+
+    async def create_subscription(
+        self,
+        topic: TopicName,
+        name: str,
+        subscription_type: SubscriptionType,
+        subscription_id: int,
+        now_ms: int,
+    ) -> SubscriptionRecord:
+        """Create a subscription. Raises TopicNotFoundError, AlreadyExistsError and InvalidNameError."""
+        check_member_name("subscription", name)
+        record = SubscriptionRecord(topic, name, subscription_id, subscription_type, now_ms)
+        key = keys.subscription(topic, name)
+
+        async def change(draft: Draft) -> SubscriptionRecord:
+            await self._read_topic(draft, topic)
+            if await draft.read(key) is not None:
+                raise AlreadyExistsError(f"topic {topic} already has a subscription {name!r}: use it or choose a name")
+            draft.put(key, encode_subscription(record))
+            return record
+
+        return await self._change(change)
+
+    async def subscription(self, topic: TopicName, name: str) -> SubscriptionRecord | None:
+        """The subscription, or None."""
+        entry = await self._store.get(keys.subscription(topic, name))
+        return decode_subscription(entry) if entry else None
+
+    async def subscriptions_of(self, topic: TopicName) -> list[SubscriptionRecord]:
+        """The subscriptions of one topic."""
+        return [decode_subscription(entry) for entry in await self._store.list(keys.subscriptions_of(topic))]
+
+    async def all_subscriptions(self) -> list[SubscriptionRecord]:
+        """The subscriptions of all topics."""
+        return [decode_subscription(entry) for entry in await self._store.list(keys.SUBSCRIPTIONS)]
+
+    async def delete_subscription(self, topic: TopicName, name: str) -> None:
+        """Remove a subscription with its consumers. Raises SubscriptionNotFoundError."""
+
+        async def change(draft: Draft) -> None:
+            await self._read_subscription(draft, topic, name)
+            draft.delete(keys.subscription(topic, name))
+            draft.delete_below(keys.consumers_of(topic, name))
+
+        await self._change(change)
+
+    async def put_consumer(self, record: ConsumerRecord) -> None:
+        """Write a consumer, new or changed. Raises SubscriptionNotFoundError and InvalidNameError."""
+        check_member_name("consumer", record.name)
+
+        async def change(draft: Draft) -> None:
+            await self._read_subscription(draft, record.topic, record.subscription)
+            draft.put(keys.consumer(record.topic, record.subscription, record.name), encode_consumer(record))
+
+        await self._change(change)
+
+    async def consumers(self, topic: TopicName, subscription: str) -> list[ConsumerRecord]:
+        """The consumers of one subscription."""
+        return [decode_consumer(entry) for entry in await self._store.list(keys.consumers_of(topic, subscription))]
+
+    async def all_consumers(self) -> list[ConsumerRecord]:
+        """The consumers of all subscriptions."""
+        return [decode_consumer(entry) for entry in await self._store.list(keys.CONSUMERS)]
+
+    async def delete_consumer(self, topic: TopicName, subscription: str, name: str) -> None:
+        """Remove a consumer; removing a missing one changes nothing."""
+        await self._store.delete(keys.consumer(topic, subscription, name))
+
+    async def _create_topics(
+        self, names: Sequence[TopicName], strategy: DispatchStrategy, now_ms: int, schema_subject: str | None
+    ) -> list[TopicRecord]:
+        async def change(draft: Draft) -> list[TopicRecord]:
+            await self._require_namespace(draft, names[0].namespace)
+            await self._join_base(draft, names)
+            last = decode_counter(await draft.read(keys.TOPIC_ID_COUNTER))
+            records = []
+            for topic_id, name in enumerate(names, start=last + 1):
+                await self._require_free(draft, name)
+                record = TopicRecord(name, topic_id, strategy, _FIRST_EPOCH, now_ms, schema_subject)
+                draft.put(keys.topic(name), encode_topic(record))
+                records.append(record)
+            draft.put(keys.TOPIC_ID_COUNTER, encode_counter(last + len(names)))
+            return records
+
+        async with self._topics_lock:
+            return await self._change(change)
+
+    async def _change(self, change: Callable[[Draft], Awaitable[T]]) -> T:
+        return await commit_draft(self._store, self._rng, change)
+
+    @staticmethod
+    async def _require_namespace(draft: Draft, name: str) -> None:
+        if await draft.read(keys.namespace(name)) is None:
+            raise NamespaceNotFoundError(
+                f"namespace {name!r} does not exist: create it first (danube-admin namespaces create {name})"
+            )
+
+    @staticmethod
+    async def _require_free(draft: Draft, name: TopicName) -> None:
+        if await draft.read(keys.topic(name)) is not None:
+            raise TopicExistsError(f"topic {name} already exists: use it, or choose another name")
+        if await draft.read(keys.partitioned(name)) is not None:
+            raise TopicExistsError(f"topic {name} already exists, with partitions: use those, or choose another name")
+
+    @staticmethod
+    async def _join_base(draft: Draft, names: Sequence[TopicName]) -> None:
+        """Enter partitions of one base (or one plain topic, which has none) into the list of the base's partitions."""
+        base = names[0].base
+        if base is None:
+            return
+        if await draft.read(keys.topic(base)) is not None:
+            raise TopicExistsError(f"topic {base} already exists, without partitions: use it, or choose another name")
+        indexes = decode_partitioned(await draft.read(keys.partitioned(base)))
+        joined = indexes | {name.partition_index for name in names if name.partition_index is not None}
+        if len(joined) > PARTITIONS_MAX:
+            raise LimitReachedError(f"topic {base} has {len(indexes)} partitions, and {PARTITIONS_MAX} is the most")
+        draft.put(keys.partitioned(base), encode_partitioned(joined))
+
+    @staticmethod
+    async def _leave_base(draft: Draft, name: TopicName) -> None:
+        base, index = name.base, name.partition_index
+        if base is None or index is None:
+            return
+        left = decode_partitioned(await draft.read(keys.partitioned(base))) - {index}
+        if left:
+            draft.put(keys.partitioned(base), encode_partitioned(left))
+        else:
+            draft.delete(keys.partitioned(base))
+
+    @staticmethod
+    async def _read_topic(draft: Draft, name: TopicName, topic_id: int | None = None) -> TopicRecord:
+        entry = await draft.read(keys.topic(name))
+        record = decode_topic(entry) if entry else None
+        if record is None or topic_id not in {None, record.topic_id}:
+            raise TopicNotFoundError(f"topic {name} does not exist (any more): list the topics to see what is there")
+        return record
+
+    @staticmethod
+    async def _read_subscription(draft: Draft, topic: TopicName, name: str) -> SubscriptionRecord:
+        entry = await draft.read(keys.subscription(topic, name))
+        if entry is None:
+            raise SubscriptionNotFoundError(f"topic {topic} has no subscription {name!r}: subscribe first")
+        return decode_subscription(entry)

@@ -1,0 +1,123 @@
+"""The metadata store of a standalone broker: one SQLite file, written through.
+
+Everything that is acknowledged survives `kill -9` and a power cut. Leases do not survive a restart: the file belongs to
+one process, so whoever held a lease died with it, and its keys are gone when the file is opened again.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from danube.metadata.commands import Command, Effects, Outcome
+from danube.metadata.leases import LeaseTimers
+from danube.metadata.sqlite_file import SqliteFile
+from danube.metadata.store import Entry, Watch
+from danube.metadata.watch import Begin, WatchHub
+from danube.metadata.writing import CommandWriter
+from danube.model.errors import MetadataError
+from danube.model.limits import METADATA_WATCH_EVENTS_MAX
+from danube.runtime.blocking import BlockingRunner, BlockingThread
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+
+T = TypeVar("T")
+
+
+class SqliteStore(CommandWriter):
+    """A `MetadataStore` in one file. Open it with `open`, close it with `close`."""
+
+    def __init__(self, file: SqliteFile, runner: BlockingRunner, clock: Clock, *, watch_events_max: int) -> None:
+        self._file = file
+        self._runner = runner
+        self._hub = WatchHub(self._take_snapshot, events_max=watch_events_max)
+        self._leases = LeaseTimers(clock, self._sweep_soon)
+        self._tasks = TaskScope("metadata")
+        self._closed = False
+
+    @classmethod
+    async def open(
+        cls, path: Path, clock: Clock, *, watch_events_max: int = METADATA_WATCH_EVENTS_MAX
+    ) -> "SqliteStore":
+        """Open the file at `path`, or make it; the folder must be there.
+
+        Raises DataFolderError when it cannot be read, is damaged or of a newer format, and DataFolderInUseError when
+        another process has it.
+        """
+        runner = BlockingThread("metadata")
+        opened: list[SqliteFile] = []  # a waiter that is cancelled does not get the result, and must still close it
+        try:
+            await runner.run(lambda: opened.append(SqliteFile.open(path)))
+        except BaseException:
+            await runner.run(lambda: [file.close() for file in opened])
+            await runner.aclose()
+            raise
+        return cls(opened[0], runner, clock, watch_events_max=watch_events_max)
+
+    async def get(self, key: str) -> Entry | None:
+        return await self._run(lambda: self._file.read_entry(key))
+
+    async def list(self, prefix: str) -> Sequence[Entry]:
+        return await self._run(lambda: self._file.read_below(prefix)[0])
+
+    def watch(self, prefix: str) -> Watch:
+        self._check_open()
+        return self._hub.watch(prefix)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._leases.close()
+        await self._tasks.close()
+        await self._hub.close()
+        await self._runner.run(self._file.close)
+        await self._runner.aclose()
+
+    async def _submit(self, command: Command) -> Outcome:
+        loop = asyncio.get_running_loop()
+        return await self._run(lambda: self._apply(command, loop))
+
+    async def _take_snapshot(self, prefix: str, begin: Begin) -> None:
+        loop = asyncio.get_running_loop()
+
+        def work() -> None:
+            entries, revision = self._file.read_below(prefix)
+            loop.call_soon_threadsafe(begin, entries, revision)
+
+        await self._run(work)
+
+    async def _run(self, work: Callable[[], T]) -> T:
+        """Do the work on the thread, after the end of every lease that has run out."""
+        self._check_open()
+        due = self._leases.due()
+        if not due:
+            return await self._runner.run(work)
+        loop = asyncio.get_running_loop()
+
+        def expire_then_work() -> T:
+            for command in due:
+                self._apply(command, loop)
+            return work()
+
+        return await self._runner.run(expire_then_work)
+
+    def _apply(self, command: Command, loop: asyncio.AbstractEventLoop) -> Outcome:
+        """On the thread. The loop is told from here, not by whoever waits: a cancelled waiter must not lose changes."""
+        effects = self._file.apply(command)
+        loop.call_soon_threadsafe(self._follow, effects)
+        return effects.outcome
+
+    def _follow(self, effects: Effects) -> None:
+        if self._closed:
+            return
+        self._hub.publish(effects.changes)
+        self._leases.follow(effects)
+
+    def _sweep_soon(self) -> None:
+        if not self._closed:
+            self._tasks.spawn(self._run(lambda: None), "expire leases")
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MetadataError("the metadata store is closed: this broker is going down")

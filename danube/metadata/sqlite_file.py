@@ -1,0 +1,297 @@
+"""The state of the metadata in one SQLite file: tables, the rules' view of them, and what commits mean.
+
+All calls block and come from one thread. A commit is on the disk when `apply` returns: the write-ahead log is synced
+with every one (`synchronous=FULL`), so it survives `kill -9` and a power cut. The file is held exclusively.
+"""
+
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import astuple
+from pathlib import Path
+
+from danube.metadata.commands import (
+    Applied,
+    Command,
+    Conflicted,
+    Effects,
+    Lease,
+    LeaseGiven,
+    LeaseMissing,
+    Outcome,
+    TooManyLeases,
+    decide,
+    prefix_bounds,
+)
+from danube.metadata.store import Changed, Entry
+from danube.model.errors import DataFolderError, DataFolderInUseError, MetadataError, UnknownOutcomeError
+from danube.model.limits import METADATA_OUTCOMES_MAX
+from danube.runtime.disk import LocalDisk
+
+SCHEMA_VERSION = 1
+"""Of the tables below and of what is in them."""
+
+_APPLICATION_ID = 0x44_4E_42_4D  # "DNBM": tells our file from any other SQLite file
+
+_TABLES = """
+    BEGIN;
+    CREATE TABLE schema_version (version INTEGER NOT NULL);
+    CREATE TABLE counters (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+    CREATE TABLE entries (
+        key TEXT PRIMARY KEY,
+        value BLOB NOT NULL,
+        created_revision INTEGER NOT NULL,
+        revision INTEGER NOT NULL,
+        lease_id INTEGER NOT NULL
+    ) WITHOUT ROWID;
+    CREATE INDEX leased_entries ON entries (lease_id) WHERE lease_id != 0;
+    CREATE TABLE outcomes (number INTEGER PRIMARY KEY, command_id TEXT NOT NULL UNIQUE, outcome TEXT NOT NULL);
+    INSERT INTO counters VALUES ('revision', 0), ('lease_id', 0);
+"""
+
+_SESSION = """
+    PRAGMA synchronous = FULL;
+    PRAGMA temp_store = MEMORY;
+    CREATE TEMP TABLE leases (lease_id INTEGER PRIMARY KEY, ttl_s REAL NOT NULL, renewals INTEGER NOT NULL);
+"""
+
+_ENTRY = "SELECT key, value, created_revision, revision, lease_id FROM entries"
+
+_OUTCOMES: dict[str, type[Applied | Conflicted | LeaseMissing | TooManyLeases]] = {
+    kind.__name__: kind for kind in (Applied, Conflicted, LeaseMissing, TooManyLeases)
+}
+
+
+class SqliteFile:
+    """The open file: a `View` for the rules, and the place where their effects are written."""
+
+    def __init__(self, path: Path, connection: sqlite3.Connection, *, outcomes_max: int) -> None:
+        self._path = path
+        self._connection = connection
+        self._outcomes_max = outcomes_max
+        self._stopped = False
+
+    @classmethod
+    def open(cls, path: Path, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "SqliteFile":
+        """Open the file, or make it. Raises DataFolderError, and DataFolderInUseError when another process has it."""
+        with _opening(path):
+            if not path.exists():
+                _create(path)
+            LocalDisk(path.parent).sync_folder("")  # a crash may have come between the making of the file and this
+            connection = _connect(path)
+        file = cls(path, connection, outcomes_max=outcomes_max)
+        file._drop_leased()
+        return file
+
+    @property
+    def revision(self) -> int:
+        return self._counter("revision")
+
+    @property
+    def last_lease_id(self) -> int:
+        return self._counter("lease_id")
+
+    @property
+    def lease_count(self) -> int:
+        return int(self._row("SELECT count(*) FROM leases")[0])
+
+    def entry(self, key: str) -> Entry | None:
+        row = self._connection.execute(f"{_ENTRY} WHERE key = ?", (key,)).fetchone()
+        return Entry(*row) if row else None
+
+    def below(self, prefix: str) -> list[Entry]:
+        rows = self._connection.execute(f"{_ENTRY} WHERE key >= ? AND key < ? ORDER BY key", prefix_bounds(prefix))
+        return [Entry(*row) for row in rows]
+
+    def lease(self, lease_id: int) -> Lease | None:
+        rows = self._connection.execute("SELECT lease_id, ttl_s, renewals FROM leases WHERE lease_id = ?", (lease_id,))
+        row = rows.fetchone()
+        return Lease(*row) if row else None
+
+    def leased_keys(self, lease_id: int) -> list[str]:
+        rows = self._connection.execute("SELECT key FROM entries WHERE lease_id = ? AND lease_id != 0", (lease_id,))
+        return [key for (key,) in rows]
+
+    def outcome(self, command_id: str) -> Outcome | None:
+        rows = self._connection.execute("SELECT outcome FROM outcomes WHERE command_id = ?", (command_id,))
+        row = rows.fetchone()
+        return _decode_outcome(row[0]) if row else None
+
+    def read_entry(self, key: str) -> Entry | None:
+        """As `entry`, for the store's readers. Raises MetadataError when the file fails."""
+        with self._using():
+            return self.entry(key)
+
+    def read_below(self, prefix: str) -> tuple[list[Entry], int]:
+        """What stands below a prefix, and the revision at which it does. Raises MetadataError when the file fails."""
+        with self._using():
+            return self.below(prefix), self.revision
+
+    def apply(self, command: Command) -> Effects:
+        """Decide and carry out a command; it is on the disk, whole, when this returns.
+
+        Raises MetadataError when nothing was done, and UnknownOutcomeError when the commit itself failed: what is on
+        the disk is not known then, and the store stops.
+        """
+        with self._using():
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                effects = decide(self, command)
+                self._carry_out(effects)
+            except BaseException:
+                self._connection.rollback()
+                raise
+            self._commit()
+        return effects
+
+    def close(self) -> None:
+        """Close the file; what was committed is in it."""
+        self._connection.close()
+
+    def _carry_out(self, effects: Effects) -> None:
+        for change in effects.changes:
+            if isinstance(change, Changed):
+                self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)", astuple(change.entry))
+            else:
+                self._connection.execute("DELETE FROM entries WHERE key = ?", (change.key,))
+        if effects.changes:
+            self._set_counter("revision", effects.revision)
+        self._carry_out_lease(effects)
+        if effects.command_id:
+            self._remember(effects.command_id, effects.outcome)
+
+    def _carry_out_lease(self, effects: Effects) -> None:
+        lease = effects.lease_set
+        if lease:
+            self._connection.execute("INSERT OR REPLACE INTO leases VALUES (?, ?, ?)", astuple(lease))
+            if lease.renewals == 0:
+                self._set_counter("lease_id", lease.lease_id)
+        if effects.lease_ended:
+            self._connection.execute("DELETE FROM leases WHERE lease_id = ?", (effects.lease_ended,))
+
+    def _remember(self, command_id: str, outcome: Outcome) -> None:
+        encoded = _encode_outcome(outcome)
+        if encoded is None:
+            return
+        cursor = self._connection.execute(
+            "INSERT INTO outcomes (command_id, outcome) VALUES (?, ?)", (command_id, encoded)
+        )
+        forgotten = (cursor.lastrowid or 0) - self._outcomes_max
+        self._connection.execute("DELETE FROM outcomes WHERE number <= ?", (forgotten,))
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            self._connection.rollback()
+            if error.sqlite_errorcode == sqlite3.SQLITE_FULL:  # the commit mark itself did not fit: nothing was done
+                raise
+            self._stopped = True  # a failed sync says nothing about what a later one brings to the disk
+            raise UnknownOutcomeError(
+                f"{self._path}: the commit failed ({error}) and the store stops: mend the disk and restart the broker"
+            ) from error
+
+    def _drop_leased(self) -> None:
+        """Remove the keys of leases: whoever held one died with the process that opened the file before."""
+        with self._using():
+            self._connection.execute("BEGIN IMMEDIATE")
+            removed = self._connection.execute("DELETE FROM entries WHERE lease_id != 0").rowcount
+            if removed:
+                self._set_counter("revision", self.revision + 1)
+            self._commit()
+
+    def _counter(self, name: str) -> int:
+        return int(self._row("SELECT value FROM counters WHERE name = ?", name)[0])
+
+    def _set_counter(self, name: str, value: int) -> None:
+        self._connection.execute("UPDATE counters SET value = ? WHERE name = ?", (value, name))
+
+    def _row(self, query: str, *arguments: object) -> tuple[int, ...]:
+        row: tuple[int, ...] = self._connection.execute(query, arguments).fetchone()
+        return row
+
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        if self._stopped:
+            raise MetadataError(f"{self._path}: a commit failed before; mend the disk and restart the broker")
+        try:
+            yield
+        except sqlite3.Error as error:
+            raise MetadataError(f"{self._path}: {error}; check the disk's space and health") from error
+
+
+@contextmanager
+def _opening(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+            raise DataFolderInUseError(f"{path} is in use: stop the other broker on this data folder first") from error
+        raise DataFolderError(f"{path} cannot be read as metadata ({error}): restore it from a backup") from error
+    except OSError as error:
+        raise DataFolderError(f"{path} cannot be opened ({error}): check that the folder can be written to") from error
+
+
+def _create(path: Path) -> None:
+    """Make the file under another name first: under its own it is whole or not there, whatever happens."""
+    unfinished = path.with_name(f"{path.name}.new")
+    folder = LocalDisk(path.parent)
+    for leftover in (unfinished, path.with_name(f"{unfinished.name}-journal")):
+        leftover.unlink(missing_ok=True)
+    folder.create(unfinished.name).close()
+    connection = sqlite3.connect(unfinished, isolation_level=None)
+    try:
+        connection.executescript(f"PRAGMA synchronous = EXTRA; PRAGMA application_id = {_APPLICATION_ID}; {_TABLES}")
+        connection.execute("INSERT INTO schema_version VALUES (?)", (SCHEMA_VERSION,))
+        connection.execute("COMMIT")
+    finally:
+        connection.close()
+    unfinished.replace(path)
+
+
+def _connect(path: Path) -> sqlite3.Connection:
+    with path.open("rb"):  # for the operating system's own words about why it cannot be
+        pass
+    connection = sqlite3.connect(path, isolation_level=None, timeout=0)
+    try:
+        _prepare(connection, path)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _prepare(connection: sqlite3.Connection, path: Path) -> None:
+    # Exclusive before the first read: keeps other processes out, and needs no shared memory beside the file.
+    connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    _check(connection, path)
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise DataFolderError(f"{path} cannot keep a write-ahead log ({mode}): put the data folder on a local disk")
+    connection.executescript(_SESSION)
+
+
+def _check(connection: sqlite3.Connection, path: Path) -> None:
+    (application_id,) = connection.execute("PRAGMA application_id").fetchone()
+    if application_id != _APPLICATION_ID:
+        raise DataFolderError(f"{path} is not a metadata file of Danube: point the broker at another data folder")
+    (version,) = connection.execute("SELECT version FROM schema_version").fetchone()
+    if version > SCHEMA_VERSION:
+        raise DataFolderError(
+            f"{path} has format {version} and this Danube reads up to {SCHEMA_VERSION}: start the newer Danube again"
+        )
+    (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    if finding != "ok":
+        raise DataFolderError(f"{path} is damaged ({finding}): restore it from a backup")
+
+
+def _encode_outcome(outcome: Outcome) -> str | None:
+    if isinstance(outcome, LeaseGiven):
+        return None  # leases end with the process, and so does the need to remember them
+    return json.dumps([type(outcome).__name__, *astuple(outcome)])
+
+
+def _decode_outcome(text: str) -> Outcome:
+    kind, *fields = json.loads(text)
+    return _OUTCOMES[kind](*fields)

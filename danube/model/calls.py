@@ -1,0 +1,308 @@
+"""What clients and brokers say to each other, as values: one class per request and per answer that carries something.
+
+`wire` turns them into bytes and back. Names are checked when they come in (`TopicName`, `check_member_name`), so who
+holds a value holds valid names. The three classes that exist once per message are named tuples, which cost a third of
+a frozen dataclass to make.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from types import MappingProxyType
+from typing import NamedTuple
+
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import DispatchStrategy, TopicName
+
+NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
+
+
+# Producers
+
+
+class AccessMode(IntEnum):
+    """Whether a producer shares its topic with others; taken note of, and enforced by nobody."""
+
+    SHARED = 0
+    EXCLUSIVE = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaReference:
+    """The schema that a producer writes with: the latest version of a subject, unless one of the others is set."""
+
+    subject: str
+    pinned_version: int | None = None
+    """Exactly this version."""
+    min_version: int | None = None
+    """The latest, which must be this one or newer. Ignored when a version is pinned."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateProducer:
+    """Attach a producer to a topic; the same name gets the same id again."""
+
+    request_id: int
+    topic: TopicName
+    producer_name: str
+    strategy: DispatchStrategy
+    access_mode: AccessMode = AccessMode.SHARED
+    schema: SchemaReference | None = None
+
+    @property
+    def schema_subject(self) -> str | None:
+        """The subject of its schema, or None without a schema."""
+        return self.schema.subject if self.schema else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerCreated:
+    """The answer to CreateProducer."""
+
+    request_id: int
+    producer_id: int
+    """From 1 to 2**63 - 1."""
+    producer_name: str
+
+
+class SendMessage(NamedTuple):
+    """What a broker reads of a message that it is sent; the rest stays in the request's bytes, which it stores."""
+
+    request_id: int
+    producer_id: int
+    topic: str
+    """As sent: to be compared with the topic of the producer, which was checked when that was created."""
+    producer_name: str
+    payload_size: int
+    """Bytes."""
+    routing_key: str | None
+    """None means that the producer's name is the key; an empty key is a key."""
+    schema_id: int | None
+    schema_version: int | None
+
+    @property
+    def key(self) -> str:
+        """What Key-Shared subscriptions go by."""
+        return self.producer_name if self.routing_key is None else self.routing_key
+
+
+class OutgoingMessage(NamedTuple):
+    """A message as a producer sends it."""
+
+    request_id: int
+    producer_id: int
+    topic: str
+    broker_addr: str
+    """The broker's URL as the producer knows it."""
+    payload: bytes
+    publish_time_ms: int
+    """By the producer's clock, since the epoch."""
+    producer_name: str
+    attributes: Mapping[str, str] = NO_ATTRIBUTES
+    schema_id: int | None = None
+    schema_version: int | None = None
+    routing_key: str | None = None
+
+
+class ReceivedMessage(NamedTuple):
+    """A message as a consumer gets it."""
+
+    request_id: int
+    """Of the producer."""
+    producer_id: int
+    topic: str
+    """The topic subscribed to: of a partitioned one, the partition."""
+    broker_addr: str
+    """The broker's URL as the producer knew it."""
+    offset: int
+    """0 throughout on a topic that is not reliable."""
+    payload: bytes
+    publish_time_ms: int
+    """By the producer's clock, since the epoch."""
+    producer_name: str
+    attributes: Mapping[str, str] = NO_ATTRIBUTES
+    schema_id: int | None = None
+    schema_version: int | None = None
+    routing_key: str | None = None
+
+
+# Consumers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribe:
+    """Join a subscription, which is created if need be; the same consumer name gets the same id again."""
+
+    request_id: int
+    topic: TopicName
+    consumer_name: str
+    subscription: str
+    type: SubscriptionType
+    key_filters: tuple[str, ...] = ()
+    """Patterns with `*` and `?`; of Key-Shared subscriptions only. None given means every key."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Subscribed:
+    """The answer to Subscribe."""
+
+    request_id: int
+    consumer_id: int
+    """From 1 to 2**63 - 1."""
+    consumer_name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receive:
+    """Open the stream of a consumer's messages."""
+
+    request_id: int
+    consumer_id: int
+
+
+class Acknowledge(NamedTuple):
+    """One message is done with. Official clients name it by its offset and do not say which consumer had it."""
+
+    request_id: int
+    topic: TopicName
+    subscription: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NegativeAcknowledge:
+    """One message could not be used: send it again."""
+
+    request_id: int
+    topic: TopicName
+    subscription: str
+    offset: int
+    delay_s: float | None = None
+    """Not before this long, to the millisecond; None leaves it to the subscription's rule."""
+    reason: str | None = None
+
+
+# Discovery and health
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lookup:
+    """Ask for a topic's broker, or for a topic's partitions (the two calls share their request).
+
+    The topic may be the base name of a partitioned one.
+    """
+
+    request_id: int
+    topic: TopicName
+
+
+class LookupKind(IntEnum):
+    """How to take a LookupAnswer; official clients treat the first two alike."""
+
+    REDIRECT = 0
+    """Another broker serves the topic."""
+    CONNECT = 1
+    """The broker that answers serves it."""
+    FAILED = 2
+    """Never sent by a broker of today, which fails the call instead."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LookupAnswer:
+    """Where a topic is served."""
+
+    request_id: int
+    kind: LookupKind
+    connect_url: str
+    """What to dial: `http://host:port` or `https://host:port`, of a proxy if there is one."""
+    broker_url: str
+    """Who serves it, in the same form; the value of `x-danube-broker-url`."""
+    proxy: bool
+    """Whether calls to `connect_url` must carry `x-danube-broker-url`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PartitionsAnswer:
+    """The topics behind a name: itself, or its partitions, or nothing."""
+
+    request_id: int
+    partitions: tuple[TopicName, ...]
+
+
+class ClientKind(IntEnum):
+    """Whose health is asked for."""
+
+    PRODUCER = 0
+    CONSUMER = 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthCheck:
+    """Is this producer or consumer still attached here?"""
+
+    request_id: int
+    client: ClientKind
+    id: int
+    """Of the producer or consumer."""
+
+
+class HealthStatus(IntEnum):
+    """The answer to HealthCheck."""
+
+    OK = 0
+    CLOSE = 1
+    """Look the topic up and attach again."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Authenticate:
+    """Exchange an API key for a token; only the Java client asks."""
+
+    api_key: str = field(repr=False)
+
+
+# Administration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """Create a plain topic."""
+
+    topic: TopicName
+    strategy: DispatchStrategy
+    schema_subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitionedTopic:
+    """Create the partitions of a topic."""
+
+    base: TopicName
+    partitions: int
+    """At least 1."""
+    strategy: DispatchStrategy
+    schema_subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeleteTopic:
+    """Delete a topic; a base name means all its partitions."""
+
+    topic: TopicName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListNamespaceTopics:
+    """Ask for the topics of a namespace."""
+
+    namespace: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """One topic in a listing."""
+
+    topic: TopicName
+    broker_id: str | None
+    """Decimal digits; None when it is assigned to no broker."""
+    strategy: DispatchStrategy

@@ -1,0 +1,48 @@
+"""Exit codes of every command: a promise to scripts.
+
+0  done                          5  the broker cannot be reached, or not now
+1  failed                        6  refused: not permitted, or the subscription is busy
+2  wrong usage or settings       7  the data folder cannot be used, or is in use
+4  what was named is not there   8  stored data is damaged
+130  interrupted
+"""
+
+from enum import IntEnum
+
+from danube.model import errors
+from danube.model.errors import DanubeError
+
+
+class ExitCode(IntEnum):
+    """How a command ended."""
+
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    NOT_FOUND = 4
+    UNAVAILABLE = 5
+    REFUSED = 6
+    DATA_FOLDER = 7
+    DAMAGED_DATA = 8
+    INTERRUPTED = 130
+
+
+_CODES: dict[type[DanubeError], ExitCode] = {
+    errors.InvalidRequestError: ExitCode.USAGE,
+    errors.SettingsError: ExitCode.USAGE,
+    errors.NotFoundError: ExitCode.NOT_FOUND,
+    errors.LookupError: ExitCode.UNAVAILABLE,
+    errors.UnavailableError: ExitCode.UNAVAILABLE,
+    errors.DeadlineExceededError: ExitCode.UNAVAILABLE,
+    errors.NotPermittedError: ExitCode.REFUSED,
+    errors.UnauthenticatedError: ExitCode.REFUSED,
+    errors.DataFolderError: ExitCode.DATA_FOLDER,
+    errors.DamagedDataError: ExitCode.DAMAGED_DATA,
+    errors.DanubeError: ExitCode.FAILURE,
+}
+"""The nearest ancestor in this table decides."""
+
+
+def exit_code_of(error: DanubeError) -> ExitCode:
+    """The code with which a command ends that ends with `error`."""
+    return next(_CODES[kind] for kind in type(error).__mro__ if kind in _CODES)

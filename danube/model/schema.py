@@ -1,0 +1,91 @@
+"""Schemas as the registry speaks of them. A subject has one id for all its versions; versions count from 1."""
+
+from dataclasses import dataclass
+from enum import Enum
+
+
+class CompatibilityMode(Enum):
+    """What a new version of a subject must stay compatible with."""
+
+    NONE = "none"
+    BACKWARD = "backward"
+    FORWARD = "forward"
+    FULL = "full"
+
+    def as_string(self) -> str:
+        """The word on the wire."""
+        return self.value
+
+    @staticmethod
+    def parse(value: str) -> "CompatibilityMode":
+        """Read the word in any case. Raises ValueError."""
+        try:
+            return CompatibilityMode(value.lower())
+        except ValueError:
+            raise ValueError(f"unknown compatibility mode: {value}") from None
+
+
+class SchemaType(Enum):
+    """The language a schema is written in."""
+
+    BYTES = "bytes"
+    STRING = "string"
+    NUMBER = "number"
+    AVRO = "avro"
+    JSON_SCHEMA = "json_schema"
+    PROTOBUF = "protobuf"
+
+    def as_string(self) -> str:
+        """The word on the wire."""
+        return self.value
+
+    @staticmethod
+    def parse(value: str) -> "SchemaType":
+        """Read the word, or one of its other spellings, in any case. Raises ValueError."""
+        word = value.lower()
+        try:
+            return SchemaType(_OTHER_SPELLINGS.get(word, word))
+        except ValueError:
+            raise ValueError(f"unknown schema type: {value}") from None
+
+
+_OTHER_SPELLINGS = {"jsonschema": "json_schema", "proto": "protobuf"}
+
+
+@dataclass
+class SchemaInfo:
+    """One version of a schema."""
+
+    schema_id: int
+    subject: str
+    version: int
+    schema_type: str
+    schema_definition: bytes
+    """As the broker gave it."""
+    fingerprint: str
+
+    def schema_definition_as_string(self) -> str:
+        """The definition as text. Raises UnicodeDecodeError."""
+        return self.schema_definition.decode()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSchemaConfig:
+    """Which subject a topic's messages follow and what is done about those that do not."""
+
+    schema_subject: str
+    validation_policy: str
+    enable_payload_validation: bool
+    schema_id: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RegisterSchema:
+    """Add a version to a subject; the same definition again answers the version that is there."""
+
+    subject: str
+    type: SchemaType
+    definition: bytes
+    description: str = ""
+    created_by: str = ""
+    tags: tuple[str, ...] = ()

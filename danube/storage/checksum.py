@@ -1,0 +1,17 @@
+"""The one checksum of everything stored: CRC-32C, written after what it covers, little-endian. Pure."""
+
+import google_crc32c
+
+CRC_BYTES = 4
+
+_RESIDUE = 0x48674BC7  # the CRC-32C of any bytes followed by their own CRC-32C: one pass, no copy
+
+
+def with_crc(content: bytes) -> bytes:
+    """`content` with its checksum behind it."""
+    return content + int(google_crc32c.value(content)).to_bytes(CRC_BYTES, "little")
+
+
+def is_intact(content_and_crc: bytes) -> bool:
+    """Whether the last 4 bytes are the checksum of all the others."""
+    return bool(google_crc32c.value(content_and_crc) == _RESIDUE)

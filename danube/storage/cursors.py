@@ -1,0 +1,135 @@
+"""Where subscriptions stand: the record that is written of it, version 1, and which ones wait to be written. Pure.
+
+The body of an envelope of kind cursor (the topic stands in the envelope). Little-endian, no padding.
+
+    at      bytes  field
+    0       4      magic "DnCu"
+    4       1      version, 1
+    5       3      reserved, 0
+    8       8      subscription id
+    16      8      position: every offset below it is acknowledged
+    24      4      r, the number of ranges
+    28      16r    acknowledged ranges above the position: start and end (not included), 8 bytes each, ascending
+    28+16r  4      CRC-32C of everything before it
+
+The last record of a subscription in journal order is the one that counts. Ranges past CURSOR_RANGES_MAX are left out:
+what they held is delivered again.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from itertools import chain
+
+from danube.model.limits import CURSOR_RANGES_MAX
+from danube.model.ranges import OffsetRange
+from danube.model.subscription import Cursor
+from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+from danube.storage.log import Saved
+
+MAGIC = b"DnCu"
+VERSION = 1
+
+_HEADER = struct.Struct("<4sB3sQQI")
+_RANGE_BYTES = 16
+_RESERVED = bytes(3)
+
+
+def encode_cursor(subscription_id: int, cursor: Cursor) -> bytes:
+    """The body of a cursor record."""
+    ranges = cursor.beyond[:CURSOR_RANGES_MAX]
+    content = _HEADER.pack(MAGIC, VERSION, _RESERVED, subscription_id, cursor.position, len(ranges)) + struct.pack(
+        f"<{2 * len(ranges)}Q", *chain.from_iterable(ranges)
+    )
+    return with_crc(content)
+
+
+def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
+    """The subscription's id and its cursor, or None when the bytes are not a valid record."""
+    if len(body) < _HEADER.size + CRC_BYTES or not is_intact(body):
+        return None
+    magic, version, reserved, subscription_id, position, count = _HEADER.unpack_from(body)
+    if magic != MAGIC or version != VERSION or reserved != _RESERVED or count > CURSOR_RANGES_MAX:
+        return None
+    if len(body) != encoded_bytes(count):
+        return None
+    numbers = struct.unpack_from(f"<{2 * count}Q", body, _HEADER.size)
+    ranges = tuple(OffsetRange(start, end) for start, end in zip(numbers[::2], numbers[1::2], strict=True))
+    return subscription_id, Cursor(position, ranges)
+
+
+def encoded_bytes(range_count: int) -> int:
+    """How long a cursor record with so many ranges is."""
+    return _HEADER.size + _RANGE_BYTES * min(range_count, CURSOR_RANGES_MAX) + CRC_BYTES
+
+
+@dataclass(slots=True)
+class PendingCursor:
+    """A cursor that is not durable yet, and who waits for it."""
+
+    cursor: Cursor
+    epoch: int
+    """Of the topic's owner."""
+    waiting: list[Saved] = field(default_factory=list)
+
+
+CursorKey = tuple[int, int]
+"""Topic id and subscription id."""
+
+
+class PendingCursors:
+    """The last cursor given per subscription, until a round takes it. The longest waiting goes first."""
+
+    def __init__(self) -> None:
+        self._pending: dict[CursorKey, PendingCursor] = {}
+        self._urgent = False
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether a round should be started for them now."""
+        return self._urgent and bool(self._pending)
+
+    def put(self, key: CursorKey, cursor: Cursor, epoch: int, saved: Saved | None) -> None:
+        """Have `cursor` written, instead of what was given before it."""
+        pending = self._pending.setdefault(key, PendingCursor(cursor, epoch))
+        pending.cursor = cursor
+        pending.epoch = epoch
+        if saved is not None:
+            pending.waiting.append(saved)
+            self._urgent = True
+
+    def hurry(self) -> None:
+        """They have waited long enough."""
+        self._urgent = True
+
+    def take(self, bytes_max: int) -> dict[CursorKey, PendingCursor]:
+        """Those for the round being gathered, as many as fit; when urgent, at least one."""
+        taken: dict[CursorKey, PendingCursor] = {}
+        room = bytes_max
+        for key, pending in self._pending.items():
+            room -= encoded_bytes(len(pending.cursor.beyond))
+            if room < 0 and (taken or not self._urgent):
+                break
+            taken[key] = pending
+        for key in taken:
+            del self._pending[key]
+        self._urgent = self._urgent and bool(self._pending)
+        return taken
+
+    def put_back(self, key: CursorKey, failed: PendingCursor) -> None:
+        """A round with it failed: have it written by a later one, unless a newer one was given meanwhile."""
+        self._pending.setdefault(key, PendingCursor(failed.cursor, failed.epoch))
+
+    def drop_topic(self, topic_id: int) -> list[Saved]:
+        """Forget a topic's cursors; answers who waited for them."""
+        gone = [key for key in self._pending if key[0] == topic_id]
+        return [saved for key in gone for saved in self._pending.pop(key).waiting]
+
+    def drop_all(self) -> list[Saved]:
+        """Forget all of them; answers who waited."""
+        waiting = [saved for pending in self._pending.values() for saved in pending.waiting]
+        self._pending.clear()
+        self._urgent = False
+        return waiting

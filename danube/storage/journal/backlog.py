@@ -1,0 +1,149 @@
+"""What was accepted and is not written yet: batches in the order in which they came, bounded in bytes. Pure."""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from danube.model.errors import MessageTooLargeError, OverloadedError
+from danube.model.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from danube.model.subscription import Cursor
+from danube.storage.batch import LENGTH_BYTES, body_bytes, encode_messages
+from danube.storage.envelope import ENVELOPE_BYTES
+from danube.storage.journal.index import TopicIndex
+from danube.storage.log import AppendDone
+
+_WAITER_BYTES = 200  # what a waiting callback and its record's object cost in memory, roughly
+
+
+class TopicState:
+    """What the journal keeps of one topic while the broker runs."""
+
+    __slots__ = ("cursors", "epoch", "forming", "index", "listeners", "topic_id")
+
+    def __init__(self, topic_id: int, index: TopicIndex | None = None) -> None:
+        self.topic_id = topic_id
+        self.epoch = 0
+        """Of the owner that writes now."""
+        self.index = index
+        """None until the topic has data."""
+        self.forming: PendingBatch | None = None
+        """The batch that single records join."""
+        self.listeners: tuple[Callable[[int], None], ...] = ()
+        self.cursors: dict[int, Cursor] | None = None
+        """As they are on the disk."""
+
+    @property
+    def durable_end(self) -> int:
+        """The offset after the last durable record."""
+        return self.index.end_offset if self.index is not None else 0
+
+    @property
+    def last_append_time_ms(self) -> int:
+        """Of the newest durable batch."""
+        return self.index.last_append_time_ms if self.index is not None else 0
+
+    def save_cursor(self, subscription_id: int, cursor: Cursor) -> None:
+        """Note a cursor that is durable."""
+        if self.cursors is None:
+            self.cursors = {}
+        self.cursors[subscription_id] = cursor
+
+
+@dataclass(slots=True, eq=False)
+class PendingBatch:
+    """A batch that waits for a round: a client's whole body, or single records that came one by one."""
+
+    topic: TopicState
+    whole_body: bytes | None = None
+    count: int = 0
+    body_bytes: int = body_bytes(0, 0, 0)
+    records: list[bytes] = field(default_factory=list)
+    waiting: list[AppendDone] = field(default_factory=list)
+    """One for each record, or one for the whole body."""
+
+    @property
+    def total_bytes(self) -> int:
+        """In the journal, envelope included."""
+        return ENVELOPE_BYTES + self.body_bytes
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it counts against the backlog's bound."""
+        return self.total_bytes + _WAITER_BYTES * len(self.waiting)
+
+    def has_room(self, record_bytes: int) -> bool:
+        """Whether another single record fits."""
+        return self.count < BATCH_RECORDS_MAX and self.body_bytes + LENGTH_BYTES + record_bytes <= BATCH_BYTES_MAX
+
+    def body(self) -> bytes:
+        """The body as it will stand in the journal."""
+        return encode_messages(self.records) if self.whole_body is None else self.whole_body
+
+
+class Backlog:
+    """The pending batches of all topics of a journal."""
+
+    def __init__(self, bytes_max: int) -> None:
+        self._bytes_max = bytes_max
+        self._waiting: deque[PendingBatch] = deque()
+        self.bytes = 0
+        """Accepted and not settled: what waits, and what is being written."""
+
+    def __len__(self) -> int:
+        return len(self._waiting)
+
+    def add_record(self, topic: TopicState, record: bytes, done: AppendDone) -> None:
+        """Add a single record to the topic's forming batch. Raises OverloadedError, MessageTooLargeError."""
+        size = LENGTH_BYTES + len(record)
+        self._admit(size + _WAITER_BYTES)
+        forming = topic.forming
+        if forming is None or not forming.has_room(len(record)):
+            if body_bytes(0, 1, len(record)) > BATCH_BYTES_MAX:
+                raise MessageTooLargeError(f"a message of {len(record)} bytes fits no batch ({BATCH_BYTES_MAX} bytes)")
+            forming = topic.forming = PendingBatch(topic)
+            self._waiting.append(forming)
+            self.bytes += forming.cost_bytes
+        forming.records.append(record)
+        forming.waiting.append(done)
+        forming.count += 1
+        forming.body_bytes += size
+        self.bytes += size + _WAITER_BYTES
+
+    def add_batch(self, topic: TopicState, body: bytes, count: int, done: AppendDone) -> None:
+        """Add a client's batch, after what the topic has waiting. Raises OverloadedError."""
+        batch = PendingBatch(topic, body, count, len(body), waiting=[done])
+        self._admit(batch.cost_bytes)
+        topic.forming = None
+        self._waiting.append(batch)
+        self.bytes += batch.cost_bytes
+
+    def take(self, bytes_max: int) -> list[PendingBatch]:
+        """The next ones, for a round of at most `bytes_max`, or one that is larger."""
+        taken: list[PendingBatch] = []
+        room = bytes_max
+        while self._waiting and (self._waiting[0].total_bytes <= room or not taken):
+            batch = self._waiting.popleft()
+            room -= batch.total_bytes
+            if batch.topic.forming is batch:
+                batch.topic.forming = None
+            taken.append(batch)
+        return taken
+
+    def settle(self, batches: list[PendingBatch]) -> None:
+        """Those that were taken are written, or have failed: their bytes are free."""
+        self.bytes -= sum(batch.cost_bytes for batch in batches)
+
+    def take_all(self) -> list[PendingBatch]:
+        """All of them, to fail them."""
+        taken = list(self._waiting)
+        self._waiting.clear()
+        for batch in taken:
+            batch.topic.forming = None
+        return taken
+
+    def _admit(self, cost_bytes: int) -> None:
+        if self.bytes and self.bytes + cost_bytes > self._bytes_max:
+            raise OverloadedError(
+                f"the broker's journal has {self.bytes} bytes waiting to be written, the limit is {self._bytes_max}: "
+                "send again later"
+            )

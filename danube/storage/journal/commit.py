@@ -1,0 +1,284 @@
+"""Group commit: gathers what is pending into rounds, has them written, acknowledges them. What is durable, it decides.
+
+Appends gather while a round is being written and synced; the next round takes them all and starts when that one ends.
+There is no timer in that: a lone publish goes at once, and a flood makes rounds large by itself.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Mapping
+from typing import TypeVar
+
+from danube.model.errors import (
+    DanubeError,
+    JournalStoppedError,
+    ShuttingDownError,
+    StorageUnavailableError,
+    TopicNotFoundError,
+)
+from danube.model.limits import CURSOR_RIDE_BYTES_MAX
+from danube.model.subscription import Cursor
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+from danube.storage.batch import check
+from danube.storage.cursors import CursorKey, PendingCursor, PendingCursors
+from danube.storage.journal.alarm import Alarm
+from danube.storage.journal.backlog import Backlog, PendingBatch, TopicState
+from danube.storage.journal.format import HEADER_BYTES
+from danube.storage.journal.round import Round, build_round
+from danube.storage.journal.settings import Durability, JournalSettings
+from danube.storage.journal.writer import RoundWriter, Written
+from danube.storage.log import AppendDone, Saved
+
+_T = TypeVar("_T")
+
+_log = logging.getLogger(__name__)
+
+
+class GroupCommit:
+    """The writing side of a journal. `on_written` is told of each round once it is durable, before anybody else is."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        settings: JournalSettings,
+        runner: BlockingRunner,
+        writer: RoundWriter,
+        on_written: Callable[[Round, Written], None],
+    ) -> None:
+        self._clock = clock
+        self._settings = settings
+        self._runner = runner
+        self._writer = writer
+        self._on_written = on_written
+        self._backlog = Backlog(settings.backlog_bytes_max)
+        self._cursors = PendingCursors()
+        self._taken: tuple[list[PendingBatch], dict[CursorKey, PendingCursor]] = ([], {})
+        self._closing = self._sync_due = self._mark_due = False
+        self._last_round_s = clock.monotonic_s()
+        self._cursor_alarm = Alarm(clock, self._hurry_cursors)
+        self._mark_alarm = Alarm(clock, self._ask_for_mark)
+        self._sync_alarm = Alarm(clock, self._ask_for_sync)
+        self._wake = asyncio.Event()
+        self._tasks = TaskScope("journal")
+        self._work: asyncio.Task[None] | None = None
+        self.stopped: str | None = None
+        """Why nothing more is written, or None."""
+        self.rounds = self.failed_rounds = self.bytes_written = 0
+        self.last_round_ms = 0.0
+
+    @property
+    def backlog_bytes(self) -> int:
+        """Accepted and not yet written."""
+        return self._backlog.bytes
+
+    def start(self) -> None:
+        """Begin to write what is appended."""
+        self._work = self._tasks.spawn(self._work_until_closed(), "rounds")
+        self._plan_mark()
+
+    async def close(self) -> None:
+        """Refuse appends, write what is pending and the last mark, end. Never raises for the disk's faults."""
+        self._closing = True
+        self._wake.set()
+        if self._work is not None:
+            await asyncio.wait([self._work])
+        await self._tasks.close()
+        self._cancel_alarms()
+        await self._runner.run(self._writer.close)
+
+    def append_record(self, topic: TopicState, record: bytes, done: AppendDone) -> None:
+        """As `TopicLog.append_record`."""
+        self._check_open()
+        self._backlog.add_record(topic, record, done)
+        self._wake.set()
+
+    def append_batch(self, topic: TopicState, body: bytes, done: AppendDone) -> None:
+        """As `TopicLog.append_batch`."""
+        self._check_open()
+        self._backlog.add_batch(topic, body, check(body).count, done)
+        self._wake.set()
+
+    def save_cursor(self, topic: TopicState, subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
+        """As `TopicLog.save_cursor`; refused ones are told through `saved`."""
+        if self.stopped is not None or self._closing:
+            if saved is not None:
+                saved(self._refusal())
+            return
+        self._cursors.put((topic.topic_id, subscription_id), cursor, topic.epoch, saved)
+        if saved is None:
+            self._cursor_alarm.arm(self._settings.cursor_interval_s)
+        else:
+            self._wake.set()
+
+    def forget_cursors(self, topic_id: int) -> None:
+        """Write no more cursors of a topic that is gone; whoever waits for one gets a TopicNotFoundError."""
+        for saved in self._cursors.drop_topic(topic_id):
+            _call(saved, TopicNotFoundError("the topic was deleted while a cursor of it was being saved"))
+
+    async def _work_until_closed(self) -> None:
+        try:
+            while not self._closing:
+                await self._wake.wait()
+                self._wake.clear()
+                await self._work_off()
+            self._cursors.hurry()
+            await self._work_off()
+            if self.stopped is None and self._writer.end.needs_mark:
+                await self._try(self._writer.mark)
+        except Exception:
+            self._stop("the journal's writer met a fault of its own; the broker's log has the details")
+            raise
+
+    async def _work_off(self) -> None:
+        while self.stopped is None and await self._step():  # noqa: ASYNC110 - a turn for others, not a wait
+            # Those just acknowledged may append before the next round is gathered; nothing is waited for.
+            await asyncio.sleep(0)
+
+    async def _step(self) -> bool:
+        """Do the next thing that is due; answers whether there was one."""
+        if self._backlog or self._cursors.urgent:
+            await self._write_round()
+        elif self._mark_due:
+            self._mark_due = False
+            await self._try(self._writer.mark)
+        elif self._sync_due:
+            self._sync_due = False
+            await self._try(self._writer.sync)
+        else:
+            return False
+        return True
+
+    async def _try(self, work: Callable[[], None]) -> None:
+        try:
+            await self._runner.run(work)
+        except StorageUnavailableError as error:
+            _log.warning("the journal could not be marked: %s", error)
+        except JournalStoppedError as error:
+            self._stop(str(error))
+
+    async def _write_round(self) -> None:
+        started_s = self._clock.monotonic_s()
+        written_round = self._gather()
+        sync = self._settings.durability is Durability.FSYNC or self._sync_due
+        try:
+            written = await self._runner.run(
+                lambda: self._writer.write(
+                    written_round.chunks, written_round.content_bytes, written_round.envelopes, sync=sync
+                )
+            )
+        except StorageUnavailableError as error:
+            self._fail_round(error)
+        except JournalStoppedError as error:
+            self._stop(str(error))
+        else:
+            self._sync_due = self._sync_due and not sync
+            self._last_round_s = self._clock.monotonic_s()
+            self._acknowledge(written_round, written)
+            self.last_round_ms = (self._clock.monotonic_s() - started_s) * 1_000
+
+    def _gather(self) -> Round:
+        batches = self._backlog.take(self._settings.round_bytes_max)
+        room = self._settings.round_bytes_max - sum(batch.total_bytes for batch in batches)
+        cursors = self._cursors.take(room if self._cursors.urgent else min(room, CURSOR_RIDE_BYTES_MAX))
+        self._taken = batches, cursors
+        return build_round(batches, cursors, self._clock.now_ms())
+
+    def _acknowledge(self, written_round: Round, written: Written) -> None:
+        self._on_written(written_round, written)
+        self._mark_due = False
+        self.rounds += 1
+        self.bytes_written += HEADER_BYTES + written_round.content_bytes
+        batches, cursors = self._settle()
+        for batch, stored in zip(batches, written_round.stored, strict=True):
+            for offset, done in enumerate(batch.waiting, stored.base_offset):
+                _call(done, offset)
+        for pending in cursors.values():
+            for saved in pending.waiting:
+                _call(saved, None)
+        for topic in dict.fromkeys(batch.topic for batch in batches):
+            for listener in topic.listeners:
+                _call(listener, topic.durable_end)
+        self._plan_mark()
+        if self._settings.durability is Durability.INTERVAL:
+            self._sync_alarm.arm(self._settings.sync_interval_s)
+
+    def _fail_round(self, error: StorageUnavailableError) -> None:
+        _log.error("a round of the journal failed: %s", error)
+        self.failed_rounds += 1
+        batches, cursors = self._settle()
+        for key, pending in cursors.items():
+            self._cursors.put_back(key, pending)
+        if cursors:
+            self._cursor_alarm.arm(self._settings.cursor_interval_s)
+        _tell(batches, cursors, error)
+
+    def _settle(self) -> tuple[list[PendingBatch], dict[CursorKey, PendingCursor]]:
+        taken = self._taken
+        self._taken = ([], {})
+        self._backlog.settle(taken[0])
+        return taken
+
+    def _stop(self, reason: str) -> None:
+        self.stopped = f"the journal has stopped: {reason}"
+        _log.error("%s", self.stopped)
+        self._cancel_alarms()
+        error = StorageUnavailableError(self.stopped)
+        _tell(*self._settle(), error)
+        waiting = self._backlog.take_all()
+        self._backlog.settle(waiting)
+        _tell(waiting, {}, error)
+        for saved in self._cursors.drop_all():
+            _call(saved, error)
+
+    def _check_open(self) -> None:
+        if self.stopped is not None or self._closing:
+            raise self._refusal()
+
+    def _refusal(self) -> DanubeError:
+        if self.stopped is not None:
+            return StorageUnavailableError(self.stopped)
+        return ShuttingDownError("the broker is going down: look the topic up again")
+
+    def _hurry_cursors(self) -> None:
+        self._cursors.hurry()
+        self._wake.set()
+
+    def _ask_for_mark(self) -> None:
+        idle_s = self._clock.monotonic_s() - self._last_round_s
+        rest_s = self._settings.idle_mark_delay_s - idle_s
+        if self._backlog.bytes or rest_s > 0:
+            self._mark_alarm.arm(max(rest_s, self._settings.idle_mark_delay_s / 2))
+            return
+        self._mark_due = True
+        self._wake.set()
+
+    def _plan_mark(self) -> None:
+        if self._writer.end.needs_mark:
+            self._mark_alarm.arm(self._settings.idle_mark_delay_s)
+
+    def _ask_for_sync(self) -> None:
+        self._sync_due = True
+        self._wake.set()
+
+    def _cancel_alarms(self) -> None:
+        for alarm in (self._cursor_alarm, self._mark_alarm, self._sync_alarm):
+            alarm.cancel()
+
+
+def _tell(batches: Iterable[PendingBatch], cursors: Mapping[CursorKey, PendingCursor], error: DanubeError) -> None:
+    for batch in batches:
+        for done in batch.waiting:
+            _call(done, error)
+    for pending in cursors.values():
+        for saved in pending.waiting:
+            _call(saved, error)
+
+
+def _call(callback: Callable[[_T], None], argument: _T) -> None:
+    """Whoever waits cannot stop the journal."""
+    try:
+        callback(argument)
+    except Exception:
+        _log.exception("a callback of the journal failed: %r", callback)

@@ -1,0 +1,104 @@
+"""Reading batches back from journal files: every byte is checked. All of it blocks."""
+
+import contextlib
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from danube.model.errors import StorageUnavailableError
+from danube.model.limits import JOURNAL_OPEN_FILES_MAX
+from danube.runtime.disk import Disk, File
+from danube.storage.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
+from danube.storage.journal.files import damaged, path
+from danube.storage.journal.index import Located
+from danube.storage.log import StoredBatch
+
+_GAP_BYTES_MAX = 4096  # reading over a small gap costs less than a second read
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One batch and the bytes of the file it is in."""
+
+    batch: Located
+    sequence: int
+    at: int
+
+    @property
+    def end(self) -> int:
+        """The byte after it."""
+        return self.at + ENVELOPE_BYTES + self.batch.body_bytes
+
+
+class JournalReader:
+    """Reads from journal files, of which it keeps a few open. Owned by one thread at a time."""
+
+    def __init__(self, disk: Disk) -> None:
+        self._disk = disk
+        self._open: OrderedDict[int, File] = OrderedDict()
+
+    def read(self, topic_id: int, places: Sequence[Place]) -> list[StoredBatch]:
+        """The batches at `places`, in that order. Raises DamagedDataError, StorageUnavailableError."""
+        found: list[StoredBatch] = []
+        for run in _runs(places):
+            content = self._content(run[0].sequence, run[0].at, run[-1].end - run[0].at)
+            found += [_batch(topic_id, place, content, place.at - run[0].at) for place in run]
+        return found
+
+    def close(self) -> None:
+        """Let go of the files."""
+        while self._open:
+            self._close_oldest()
+
+    def _content(self, sequence: int, at: int, length: int) -> bytes:
+        try:
+            return self._file(sequence).read(at, length)
+        except OSError as error:
+            raise StorageUnavailableError(
+                f"{path(sequence)} could not be read at byte {at}: {error.strerror or error}. Check the disk"
+            ) from error
+
+    def _file(self, sequence: int) -> File:
+        file = self._open.get(sequence)
+        if file is None:
+            file = self._disk.open_read(path(sequence))
+            self._open[sequence] = file
+            if len(self._open) > JOURNAL_OPEN_FILES_MAX:
+                self._close_oldest()
+        self._open.move_to_end(sequence)
+        return file
+
+    def _close_oldest(self) -> None:
+        _, file = self._open.popitem(last=False)
+        with contextlib.suppress(OSError):
+            file.close()
+
+
+def _runs(places: Sequence[Place]) -> Iterator[Sequence[Place]]:
+    """Cut `places` where one read cannot serve both sides."""
+    first = 0
+    for number in range(1, len(places)):
+        before, after = places[number - 1], places[number]
+        if after.sequence != before.sequence or after.at - before.end > _GAP_BYTES_MAX:
+            yield places[first:number]
+            first = number
+    if places:
+        yield places[first:]
+
+
+def _batch(topic_id: int, place: Place, content: bytes, start: int) -> StoredBatch:
+    wanted = place.batch
+    envelope = decode(content, start)
+    if envelope is None or envelope.kind is not Kind.DATA:
+        raise damaged(place.sequence, place.at, "there should be an envelope")
+    if (envelope.topic_id, envelope.base_offset, envelope.body_bytes) != (
+        topic_id,
+        wanted.base_offset,
+        wanted.body_bytes,
+    ):
+        raise damaged(place.sequence, place.at, f"there should be offset {wanted.base_offset} of topic {topic_id}")
+    start += ENVELOPE_BYTES
+    body = content[start : start + envelope.body_bytes]
+    if not is_body_of(envelope, body):
+        raise damaged(place.sequence, place.at, f"the checksum of offset {wanted.base_offset} is wrong")
+    return StoredBatch(envelope.base_offset, envelope.count, envelope.append_time_ms, body)

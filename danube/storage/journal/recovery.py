@@ -1,0 +1,201 @@
+"""Opening a journal: read all of it, tell a torn end from damage, cut the one and refuse the other. All of it blocks.
+
+A round that fails its checks is *damaged* when a sound header after it says that the journal was known to be synced
+beyond it, or when it is not in the last file (the next one is created only after a sync). Otherwise it is *torn*: it
+was being written when the power went, and is cut together with what follows. A crash in here changes nothing of that:
+each step can be done again.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Container
+from dataclasses import dataclass, field
+
+from danube.model.errors import DataFolderError
+from danube.model.subscription import Cursor
+from danube.runtime.disk import Disk, File
+from danube.storage.cursors import CursorKey, decode_cursor
+from danube.storage.envelope import Envelope, Kind
+from danube.storage.journal.files import FOLDER, FileTable, create_file, damaged, path
+from danube.storage.journal.format import (
+    FIRST_SEQUENCE,
+    HEADER_BYTES,
+    FileHeader,
+    decode_file_header,
+    file_sequence,
+    newer_version,
+)
+from danube.storage.journal.index import Located, TopicIndex
+from danube.storage.journal.scan import FileScan, Round
+from danube.storage.journal.writer import JournalEnd
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What a journal held."""
+
+    files: FileTable = field(default_factory=FileTable)
+    topics: dict[int, TopicIndex] = field(default_factory=dict)
+    cursors: dict[CursorKey, Cursor] = field(default_factory=dict)
+    skipped: set[int] = field(default_factory=set)
+    """Topics that have records but were not known."""
+
+
+class Recovery:
+    """One opening of the journal in a data folder."""
+
+    def __init__(
+        self, disk: Disk, broker_id: int, new_id: Callable[[], int], known_topics: Container[int] | None
+    ) -> None:
+        self._disk = disk
+        self._broker_id = broker_id
+        self._new_id = new_id
+        self._known = known_topics
+        self._end: JournalEnd | None = None
+        self.recovered = Recovered()
+
+    def run(self) -> tuple[File, JournalEnd]:
+        """Read everything; answers the last file, open for appends and synced, and where the journal goes on.
+
+        Raises DamagedDataError, DataFolderError.
+        """
+        try:
+            return self._run()
+        except OSError as error:
+            raise DataFolderError(
+                f"the journal cannot be opened: {error}. Check the data folder and its disk"
+            ) from error
+
+    def _run(self) -> tuple[File, JournalEnd]:
+        self._disk.make_folder(FOLDER)
+        sequences = self._sequences()
+        last = sequences[-1] if sequences else 0
+        unfinished = bool(sequences) and self._is_unfinished(last)
+        for sequence in sequences[:-1] if unfinished else sequences:
+            self._read_file(sequence, is_last=sequence == last)
+        if unfinished:
+            self._disk.remove(path(last))
+            self._disk.sync_folder(FOLDER)
+        if self._end is None:
+            return self._begin()
+        return self._settle_end(self._end), self._end
+
+    def _sequences(self) -> list[int]:
+        found = [sequence for name in self._disk.list(FOLDER) if (sequence := file_sequence(name)) is not None]
+        for expected, sequence in enumerate(sorted(found), FIRST_SEQUENCE):
+            if sequence != expected:
+                raise damaged(expected, 0, "the file is missing")
+        return sorted(found)
+
+    def _is_unfinished(self, sequence: int) -> bool:
+        """Whether the last file was being created when the power went: its header is synced before anything follows."""
+        with contextlib.closing(self._disk.open_read(path(sequence))) as file:
+            start = file.read(0, HEADER_BYTES + 1)
+        return len(start) <= HEADER_BYTES and decode_file_header(start) is None and newer_version(start) is None
+
+    def _read_file(self, sequence: int, *, is_last: bool) -> None:
+        with contextlib.closing(self._disk.open_read(path(sequence))) as file:
+            end = self._enter(sequence, file.read(0, HEADER_BYTES))
+            scan = FileScan(file, end.journal_id, end.base_position)
+            while (found := scan.next(end.round_number + 1)) is not None:
+                self._take(sequence, found)
+            end.file_bytes = scan.at
+            if scan.at == scan.size:
+                return
+            if not is_last:
+                raise damaged(sequence, scan.at, "a round is not what was written, and later files exist")
+            if (claimed := scan.claimed_beyond()) is not None:
+                raise damaged(sequence, scan.at, f"a round is not what was written, though byte {claimed} was synced")
+
+    def _enter(self, sequence: int, start: bytes) -> JournalEnd:
+        """Check a file's header against what came before it, and go on from there."""
+        version = newer_version(start)
+        if version is not None:
+            raise DataFolderError(f"{path(sequence)} has format version {version}: use the Danube that wrote it")
+        header = decode_file_header(start)
+        if header is None:
+            raise damaged(sequence, 0, "its header is not what was written")
+        if header.broker_id != self._broker_id:
+            raise DataFolderError(
+                f"{path(sequence)} belongs to broker {header.broker_id}, this is broker {self._broker_id}: "
+                "give each broker a data folder of its own"
+            )
+        before = self._end
+        journal_id = before.journal_id if before else header.journal_id
+        base = before.position if before else 0
+        if (header.sequence, header.base_position, header.journal_id) != (sequence, base, journal_id):
+            raise damaged(sequence, 0, "it does not go on where the file before it ended")
+        self.recovered.files.add(sequence, base)
+        self._end = JournalEnd(
+            journal_id=journal_id,
+            broker_id=self._broker_id,
+            sequence=sequence,
+            base_position=base,
+            file_bytes=HEADER_BYTES,
+            synced_to=header.synced_to,
+            round_number=before.round_number if before else 0,
+            claimed_to=header.synced_to,
+            content_end=before.content_end if before else 0,
+        )
+        return self._end
+
+    def _take(self, sequence: int, found: Round) -> None:
+        end = self._end
+        assert end is not None  # noqa: S101 - set by _enter
+        end.round_number = found.header.number
+        end.claimed_to = found.header.synced_to
+        if found.header.content_bytes:
+            end.content_end = found.header.end_position
+        for envelope, position, body in found.entries:
+            try:
+                self._take_envelope(envelope, position, body)
+            except ValueError as error:
+                raise damaged(sequence, position - end.base_position, f"topic {envelope.topic_id}: {error}") from error
+
+    def _take_envelope(self, envelope: Envelope, position: int, body: bytes) -> None:
+        topic_id = envelope.topic_id
+        if self._known is not None and topic_id not in self._known:
+            self.recovered.skipped.add(topic_id)
+        elif envelope.kind is Kind.DATA:
+            index = self.recovered.topics.setdefault(topic_id, TopicIndex())
+            base, end = envelope.base_offset, envelope.base_offset + envelope.count
+            index.append(Located(base, end, position, envelope.body_bytes, envelope.append_time_ms))
+        elif envelope.kind is Kind.CURSOR:
+            decoded = decode_cursor(body)
+            if decoded is None:
+                raise ValueError("a cursor is not what was written")
+            self.recovered.cursors[topic_id, decoded[0]] = decoded[1]
+
+    def _settle_end(self, end: JournalEnd) -> File:
+        """Cut the torn end and sync: what was read may not be durable yet, and is shown to nobody before it is."""
+        file = self._disk.open_append(path(end.sequence))
+        try:
+            torn = file.size() - end.file_bytes
+            if torn:
+                _log.warning("%s: cutting %d bytes that were never synced", path(end.sequence), torn)
+                file.truncate(end.file_bytes)
+            file.sync()
+            self._disk.sync_folder(FOLDER)
+        except OSError:
+            file.close()
+            raise
+        end.synced_to = end.position
+        return file
+
+    def _begin(self) -> tuple[File, JournalEnd]:
+        header = FileHeader(self._new_id(), self._broker_id, FIRST_SEQUENCE, base_position=0, synced_to=0)
+        file = create_file(self._disk, header)
+        self.recovered.files.add(FIRST_SEQUENCE, 0)
+        return file, JournalEnd(
+            journal_id=header.journal_id,
+            broker_id=self._broker_id,
+            sequence=FIRST_SEQUENCE,
+            base_position=0,
+            file_bytes=HEADER_BYTES,
+            synced_to=HEADER_BYTES,
+            round_number=0,
+            claimed_to=0,
+            content_end=0,
+        )

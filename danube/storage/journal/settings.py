@@ -1,0 +1,60 @@
+"""What an administrator may set about the journal, and what it tells about itself."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from danube.model.limits import (
+    CACHE_BYTES_MAX,
+    CURSOR_INTERVAL_S,
+    IDLE_MARK_DELAY_S,
+    JOURNAL_BACKLOG_BYTES_MAX,
+    JOURNAL_FILE_BYTES_MAX,
+    JOURNAL_ROUND_BYTES_MAX,
+    JOURNAL_SYNC_INTERVAL_S,
+)
+
+
+class Durability(StrEnum):
+    """When a publish is acknowledged."""
+
+    FSYNC = "fsync"
+    """After the sync: it survives a power cut."""
+    INTERVAL = "interval"
+    """After the write, synced every `sync_interval_s`: it survives the broker's death, not a power cut."""
+    OS = "os"
+    """After the write, synced when the operating system likes: the same, with a longer window."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalSettings:
+    """How one journal works; the defaults are the broker's."""
+
+    durability: Durability = Durability.FSYNC
+    sync_interval_s: float = JOURNAL_SYNC_INTERVAL_S
+    """For `Durability.INTERVAL`."""
+    file_bytes_max: int = JOURNAL_FILE_BYTES_MAX
+    round_bytes_max: int = JOURNAL_ROUND_BYTES_MAX
+    backlog_bytes_max: int = JOURNAL_BACKLOG_BYTES_MAX
+    cache_bytes_max: int = CACHE_BYTES_MAX
+    cursor_interval_s: float = CURSOR_INTERVAL_S
+    idle_mark_delay_s: float = IDLE_MARK_DELAY_S
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalStats:
+    """Counters since the journal was opened, and where it stands."""
+
+    rounds: int
+    """Written with something in them."""
+    failed_rounds: int
+    bytes_written: int
+    """Headers included."""
+    syncs: int
+    files: int
+    size_bytes: int
+    """Of all files together."""
+    backlog_bytes: int
+    """Accepted and not yet written."""
+    cache_bytes: int
+    last_round_ms: float
+    """From gathering the last round to its acknowledgement."""

@@ -1,0 +1,210 @@
+"""The journal's end: one write and one sync a round, files in turn, failures undone. All of it blocks.
+
+Owned by one thread at a time. Whatever the disk does, no bytes of a failed round stand before those of a later one.
+"""
+
+import contextlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NoReturn
+
+from danube.model.errors import JournalStoppedError, StorageUnavailableError
+from danube.runtime.disk import Buffer, Disk, File
+from danube.storage.journal.files import FOLDER, path
+from danube.storage.journal.format import (
+    HEADER_BYTES,
+    FileHeader,
+    RoundHeader,
+    encode_file_header,
+    encode_round_header,
+)
+from danube.storage.journal.rotation import needs_new_file
+
+
+@dataclass(slots=True, kw_only=True)
+class JournalEnd:
+    """Where a journal goes on."""
+
+    journal_id: int
+    broker_id: int
+    sequence: int
+    """Of the last file."""
+    base_position: int
+    """Of the last file."""
+    file_bytes: int
+    synced_to: int
+    round_number: int
+    """Of the last round; 0 when there was none."""
+    claimed_to: int
+    """The highest position that a header on the disk says is synced."""
+    content_end: int
+    """The position after the last round with something in it."""
+
+    @property
+    def position(self) -> int:
+        """The position after the last byte."""
+        return self.base_position + self.file_bytes
+
+    @property
+    def needs_mark(self) -> bool:
+        """Whether no header says yet that all content is synced."""
+        return self.claimed_to < self.content_end
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Where a round went."""
+
+    content_position: int
+    """Of its first envelope."""
+    sequence: int
+    base_position: int
+    """Of the file it is in."""
+
+
+class RoundWriter:
+    """Appends rounds behind `end`.
+
+    Every call raises StorageUnavailableError when it left nothing behind and later ones may succeed, and
+    JournalStoppedError when what is on the disk is unknown; after that nothing is written any more.
+    """
+
+    def __init__(self, disk: Disk, file: File, end: JournalEnd, file_bytes_max: int) -> None:
+        self._disk = disk
+        self._file = file
+        self._file_bytes_max = file_bytes_max
+        self._broken: str | None = None
+        self.end = end
+        self.syncs = 0
+
+    def write(self, content: Sequence[Buffer], content_bytes: int, envelopes: int, *, sync: bool) -> Written:
+        """Append one round, and sync when told."""
+        self._check_sound()
+        if needs_new_file(self.end.file_bytes, HEADER_BYTES + content_bytes, self._file_bytes_max):
+            self._rotate()
+        end = self.end
+        header = RoundHeader(
+            number=end.round_number + 1,
+            position=end.position,
+            synced_to=end.synced_to,
+            journal_id=end.journal_id,
+            content_bytes=content_bytes,
+            envelopes=envelopes,
+        )
+        try:
+            self._file.append([encode_round_header(header), *content])
+        except OSError as error:
+            self._undo(error)
+        end.file_bytes += HEADER_BYTES + content_bytes
+        end.round_number = header.number
+        end.claimed_to = header.synced_to
+        if content_bytes:
+            end.content_end = end.position
+        if sync:
+            self.sync()
+        return Written(header.position + HEADER_BYTES, end.sequence, end.base_position)
+
+    def sync(self) -> None:
+        """Make all that was written durable."""
+        self._check_sound()
+        try:
+            self._file.sync()
+        except OSError as error:
+            self._stop("a sync", self.end.sequence, error)
+        self.syncs += 1
+        self.end.synced_to = self.end.position
+
+    def mark(self) -> None:
+        """Say in an empty round, synced, that all before it is."""
+        if self.end.synced_to < self.end.position:
+            self.sync()
+        self.write((), 0, 0, sync=True)
+
+    def close(self) -> None:
+        """Let go of the file; nothing is synced by it."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+    def _undo(self, cause: OSError) -> NoReturn:
+        end = self.end
+        try:
+            self._file.truncate(end.file_bytes)
+            self._file.sync()
+        except OSError as error:
+            self._stop(f"a write failed ({_reason(cause)}) and undoing it", end.sequence, error)
+        self.syncs += 1
+        end.synced_to = end.position
+        raise StorageUnavailableError(
+            f"{path(end.sequence)} could not be written: {_reason(cause)}. Nothing was stored; make room and try again"
+        ) from cause
+
+    def _rotate(self) -> None:
+        if self.end.synced_to < self.end.position:
+            self.sync()
+        end = self.end
+        header = FileHeader(end.journal_id, end.broker_id, end.sequence + 1, end.position, end.synced_to)
+        file = self._create(header)
+        self.close()
+        self._file = file
+        self.end = JournalEnd(
+            journal_id=end.journal_id,
+            broker_id=end.broker_id,
+            sequence=header.sequence,
+            base_position=header.base_position,
+            file_bytes=HEADER_BYTES,
+            synced_to=header.base_position + HEADER_BYTES,
+            round_number=end.round_number,
+            claimed_to=header.synced_to,
+            content_end=end.content_end,
+        )
+
+    def _create(self, header: FileHeader) -> File:
+        """As `create_file`, but a file that could not be written is taken away again."""
+        try:
+            file = self._disk.create(path(header.sequence))
+        except FileExistsError as error:
+            self._stop("creating a file that should not be there", header.sequence, error)
+        except OSError as error:
+            raise _not_created(header.sequence, error) from error
+        try:
+            file.append([encode_file_header(header)])
+        except OSError as error:
+            self._discard(file, header.sequence)
+            raise _not_created(header.sequence, error) from error
+        try:
+            file.sync()
+            self._disk.sync_folder(FOLDER)
+        except OSError as error:
+            file.close()
+            self._stop("a sync", header.sequence, error)
+        self.syncs += 2
+        return file
+
+    def _discard(self, file: File, sequence: int) -> None:
+        try:
+            file.close()
+            self._disk.remove(path(sequence))
+            self._disk.sync_folder(FOLDER)
+        except OSError as error:
+            self._stop("removing a file that was only begun", sequence, error)
+
+    def _check_sound(self) -> None:
+        if self._broken is not None:
+            raise JournalStoppedError(self._broken)
+
+    def _stop(self, what: str, sequence: int, cause: OSError) -> NoReturn:
+        self._broken = (
+            f"{what} failed in {path(sequence)}: {_reason(cause)}. What is on the disk is unknown, so nothing more is "
+            "written: check the disk, then restart the broker"
+        )
+        raise JournalStoppedError(self._broken) from cause
+
+
+def _not_created(sequence: int, cause: OSError) -> StorageUnavailableError:
+    return StorageUnavailableError(
+        f"{path(sequence)} could not be created: {_reason(cause)}. Nothing was stored; make room and try again"
+    )
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or str(error) or type(error).__name__

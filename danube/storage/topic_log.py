@@ -1,0 +1,80 @@
+"""One topic's log, kept in the broker's journal."""
+
+from collections.abc import Callable
+from typing import Protocol
+
+from danube.model.subscription import Cursor
+from danube.storage.journal.backlog import TopicState
+from danube.storage.journal.reads import JournalReads
+from danube.storage.log import AppendDone, Saved, StoredBatch
+
+
+class JournalAppends(Protocol):
+    """What a topic's log asks of the journal's writing side."""
+
+    def append_record(self, topic: TopicState, record: bytes, done: AppendDone) -> None:
+        """As `TopicLog.append_record`."""
+
+    def append_batch(self, topic: TopicState, body: bytes, done: AppendDone) -> None:
+        """As `TopicLog.append_batch`."""
+
+    def save_cursor(self, topic: TopicState, subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
+        """As `TopicLog.save_cursor`."""
+
+
+class JournalTopicLog:
+    """A view of one topic of a journal; as many as one likes may be open."""
+
+    def __init__(self, topic: TopicState, appends: JournalAppends, reads: JournalReads) -> None:
+        self._topic = topic
+        self._appends = appends
+        self._reads = reads
+        self._listeners: list[Callable[[int], None]] = []
+
+    @property
+    def topic_id(self) -> int:
+        return self._topic.topic_id
+
+    @property
+    def start_offset(self) -> int:
+        return 0
+
+    @property
+    def durable_end(self) -> int:
+        return self._topic.durable_end
+
+    def append_record(self, record: bytes, done: AppendDone) -> None:
+        self._appends.append_record(self._topic, record, done)
+
+    def append_batch(self, body: bytes, done: AppendDone) -> None:
+        self._appends.append_batch(self._topic, body, done)
+
+    def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:
+        return self._reads.hot(self._topic, offset, bytes_max)
+
+    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
+        return await self._reads.read(self._topic, offset, bytes_max)
+
+    def offset_at(self, append_time_ms: int) -> int:
+        """The offset of the first record appended at this time or later; `durable_end` when there is none."""
+        index = self._topic.index
+        if index is None:
+            return 0
+        number = index.find_time(append_time_ms)
+        return index.end_offset if number == len(index) else index.base_offset(number)
+
+    def save_cursor(self, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
+        self._appends.save_cursor(self._topic, subscription_id, cursor, saved)
+
+    def cursor(self, subscription_id: int) -> Cursor | None:
+        return self._topic.cursors.get(subscription_id) if self._topic.cursors else None
+
+    def on_durable(self, listener: Callable[[int], None]) -> None:
+        self._listeners.append(listener)
+        self._topic.listeners = (*self._topic.listeners, listener)
+
+    def close(self) -> None:
+        mine = self._listeners
+        self._topic.listeners = tuple(one for one in self._topic.listeners if one not in mine)
+        self._listeners = []
+        self._reads.release(self._topic)

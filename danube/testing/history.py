@@ -1,0 +1,80 @@
+"""What happened in a run, as values: what producers, consumers and whoever looked at the log could see from outside."""
+
+from dataclasses import dataclass
+
+from danube.model.subscription import Cursor
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """A producer handed a message over, once. Its text is unique in the run."""
+
+    topic: str
+    producer: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppendAcknowledged:
+    """The producer was told that the message is stored at this offset."""
+
+    topic: str
+    message: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Subscribed:
+    """A subscription began: it is owed everything from offset `start` on."""
+
+    topic: str
+    subscription: str
+    start: int = 0
+    exclusive: bool = True
+    """Whether one consumer gets all of it, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Delivered:
+    """A consumer got a message, for the first time or again."""
+
+    topic: str
+    subscription: str
+    offset: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class DeliveryAcknowledged:
+    """A consumer is done with the message at this offset."""
+
+    topic: str
+    subscription: str
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Restarted:
+    """The broker died and another life began."""
+
+    cause: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogFound:
+    """Someone read the whole log: every offset with its message, in the order they came."""
+
+    topic: str
+    records: tuple[tuple[int, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CursorFound:
+    """Where a subscription stood after a restart."""
+
+    topic: str
+    subscription: str
+    cursor: Cursor
+
+
+Event = Sent | AppendAcknowledged | Subscribed | Delivered | DeliveryAcknowledged | Restarted | LogFound | CursorFound

@@ -1,0 +1,218 @@
+"""The main job, end to end, narrated: publish real records, lose the broker, read every record back.
+
+A `danube-broker` process and the `danube` command of this project meet the published danube-client in an environment of
+its own. Whatever is started is ended, also on failure and on Ctrl-C; with `--keep` the broker stays.
+"""
+
+import argparse
+import asyncio
+import json
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from asyncio.subprocess import Process
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+from scripts.demo_programs import BIN, STEP_S_MAX, Broker, DemoFailedError, Programs
+
+_WHEEL_SCRIPT = Path(__file__).with_name("demo_wheel_client.py")
+Pipe = TypeVar("Pipe", asyncio.StreamReader, asyncio.StreamWriter)
+
+_TOPIC = "/default/airports"
+_DEMO_S_MAX = 240.0
+_IDLE_S = 2.0
+"""Nothing came for this long: everything there is has been read."""
+
+
+def main() -> None:
+    """Run the demo; exit 0 when every record came back, 1 when not, 130 when interrupted."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--wheel-python", type=Path, required=True, help="Python of the published client's environment")
+    parser.add_argument("--keep", action="store_true", help="leave the broker running")
+    options = parser.parse_args()
+    started = time.monotonic()
+    try:
+        asyncio.run(_run(options.wheel_python.absolute(), keep=options.keep))
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        sys.exit(130)
+    except (DemoFailedError, TimeoutError) as error:
+        sys.exit(f"\nFAILED: {str(error) or 'a step took too long'}")
+    _tell(f"Done in {time.monotonic() - started:.0f} s.")
+
+
+async def _run(wheel_python: Path, *, keep: bool) -> None:
+    story = asyncio.current_task()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        asyncio.get_running_loop().add_signal_handler(number, story.cancel if story else sys.exit)
+    folder = Path(tempfile.mkdtemp(prefix="danube-demo-"))
+    programs = Programs(folder)
+    demo = Demo(programs, folder, wheel_python)
+    kept = None
+    try:
+        async with asyncio.timeout(_DEMO_S_MAX):
+            await demo.tell_the_story()
+        kept = demo.broker.process if keep else None
+    finally:
+        if kept is not None:
+            programs.leave_running(kept)
+        await programs.end()
+        if kept is None:
+            shutil.rmtree(folder, ignore_errors=True)
+    if kept is not None:
+        demo.tell_how_to_attach(kept.pid)
+
+
+class Demo:
+    """The story, step by step."""
+
+    def __init__(self, programs: Programs, folder: Path, wheel_python: Path) -> None:
+        self._programs = programs
+        self._folder = folder
+        self._wheel: list[str | Path] = [wheel_python, "-I", _WHEEL_SCRIPT]
+        self._rows: list[bytes] = []
+        self.broker = Broker(programs, folder)
+
+    async def tell_the_story(self) -> None:
+        """Every step in order. Raises DemoFailedError where a promise was not kept."""
+        await self._look_at_the_client()
+        await self._start_the_broker()
+        publisher = await self._make_topic()
+        await self._subscribe(["cli", "wheel", "yours"])
+        await self._publish_through_a_kill(publisher)
+        _tell("5/6 Reading everything back.")
+        self._judge("danube consume", await self._read_with_cli("cli"))
+        self._judge("danube-client", await self._read_with_wheel("wheel"))
+        await self._count_unread()
+
+    async def _look_at_the_client(self) -> None:
+        client, rows = await self._ask_wheel("rows")
+        self._rows = _rows(Path(rows["file"]))
+        _tell(
+            f"1/6 The application: danube-client {client['version']} as published ({client['verified']} files verified)"
+        )
+        _tell(f"    from {client['file']}")
+        _tell(f"    Its records: {rows['count']:,} rows of airports.csv (vega-datasets)")
+
+    async def _start_the_broker(self) -> None:
+        served = await self.broker.start()
+        _tell(f"2/6 danube-broker serves clients on {served.client_port}, administrators on {served.admin_port}")
+        _tell(f"    (standalone, pid {served.pid}, up in {served.startup_s:.1f} s, data in {self._folder})")
+
+    async def _make_topic(self) -> Process:
+        """Start the publisher, which makes the topic and then waits for our word."""
+        arguments = ["publish", "--service-url", self.broker.url, "--topic", _TOPIC]
+        publisher = await self._programs.start("publisher", *self._wheel, *arguments)
+        await self._heard(publisher, "topic")
+        return publisher
+
+    async def _subscribe(self, names: Sequence[str]) -> None:
+        cli, wheel, kept = names
+        await self._danube_consume(cli, "--count", "0")
+        await self._ask_wheel("subscribe", "--subscription", wheel)
+        await self._danube_consume(kept, "--count", "0")
+        _tell(f"3/6 Reliable topic {_TOPIC} with the subscriptions {', '.join(names)}")
+
+    async def _publish_through_a_kill(self, publisher: Process) -> None:
+        _tell(f"4/6 Publishing {len(self._rows):,} records, one call and one acknowledgement each")
+        begun = time.monotonic()
+        _pipe(publisher.stdin).write(b"\n")
+        while (acknowledged := (await self._heard(publisher, "acknowledged"))["count"]) < len(self._rows) // 2:
+            pass
+        await self.broker.kill()
+        _tell(f"    {acknowledged:,} acknowledged: kill -9 of the broker, in the middle of it")
+        served = await self.broker.start()
+        _tell(
+            f"    Broker started again on the same ports and folder (pid {served.pid}, up in {served.startup_s:.1f} s)"
+        )
+        published = await self._heard(publisher, "published")
+        by_whom = f"the script asked again {published['resends']} time(s)" if published["resends"] else "by itself"
+        _tell(f"    The publisher went on ({by_whom}): {published['count']:,} acknowledged")
+        _tell(f"    in {time.monotonic() - begun:.1f} s, the outage included")
+
+    async def _read_with_cli(self, subscription: str) -> list[bytes]:
+        return _lines(await self._danube_consume(subscription, "--idle-timeout-s", str(_IDLE_S), "-o", "raw"))
+
+    async def _read_with_wheel(self, subscription: str) -> list[bytes]:
+        out = self._folder / "wheel.out"
+        await self._ask_wheel("consume", "--subscription", subscription, "--out", str(out))
+        return _lines(out.read_bytes())
+
+    def _judge(self, reader: str, received: list[bytes]) -> None:
+        """At-least-once: every record, byte for byte, none invented; one may come twice."""
+        expected, got = Counter(self._rows), Counter(received)
+        missing, repeated = expected - got, got - expected
+        foreign = [payload for payload in repeated if payload not in expected]
+        if missing or foreign:
+            raise DemoFailedError(
+                f"{reader}: {missing.total():,} records are missing, {len(foreign):,} were never sent"
+            )
+        order = "in the order sent" if list(dict.fromkeys(received)) == self._rows else "NOT in the order sent"
+        twice = f"{repeated.total():,} of them came once more" if repeated else "none came twice"
+        _tell(f"    {reader:<15} {expected.total():,} of {len(self._rows):,} byte for byte, {order}; {twice}")
+
+    async def _count_unread(self) -> None:
+        left = {"cli": len(await self._read_with_cli("cli")), "wheel": len(await self._read_with_wheel("wheel"))}
+        _tell("6/6 Left unread: " + ", ".join(f"{name} {count:,}" for name, count in left.items()))
+        if any(left.values()):
+            raise DemoFailedError("acknowledged records came again")
+
+    def tell_how_to_attach(self, pid: int) -> None:
+        """Say how to reach the broker that stays, and how to end it."""
+        consume = f"danube consume --service-addr {self.broker.url} --topic {_TOPIC}"
+        _tell("\nThe broker stays. All records wait unread in the subscription `yours`:")
+        _tell(f"  {_shown(BIN)}/{consume} --subscription yours")
+        _tell("A new subscription sees what is published from now on:")
+        _tell(f"  {_shown(BIN)}/{consume} --subscription mine")
+        _tell(f"To end it and remove its data:\n  kill {pid} && rm -r {self._folder}\n")
+
+    async def _danube_consume(self, subscription: str, *arguments: str) -> bytes:
+        where = ["--service-addr", self.broker.url, "--topic", _TOPIC, "--subscription", subscription]
+        return await self._programs.run("danube-consume", BIN / "danube", "consume", *where, *arguments)
+
+    async def _ask_wheel(self, command: str, *arguments: str) -> list[dict[str, Any]]:
+        where = ["--service-url", self.broker.url, "--topic", _TOPIC, "--idle-timeout-s", str(_IDLE_S)]
+        output = await self._programs.run("danube-client", *self._wheel, command, *where, *arguments)
+        return [json.loads(line) for line in output.splitlines()]
+
+    async def _heard(self, publisher: Process, event: str) -> dict[str, Any]:
+        """The publisher's next report of this event."""
+        reports = _pipe(publisher.stdout)
+        async with asyncio.timeout(STEP_S_MAX):
+            while line := await reports.readline():
+                said: dict[str, Any] = json.loads(line)
+                if said["event"] == event:
+                    return said
+        raise self._programs.failure("publisher", f"ended before `{event}`")
+
+
+def _pipe(end: Pipe | None) -> Pipe:
+    if end is None:
+        raise DemoFailedError("a program was started without the pipes that it needs")
+    return end
+
+
+def _rows(file: Path) -> list[bytes]:
+    """The records as the publisher takes them from the same file: every line but the header."""
+    return _lines(file.read_bytes())[1:]
+
+
+def _lines(output: bytes) -> list[bytes]:
+    return output.split(b"\n")[:-1]
+
+
+def _shown(path: Path) -> Path:
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
+
+def _tell(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    main()

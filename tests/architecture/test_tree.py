@@ -1,0 +1,85 @@
+"""The shape of the tree: the map is true, modules and functions are small, names say something."""
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MODULE_LINES_MAX = 500
+FUNCTION_LINES_MAX = 70
+EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
+GENERATED = "danube/wire/gen/"
+# Written in parts, so that this file does not hold what it looks for.
+OF_ONE_MACHINE = re.compile(
+    r"(?<![\w.{}-])/(?:wo"
+    r"rk|ro"
+    r"ot|ho"
+    r"me|tm"
+    r"p)/|\bpy"
+    r"pi\.org|python"
+    r"hosted\.org|npm"
+    r"js\.(?:org|com)"
+)
+
+
+@pytest.fixture(scope="session")
+def tracked(root: Path) -> list[str]:
+    """Every file that is, or is about to be, in version control."""
+    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
+    return sorted(name for name in set(listed) if (root / name).is_file())
+
+
+@pytest.fixture(scope="session")
+def written(tracked: list[str]) -> list[str]:
+    """The Python files that people write."""
+    return [name for name in tracked if name.endswith(".py") and not name.startswith(GENERATED)]
+
+
+def test_the_map_names_every_package_and_none_that_is_not_there(root: Path, tracked: list[str]) -> None:
+    packages = {f"{Path(name).parent}/" for name in tracked if name.startswith("danube/") and name.endswith(".py")}
+    named = set(re.findall(r"`(danube/(?:\w+/)*)`", (root / "ARCHITECTURE.md").read_text()))
+    assert named == packages | {"danube/"}
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "CONTRIBUTING.md", "README.md", "tests/README.md"])
+def test_every_file_that_a_document_names_exists(document: str, root: Path, tracked: list[str]) -> None:
+    text = (root / document).read_text()
+    named = re.findall(r"`((?:\w[\w.-]*/)+[\w.-]+\.(?:py|md|txt|toml|proto|sh))`", text)
+    assert [name for name in named if name not in tracked] == []
+
+
+def test_modules_stay_within_500_lines(root: Path, written: list[str]) -> None:
+    lengths = {name: len((root / name).read_text().splitlines()) for name in written}
+    assert {name: length for name, length in lengths.items() if length > MODULE_LINES_MAX} == {}
+
+
+def test_functions_stay_within_70_lines(root: Path, written: list[str]) -> None:
+    long = [f"{name}:{line} {function}" for name in written for line, function in long_functions(root / name)]
+    assert long == []
+
+
+def long_functions(file: Path) -> Iterator[tuple[int, str]]:
+    """Line and name of each function that is too long."""
+    for node in ast.walk(ast.parse(file.read_text())):
+        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            continue
+        if (node.end_lineno or node.lineno) - node.lineno >= FUNCTION_LINES_MAX:
+            yield node.lineno, node.name
+
+
+def test_no_module_has_a_name_that_says_nothing(written: list[str]) -> None:
+    assert [name for name in written if EMPTY_NAMES & {*Path(name).with_suffix("").parts}] == []
+
+
+def test_nothing_in_version_control_is_of_one_machine(root: Path, tracked: list[str]) -> None:
+    found = [f"{name}: {match}" for name in tracked for match in OF_ONE_MACHINE.findall(text_of(root / name))]
+    assert found == []
+
+
+def text_of(file: Path) -> str:
+    """The text, with what is not text left out."""
+    return file.read_text(errors="ignore")

@@ -1,0 +1,234 @@
+"""What every `Disk` promises, asked of the machine's and of the simulated one."""
+
+from pathlib import Path
+
+import pytest
+
+from danube.runtime.disk import Disk, LocalDisk
+from danube.testing.disk import SimDisk
+
+
+@pytest.fixture(params=["local", "sim"])
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Disk:
+    return LocalDisk(tmp_path) if request.param == "local" else SimDisk()
+
+
+def put(disk: Disk, name: str, data: bytes = b"") -> None:
+    file = disk.create(name)
+    file.append([data])
+    file.close()
+
+
+def content(disk: Disk, name: str) -> bytes:
+    file = disk.open_read(name)
+    try:
+        return file.read(0, file.size())
+    finally:
+        file.close()
+
+
+# Files
+
+
+def test_appended_chunks_are_read_back_in_order(disk: Disk) -> None:
+    file = disk.create("a")
+    file.append([b"one", bytearray(b"two"), memoryview(b"three")])
+    file.append([])
+    file.append([b""])
+    assert (file.size(), file.read(0, 100)) == (11, b"onetwothree")
+    file.close()
+
+
+def test_more_chunks_than_one_system_call_takes_are_written_whole(disk: Disk) -> None:
+    chunks = [b"%05d" % number for number in range(3_000)]
+    file = disk.create("a")
+    file.append(chunks)
+    assert file.read(0, file.size()) == b"".join(chunks)
+    file.close()
+
+
+def test_a_read_is_short_at_the_end_and_empty_beyond_it(disk: Disk) -> None:
+    put(disk, "a", b"0123456789")
+    file = disk.open_read("a")
+    assert [file.read(2, 3), file.read(8, 5), file.read(10, 5), file.read(50, 5)] == [b"234", b"89", b"", b""]
+    file.close()
+
+
+def test_every_handle_of_a_file_sees_what_any_of_them_wrote(disk: Disk) -> None:
+    first, second = disk.create("a"), disk.open_append("a")
+    reader = disk.open_read("a")
+    first.append([b"1"])
+    second.append([b"2"])
+    first.append([b"3"])
+    assert (reader.read(0, 9), reader.size(), second.size()) == (b"123", 3, 3)
+    for file in (first, second, reader):
+        file.close()
+
+
+def test_opening_for_appending_keeps_what_is_there(disk: Disk) -> None:
+    put(disk, "a", b"old")
+    file = disk.open_append("a")
+    file.append([b"new"])
+    file.close()
+    assert content(disk, "a") == b"oldnew"
+
+
+def test_a_truncated_file_goes_on_from_its_new_end(disk: Disk) -> None:
+    file = disk.create("a")
+    file.append([b"0123456789"])
+    file.truncate(4)
+    file.append([b"x"])
+    assert (file.size(), file.read(0, 9)) == (5, b"0123x")
+    file.close()
+
+
+def test_truncating_beyond_the_end_fills_with_zeros(disk: Disk) -> None:
+    file = disk.create("a")
+    file.append([b"01"])
+    file.truncate(4)
+    assert file.read(0, 9) == b"01\0\0"
+    file.close()
+
+
+def test_a_sync_changes_nothing_that_can_be_read(disk: Disk) -> None:
+    file = disk.create("a")
+    file.append([b"01"])
+    file.sync()
+    disk.sync_folder("")
+    assert (file.read(0, 9), disk.list("")) == (b"01", ["a"])
+    file.close()
+
+
+def test_a_file_opened_for_reading_cannot_be_changed(disk: Disk) -> None:
+    put(disk, "a", b"01")
+    file = disk.open_read("a")
+    with pytest.raises(OSError):
+        file.append([b"2"])
+    with pytest.raises(OSError):
+        file.truncate(0)
+    file.close()
+    assert content(disk, "a") == b"01"
+
+
+def test_a_closed_file_answers_nothing(disk: Disk) -> None:
+    file = disk.create("a")
+    file.close()
+    for call in (lambda: file.append([b"x"]), lambda: file.read(0, 1), file.size, lambda: file.truncate(0), file.sync):
+        with pytest.raises(OSError):
+            call()
+
+
+def test_a_removed_file_stays_readable_through_its_open_handle(disk: Disk) -> None:
+    put(disk, "a", b"01")
+    file = disk.open_read("a")
+    disk.remove("a")
+    assert (disk.exists("a"), file.read(0, 9)) == (False, b"01")
+    file.close()
+
+
+# Names
+
+
+def test_a_name_is_created_once(disk: Disk) -> None:
+    put(disk, "a", b"01")
+    disk.make_folder("b")
+    for name in ("a", "b"):
+        with pytest.raises(FileExistsError):
+            disk.create(name)
+    assert content(disk, "a") == b"01"
+
+
+def test_what_is_not_there_cannot_be_opened_listed_synced_or_removed(disk: Disk) -> None:
+    for call in (disk.open_append, disk.open_read, disk.list, disk.sync_folder, disk.remove):
+        with pytest.raises(FileNotFoundError):
+            call("missing")
+
+
+def test_nothing_is_created_in_a_missing_folder(disk: Disk) -> None:
+    for call in (disk.create, disk.lock, lambda name: disk.replace_file(name, b"")):
+        with pytest.raises(FileNotFoundError):
+            call("missing/a")
+
+
+def test_files_folders_and_the_root_exist(disk: Disk) -> None:
+    put(disk, "a")
+    disk.make_folder("b/c")
+    assert [disk.exists(name) for name in ("a", "b", "b/c", "", "d", "b/d", "d/e")] == [True] * 4 + [False] * 3
+
+
+def test_a_folder_lists_its_own_files_and_folders_sorted(disk: Disk) -> None:
+    disk.make_folder("f/deep/deeper")
+    put(disk, "f/b")
+    put(disk, "f/a")
+    put(disk, "f/deep/c")
+    assert (disk.list("f"), disk.list("f/deep"), disk.list("")) == (["a", "b", "deep"], ["c", "deeper"], ["f"])
+
+
+def test_a_file_is_no_folder(disk: Disk) -> None:
+    put(disk, "a")
+    for call in (disk.list, disk.sync_folder):
+        with pytest.raises(NotADirectoryError):
+            call("a")
+    with pytest.raises(FileExistsError):
+        disk.make_folder("a")
+
+
+def test_a_folder_is_no_file(disk: Disk) -> None:
+    disk.make_folder("f")
+    for call in (disk.open_append, disk.remove):
+        with pytest.raises(OSError):
+            call("f")
+    assert disk.exists("f")
+
+
+def test_making_a_folder_that_is_there_keeps_its_files(disk: Disk) -> None:
+    disk.make_folder("f")
+    put(disk, "f/a", b"01")
+    disk.make_folder("f")
+    disk.make_folder("")
+    assert content(disk, "f/a") == b"01"
+
+
+def test_a_removed_name_is_free_again(disk: Disk) -> None:
+    put(disk, "a", b"old")
+    disk.remove("a")
+    put(disk, "a", b"new")
+    assert content(disk, "a") == b"new"
+
+
+def test_replacing_puts_the_new_content_and_leaves_nothing_else(disk: Disk) -> None:
+    disk.make_folder("f")
+    disk.replace_file("f/a", b"first")
+    assert content(disk, "f/a") == b"first"
+    disk.replace_file("f/a", b"second")
+    assert (content(disk, "f/a"), disk.list("f")) == (b"second", ["a"])
+
+
+def test_a_handle_opened_before_a_replacement_sees_the_old_content(disk: Disk) -> None:
+    put(disk, "a", b"old")
+    file = disk.open_read("a")
+    disk.replace_file("a", b"new")
+    assert file.read(0, 9) == b"old"
+    file.close()
+
+
+def test_a_replacement_that_was_interrupted_does_not_hinder_the_next(disk: Disk) -> None:
+    put(disk, "a", b"old")
+    put(disk, "a.new", b"half")
+    disk.replace_file("a", b"new")
+    assert (content(disk, "a"), disk.list("")) == (b"new", ["a"])
+
+
+# Locks
+
+
+def test_a_lock_has_one_holder_at_a_time(disk: Disk) -> None:
+    held = disk.lock("lock")
+    with pytest.raises(BlockingIOError):
+        disk.lock("lock")
+    other = disk.lock("other")
+    held.release()
+    again = disk.lock("lock")
+    again.release()
+    other.release()
+    assert disk.list("") == ["lock", "other"]

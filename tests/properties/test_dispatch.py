@@ -1,0 +1,343 @@
+"""The dispatch engine agrees with a model that knows each message on its own, whatever happens in whatever order."""
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from danube.broker.dispatch.engine import DispatchEngine
+from danube.broker.dispatch.events import (
+    Acknowledged,
+    Appended,
+    ConsumerAttached,
+    ConsumerDetached,
+    ConsumerPaused,
+    ConsumerResumed,
+    Event,
+    Nacked,
+    TimerFired,
+)
+from danube.broker.dispatch.instructions import SaveCursor, Send, SetTimer
+from danube.broker.dispatch.redelivery import Backoff, RedeliveryPolicy, delay_s
+from danube.model.ranges import OffsetRange, RangeSet
+from danube.model.subscription import Cursor, SubscriptionType
+
+POLICY = RedeliveryPolicy(ack_timeout_s=10.0, base_delay_s=1.0, max_delay_s=6.0, backoff=Backoff.EXPONENTIAL)
+CONSUMER_IDS = st.integers(1, 4)
+BACK = st.integers(0, 40)
+
+
+@dataclass
+class Message:
+    """One message as the model sees it."""
+
+    state: str = "new"
+    """new, in flight, waiting, ready or acknowledged."""
+    attempt: int = 0
+    holder: int | None = None
+    at_s: float = 0.0
+
+
+@dataclass
+class Reader:
+    """One consumer as the model sees it."""
+
+    window: int
+    quantum: int
+    turn: int
+    turn_left: int
+    paused: bool = False
+    held: set[int] = field(default_factory=set)
+
+    @property
+    def has_room(self) -> bool:
+        return not self.paused and len(self.held) < self.window
+
+
+class Model:
+    """What should happen, message by message and as simply as it can be said."""
+
+    def __init__(self, subscription_type: SubscriptionType) -> None:
+        self.type = subscription_type
+        self.messages: list[Message] = []
+        self.readers: dict[int, Reader] = {}
+        self.taken_up = 0
+        """Offsets below it were sent since the last restart, or acknowledged before it."""
+        self.turns = 0
+
+    def next_reader(self) -> int | None:
+        if self.type is SubscriptionType.EXCLUSIVE:
+            first = next(iter(self.readers), None)
+            return first if first is not None and self.readers[first].has_room else None
+        able = [consumer_id for consumer_id, reader in self.readers.items() if reader.has_room]
+        return min(able, key=lambda each: self.readers[each].turn, default=None)
+
+    def expected_sends(self, now_s: float) -> list[tuple[int, int, int]]:
+        """Who gets which offset as which attempt, until nothing is left or nobody has room."""
+        sends = []
+        while (offset := self.next_message()) is not None and (consumer_id := self.next_reader()) is not None:
+            message, reader = self.messages[offset], self.readers[consumer_id]
+            message.state, message.holder = "in flight", consumer_id
+            message.attempt += 1
+            message.at_s = now_s + POLICY.ack_timeout_s
+            reader.held.add(offset)
+            self.taken_up = max(self.taken_up, offset + 1)
+            self.count_turn(reader)
+            sends.append((consumer_id, offset, message.attempt))
+        self.skip_acknowledged()
+        return sends
+
+    def next_message(self) -> int | None:
+        for state in ("ready", "new"):
+            for offset, message in enumerate(self.messages):
+                if message.state == state:
+                    return offset
+        return None
+
+    def count_turn(self, reader: Reader) -> None:
+        reader.turn_left -= 1
+        if reader.turn_left == 0 or not reader.has_room:
+            self.turns += 1
+            reader.turn, reader.turn_left = self.turns, reader.quantum
+
+    def skip_acknowledged(self) -> None:
+        while self.taken_up < len(self.messages) and self.messages[self.taken_up].state == "acknowledged":
+            self.taken_up += 1
+
+    def attach(self, consumer_id: int, window: int, quantum: int) -> None:
+        self.detach(consumer_id)
+        self.turns += 1
+        self.readers[consumer_id] = Reader(window, quantum, self.turns, quantum)
+
+    def detach(self, consumer_id: int) -> None:
+        reader = self.readers.pop(consumer_id, None)
+        for offset in reader.held if reader else ():
+            self.messages[offset].state, self.messages[offset].holder = "ready", None
+
+    def acknowledge(self, start: int, end: int) -> None:
+        for offset in range(max(start, 0), min(end, self.taken_up)):
+            self.let_go(offset)
+            self.messages[offset].state = "acknowledged"
+
+    def nack(self, offset: int, delay: float | None, now_s: float) -> None:
+        if 0 <= offset < len(self.messages) and self.messages[offset].state == "in flight":
+            self.hold(offset, delay, now_s)
+
+    def hold(self, offset: int, delay: float | None, now_s: float) -> None:
+        message = self.messages[offset]
+        self.let_go(offset)
+        message.state, message.at_s = "waiting", now_s + delay_s(message.attempt, POLICY, delay)
+
+    def let_go(self, offset: int) -> None:
+        holder = self.messages[offset].holder
+        if holder is not None:
+            self.readers[holder].held.discard(offset)
+        self.messages[offset].holder = None
+
+    def pass_time(self, now_s: float) -> None:
+        for offset, message in enumerate(self.messages):
+            if message.state == "in flight" and message.at_s <= now_s:
+                self.hold(offset, None, now_s)
+            if message.state == "waiting" and message.at_s <= now_s:
+                message.state = "ready"
+
+    def next_due_s(self) -> float | None:
+        return min((each.at_s for each in self.messages if each.state in {"in flight", "waiting"}), default=None)
+
+    def cursor(self) -> Cursor:
+        acknowledged = RangeSet()
+        for offset, message in enumerate(self.messages):
+            if message.state == "acknowledged":
+                acknowledged.add(offset, offset + 1)
+        spans = list(acknowledged)
+        position = spans.pop(0).end if spans and spans[0].start == 0 else 0
+        return Cursor(position, tuple(spans))
+
+    def restart(self, cursor: Cursor) -> None:
+        self.readers.clear()
+        acknowledged = RangeSet([OffsetRange(0, cursor.position), *cursor.beyond])
+        self.messages = [
+            Message("acknowledged" if offset in acknowledged else "new") for offset in range(len(self.messages))
+        ]
+        self.taken_up = 0
+        self.skip_acknowledged()
+
+
+class DispatchMachine(RuleBasedStateMachine):
+    """Does the same to the engine and to the model, and compares what they say."""
+
+    subscription_type: SubscriptionType
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now_s = 100.0
+        self.timer_s: float | None = None
+        self.cursors = [Cursor(0)]
+        """As they were saved; a crash may take the last ones away."""
+        self.model = Model(self.subscription_type)
+        self.engine = DispatchEngine(self.subscription_type, self.cursors[-1], 0, POLICY)
+
+    @initialize(count=st.integers(0, 30))
+    def start_with_a_backlog(self, count: int) -> None:
+        self.append(count)
+
+    @rule(count=st.integers(0, 15))
+    def append(self, count: int) -> None:
+        self.model.messages.extend(Message() for _ in range(count))
+        self.model.skip_acknowledged()
+        self.handle(Appended(len(self.model.messages)))
+
+    @rule(consumer_id=CONSUMER_IDS, window=st.sampled_from([1, 2, 5, 30]), quantum=st.sampled_from([1, 1, 3]))
+    def attach(self, consumer_id: int, window: int, quantum: int) -> None:
+        self.model.attach(consumer_id, window, quantum)
+        self.handle(ConsumerAttached(consumer_id, window, quantum))
+
+    @rule(consumer_id=CONSUMER_IDS)
+    def detach(self, consumer_id: int) -> None:
+        self.model.detach(consumer_id)
+        self.handle(ConsumerDetached(consumer_id))
+
+    @rule(consumer_id=CONSUMER_IDS)
+    def pause(self, consumer_id: int) -> None:
+        if consumer_id in self.model.readers:
+            self.model.readers[consumer_id].paused = True
+        self.handle(ConsumerPaused(consumer_id))
+
+    @rule(consumer_id=CONSUMER_IDS)
+    def resume(self, consumer_id: int) -> None:
+        if consumer_id in self.model.readers:
+            self.model.readers[consumer_id].paused = False
+        self.handle(ConsumerResumed(consumer_id))
+
+    @precondition(lambda self: self.in_flight())
+    @rule(data=st.data())
+    def acknowledge_one_in_flight(self, data: st.DataObject) -> None:
+        offset = data.draw(st.sampled_from(self.in_flight()))
+        self.acknowledge(offset, offset + 1)
+
+    @rule(back=BACK, length=st.integers(0, 12))
+    def acknowledge_anything(self, back: int, length: int) -> None:
+        start = self.model.taken_up + 5 - back
+        self.acknowledge(start, start + length)
+
+    @precondition(lambda self: self.in_flight())
+    @rule(data=st.data(), delay=st.none() | st.sampled_from([0.0, 3.0, 100.0]))
+    def nack_one_in_flight(self, data: st.DataObject, delay: float | None) -> None:
+        self.nack(data.draw(st.sampled_from(self.in_flight())), delay)
+
+    @rule(back=BACK)
+    def nack_anything(self, back: int) -> None:
+        self.nack(self.model.taken_up + 5 - back, None)
+
+    @rule(seconds=st.sampled_from([0.0, 0.25, 1.0, 4.0, 11.0]))
+    def time_passes(self, seconds: float) -> None:
+        until_s = self.now_s + seconds
+        while self.timer_s is not None and self.timer_s <= until_s:
+            self.now_s = max(self.now_s, self.timer_s)
+            self.fire_timer()
+        self.now_s = until_s
+
+    @rule()
+    def timer_fires_for_nothing(self) -> None:
+        self.fire_timer()
+
+    @rule(lost=st.sampled_from([0, 0, 1, 5]))
+    def broker_restarts(self, lost: int) -> None:
+        del self.cursors[max(1, len(self.cursors) - lost) :]
+        self.engine = DispatchEngine(self.subscription_type, self.cursors[-1], len(self.model.messages), POLICY)
+        self.timer_s = None
+        self.model.restart(self.cursors[-1])
+
+    @invariant()
+    def engine_is_sound(self) -> None:
+        self.engine.validate()
+
+    @invariant()
+    def engine_knows_what_the_model_knows(self) -> None:
+        states = [message.state for message in self.model.messages]
+        assert self.engine.in_flight == states.count("in flight")
+        assert self.engine.waiting == states.count("waiting")
+        assert self.engine.ready == states.count("ready")
+        assert self.engine.lag == len(states) - states.count("acknowledged")
+        assert self.engine.next_offset == self.model.taken_up
+        assert self.engine.cursor == self.cursors[-1] == self.model.cursor()
+        assert [each.consumer_id for each in self.engine.consumers] == list(self.model.readers)
+
+    @invariant()
+    def timer_is_early_enough(self) -> None:
+        due_s = self.model.next_due_s()
+        assert due_s is None or (self.timer_s is not None and self.timer_s <= due_s)
+
+    def teardown(self) -> None:
+        """Whatever happened before, consumers that acknowledge get everything in the end."""
+        for consumer_id in list(self.model.readers):
+            self.detach(consumer_id)
+        self.attach(1, 7, 1)
+        for _ in range(2 * len(self.model.messages) + 2):
+            for offset in self.in_flight():
+                self.acknowledge(offset, offset + 1)
+            self.time_passes(11.0)
+        assert self.engine.lag == 0
+        assert self.cursors[-1] == Cursor(len(self.model.messages))
+
+    def acknowledge(self, start: int, end: int) -> None:
+        self.model.acknowledge(start, end)
+        self.handle(Acknowledged(start, end))
+
+    def nack(self, offset: int, delay: float | None) -> None:
+        self.model.nack(offset, delay, self.now_s)
+        self.handle(Nacked(offset, delay))
+
+    def fire_timer(self) -> None:
+        self.timer_s = None
+        self.model.pass_time(self.now_s)
+        self.handle(TimerFired())
+
+    def in_flight(self) -> list[int]:
+        return [offset for offset, message in enumerate(self.model.messages) if message.state == "in flight"]
+
+    def handle(self, event: Event) -> None:
+        instructions = self.engine.handle(event, self.now_s)
+        sends = [each for each in instructions if isinstance(each, Send)]
+        saves = [each.cursor for each in instructions if isinstance(each, SaveCursor)]
+        timers = [each.at_s for each in instructions if isinstance(each, SetTimer)]
+        assert instructions == [*sends, *map(SaveCursor, saves), *map(SetTimer, timers)]
+        assert one_by_one(sends) == self.model.expected_sends(self.now_s)
+        assert not any(are_one(before, after) for before, after in pairwise(sends))
+        assert len(saves) <= 1
+        assert saves != self.cursors[-1:]
+        self.cursors += saves
+        self.set_timer(timers)
+
+    def set_timer(self, timers: list[float | None]) -> None:
+        assert len(timers) <= 1
+        for at_s in timers:
+            assert at_s is not None
+            assert self.timer_s is None or at_s < self.timer_s
+            self.timer_s = at_s
+
+
+def one_by_one(sends: list[Send]) -> list[tuple[int, int, int]]:
+    return [(send.consumer_id, offset, send.attempt) for send in sends for offset in range(send.start, send.end)]
+
+
+def are_one(before: Send, after: Send) -> bool:
+    """Whether two sends could have been one."""
+    return after == Send(before.consumer_id, before.end, after.end, before.attempt)
+
+
+class ExclusiveMachine(DispatchMachine):
+    subscription_type = SubscriptionType.EXCLUSIVE
+
+
+class SharedMachine(DispatchMachine):
+    subscription_type = SubscriptionType.SHARED
+
+
+PROFILE = settings(max_examples=100, stateful_step_count=50, deadline=None)
+TestExclusive = ExclusiveMachine.TestCase
+TestExclusive.settings = PROFILE
+TestShared = SharedMachine.TestCase
+TestShared.settings = PROFILE

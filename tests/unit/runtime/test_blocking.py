@@ -1,0 +1,87 @@
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
+
+
+@pytest.fixture(params=[InlineRunner, lambda: BlockingThread("test")], ids=["inline", "thread"])
+def runner(request: pytest.FixtureRequest) -> Iterator[BlockingRunner]:
+    runner: BlockingRunner = request.param()
+    yield runner
+    runner.close()
+
+
+@pytest.fixture
+def thread() -> Iterator[BlockingThread]:
+    thread = BlockingThread("test")
+    yield thread
+    thread.close()
+
+
+def fail() -> None:
+    raise OSError("disk")
+
+
+async def test_the_result_of_the_work_comes_back(runner: BlockingRunner) -> None:
+    async with asyncio.timeout(5):
+        assert await runner.run(lambda: 6 * 7) == 42
+
+
+async def test_an_error_of_the_work_comes_back(runner: BlockingRunner) -> None:
+    async with asyncio.timeout(5):
+        with pytest.raises(OSError, match="disk"):
+            await runner.run(fail)
+
+
+async def test_work_runs_in_the_order_of_its_handing_over(runner: BlockingRunner) -> None:
+    done = list[int]()
+    async with asyncio.timeout(5):
+        await asyncio.gather(*(runner.run(lambda number=number: done.append(number)) for number in range(20)))  # type: ignore[misc]
+    assert done == list(range(20))
+
+
+async def test_a_thread_keeps_the_loop_free(thread: BlockingThread) -> None:
+    go = threading.Event()
+    waiting = asyncio.ensure_future(thread.run(lambda: (go.wait(5), threading.current_thread().name)))
+    await asyncio.sleep(0)
+    go.set()
+    async with asyncio.timeout(5):
+        assert await waiting == (True, "test_0")
+
+
+async def test_cancelling_the_waiter_lets_the_work_finish_first(thread: BlockingThread) -> None:
+    started, go, done = asyncio.Event(), threading.Event(), list[str]()
+    loop = asyncio.get_running_loop()
+
+    def work() -> None:
+        loop.call_soon_threadsafe(started.set)
+        go.wait(5)
+        done.append("finished")
+
+    waiting = asyncio.ensure_future(thread.run(work))
+    async with asyncio.timeout(5):
+        await started.wait()
+        waiting.cancel()
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        go.set()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+    assert done == ["finished"]
+
+
+async def test_closing_from_the_loop_waits_for_what_was_handed_over_and_keeps_the_loop_free() -> None:
+    runner, go, done = BlockingThread("test"), threading.Event(), list[str]()
+    work = asyncio.ensure_future(runner.run(lambda: (go.wait(5), done.append("work"))))
+    await asyncio.sleep(0)
+    closing = asyncio.ensure_future(runner.aclose())
+    await asyncio.sleep(0)
+    assert not closing.done()
+    go.set()
+    async with asyncio.timeout(5):
+        await closing
+        await work
+    assert done == ["work"]

@@ -1,0 +1,75 @@
+"""What only the machine's own disk can show; the rest is in tests/contracts/test_disk.py."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from danube.runtime.disk import Buffer, LocalDisk
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The paths of all that was synced, in order."""
+    paths = list[str]()
+
+    def note(descriptor: int) -> None:
+        paths.append(str(Path(f"/proc/self/fd/{descriptor}").readlink()))
+
+    monkeypatch.setattr(os, "fsync", note)
+    monkeypatch.setattr(os, "fdatasync", note)
+    return paths
+
+
+def test_a_sync_reaches_the_operating_system(tmp_path: Path, synced: list[str]) -> None:
+    disk = LocalDisk(tmp_path)
+    file = disk.create("a")
+    file.append([b"x"])
+    file.sync()
+    file.close()
+    disk.sync_folder("")
+    assert synced == [f"{tmp_path}/a", f"{tmp_path}"]
+
+
+def test_made_folders_are_synced_into_their_parents(tmp_path: Path, synced: list[str]) -> None:
+    LocalDisk(tmp_path).make_folder("a/b")
+    assert sorted(synced) == [f"{tmp_path}", f"{tmp_path}/a"]
+
+
+def test_a_replacement_is_synced_before_it_has_its_name_and_its_name_after(tmp_path: Path, synced: list[str]) -> None:
+    LocalDisk(tmp_path).replace_file("a", b"x")
+    assert synced == [f"{tmp_path}/a.new", f"{tmp_path}"]
+
+
+def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def short(descriptor: int, chunks: Sequence[Buffer]) -> int:
+        return os.write(descriptor, b"".join(chunks)[:4])
+
+    monkeypatch.setattr(os, "writev", short)
+    file = LocalDisk(tmp_path).create("a")
+    file.append([b"012", b"345", b"678"])
+    assert file.read(0, 99) == b"012345678"
+    file.close()
+
+
+def test_files_are_for_the_owner_alone(tmp_path: Path) -> None:
+    disk = LocalDisk(tmp_path)
+    disk.create("a").close()
+    disk.replace_file("b", b"")
+    disk.lock("c").release()
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == dict.fromkeys("abc", 0o600)
+
+
+def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    child = os.fork()
+    if child == 0:
+        LocalDisk(tmp_path).lock("lock")
+        os.write(writer, b"x")
+        os._exit(0)
+    os.read(reader, 1)
+    os.waitpid(child, 0)
+    os.close(reader)
+    os.close(writer)
+    LocalDisk(tmp_path).lock("lock").release()
