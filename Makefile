@@ -21,7 +21,6 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --
 PYTEST := $(BIN)/python -m pytest -q
 ROUNDS ?= 10
 KEEP ?=
-SCRIPT ?=
 export PYTHON
 
 .PHONY: help
@@ -66,8 +65,8 @@ bench: $(INSTALLED) $(WHEEL_INSTALLED) ## Measure, and print the machine with th
 	@$(BIN)/python -m bench
 
 .PHONY: soak
-soak: $(INSTALLED) ## Simulations and property tests with fresh seeds, ROUNDS=10 times
-	@$(BIN)/python scripts/soak.py --rounds $(ROUNDS)
+soak: $(INSTALLED) ## Rounds of kill -9 under load, in .soak: nothing acknowledged may be lost (ROUNDS=10)
+	@$(BIN)/python -m danube.testing.soak --rounds $(ROUNDS) --folder .soak
 
 .PHONY: lock
 lock: $(INSTALLED) ## Resolve the dependencies again, within the bounds of pyproject.toml

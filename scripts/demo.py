@@ -18,8 +18,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from scripts.demo_programs import BIN, STEP_S_MAX, Broker, DemoFailedError, Programs
+from danube.model.errors import UnavailableError
+from danube.testing.process import BrokerProcess
+from scripts.demo_programs import STEP_S_MAX, DemoFailedError, Programs
 
+_BIN = Path(sys.executable).parent
 _WHEEL_SCRIPT = Path(__file__).with_name("demo_wheel_client.py")
 Pipe = TypeVar("Pipe", asyncio.StreamReader, asyncio.StreamWriter)
 
@@ -52,19 +55,18 @@ async def _run(wheel_python: Path, *, keep: bool) -> None:
     folder = Path(tempfile.mkdtemp(prefix="danube-demo-"))
     programs = Programs(folder)
     demo = Demo(programs, folder, wheel_python)
-    kept = None
+    kept = False
     try:
         async with asyncio.timeout(_DEMO_S_MAX):
             await demo.tell_the_story()
-        kept = demo.broker.process if keep else None
+        kept = keep
     finally:
-        if kept is not None:
-            programs.leave_running(kept)
         await programs.end()
-        if kept is None:
+        if not kept:
+            demo.broker.kill()
             shutil.rmtree(folder, ignore_errors=True)
-    if kept is not None:
-        demo.tell_how_to_attach(kept.pid)
+    if kept:
+        demo.tell_how_to_attach()
 
 
 class Demo:
@@ -75,12 +77,12 @@ class Demo:
         self._folder = folder
         self._wheel: list[str | Path] = [wheel_python, "-I", _WHEEL_SCRIPT]
         self._rows: list[bytes] = []
-        self.broker = Broker(programs, folder)
+        self.broker = BrokerProcess(folder / "broker")
 
     async def tell_the_story(self) -> None:
         """Every step in order. Raises DemoFailedError where a promise was not kept."""
+        self._start_the_broker()
         await self._look_at_the_client()
-        await self._start_the_broker()
         publisher = await self._make_topic()
         await self._subscribe(["cli", "wheel", "yours"])
         await self._publish_through_a_kill(publisher)
@@ -89,23 +91,33 @@ class Demo:
         self._judge("danube-client", await self._read_with_wheel("wheel"))
         await self._count_unread()
 
+    def _start_the_broker(self) -> None:
+        startup = self._start_broker()
+        at = self.broker.endpoints
+        _tell(f"1/6 danube-broker serves clients on {at.broker}, administrators on {at.admin}")
+        _tell(f"    (standalone, {startup}, data in {self._folder})")
+
+    def _start_broker(self) -> str:
+        """Start it, wait until it serves, and say how that went."""
+        begun = time.monotonic()
+        try:
+            self.broker.start()
+        except UnavailableError as error:
+            raise DemoFailedError(str(error)) from None
+        return f"pid {self.broker.pid}, up in {time.monotonic() - begun:.1f} s"
+
     async def _look_at_the_client(self) -> None:
         client, rows = await self._ask_wheel("rows")
         self._rows = _rows(Path(rows["file"]))
         _tell(
-            f"1/6 The application: danube-client {client['version']} as published ({client['verified']} files verified)"
+            f"2/6 The application: danube-client {client['version']}, unmodified ({client['verified']} files verified)"
         )
         _tell(f"    from {client['file']}")
         _tell(f"    Its records: {rows['count']:,} rows of airports.csv (vega-datasets)")
 
-    async def _start_the_broker(self) -> None:
-        served = await self.broker.start()
-        _tell(f"2/6 danube-broker serves clients on {served.client_port}, administrators on {served.admin_port}")
-        _tell(f"    (standalone, pid {served.pid}, up in {served.startup_s:.1f} s, data in {self._folder})")
-
     async def _make_topic(self) -> Process:
         """Start the publisher, which makes the topic and then waits for our word."""
-        arguments = ["publish", "--service-url", self.broker.url, "--topic", _TOPIC]
+        arguments = ["publish", "--service-url", self.broker.endpoints.service_url, "--topic", _TOPIC]
         publisher = await self._programs.start("publisher", *self._wheel, *arguments)
         await self._heard(publisher, "topic")
         return publisher
@@ -123,12 +135,9 @@ class Demo:
         _pipe(publisher.stdin).write(b"\n")
         while (acknowledged := (await self._heard(publisher, "acknowledged"))["count"]) < len(self._rows) // 2:
             pass
-        await self.broker.kill()
+        self.broker.kill()
         _tell(f"    {acknowledged:,} acknowledged: kill -9 of the broker, in the middle of it")
-        served = await self.broker.start()
-        _tell(
-            f"    Broker started again on the same ports and folder (pid {served.pid}, up in {served.startup_s:.1f} s)"
-        )
+        _tell(f"    Broker started again on the same ports and folder ({self._start_broker()})")
         published = await self._heard(publisher, "published")
         by_whom = f"the script asked again {published['resends']} time(s)" if published["resends"] else "by itself"
         _tell(f"    The publisher went on ({by_whom}): {published['count']:,} acknowledged")
@@ -161,21 +170,28 @@ class Demo:
         if any(left.values()):
             raise DemoFailedError("acknowledged records came again")
 
-    def tell_how_to_attach(self, pid: int) -> None:
+    def tell_how_to_attach(self) -> None:
         """Say how to reach the broker that stays, and how to end it."""
-        consume = f"danube consume --service-addr {self.broker.url} --topic {_TOPIC}"
+        consume = f"danube consume --service-addr {self.broker.endpoints.service_url} --topic {_TOPIC}"
         _tell("\nThe broker stays. All records wait unread in the subscription `yours`:")
-        _tell(f"  {_shown(BIN)}/{consume} --subscription yours")
+        _tell(f"  {_shown(_BIN)}/{consume} --subscription yours")
         _tell("A new subscription sees what is published from now on:")
-        _tell(f"  {_shown(BIN)}/{consume} --subscription mine")
-        _tell(f"To end it and remove its data:\n  kill {pid} && rm -r {self._folder}\n")
+        _tell(f"  {_shown(_BIN)}/{consume} --subscription mine")
+        _tell(f"To end it and remove its data:\n  kill {self.broker.pid} && rm -r {self._folder}\n")
 
     async def _danube_consume(self, subscription: str, *arguments: str) -> bytes:
-        where = ["--service-addr", self.broker.url, "--topic", _TOPIC, "--subscription", subscription]
-        return await self._programs.run("danube-consume", BIN / "danube", "consume", *where, *arguments)
+        where = ["--service-addr", self.broker.endpoints.service_url, "--topic", _TOPIC, "--subscription", subscription]
+        return await self._programs.run("danube-consume", _BIN / "danube", "consume", *where, *arguments)
 
     async def _ask_wheel(self, command: str, *arguments: str) -> list[dict[str, Any]]:
-        where = ["--service-url", self.broker.url, "--topic", _TOPIC, "--idle-timeout-s", str(_IDLE_S)]
+        where = [
+            "--service-url",
+            self.broker.endpoints.service_url,
+            "--topic",
+            _TOPIC,
+            "--idle-timeout-s",
+            str(_IDLE_S),
+        ]
         output = await self._programs.run("danube-client", *self._wheel, command, *where, *arguments)
         return [json.loads(line) for line in output.splitlines()]
 

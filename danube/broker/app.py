@@ -87,10 +87,12 @@ class _Assembly:
 
     async def build(self) -> Addresses:
         settings = self._settings
-        folder = open_data_folder(settings.data_dir, self._world.rng)
+        writer = BlockingThread("journal")
+        self._parts.push_async_callback(writer.aclose)
+        folder = await writer.run(lambda: open_data_folder(settings.data_dir, self._world.rng))
         self._parts.callback(folder.lock.release)
         records = await self._open_metadata(folder)
-        journal = await self._open_journal(folder, records)
+        journal = await self._open_journal(folder, records, writer)
         self._parts.push_async_callback(self._tasks.close)
         context = await self._open_topics(records, journal, folder)
         broker = await self._listen(settings.broker_addr, client_services(context))
@@ -109,10 +111,9 @@ class _Assembly:
             await records.ensure_namespace(namespace)
         return records
 
-    async def _open_journal(self, folder: DataFolder, records: Records) -> Journal:
-        writer, reader = BlockingThread("journal"), BlockingThread("journal-read")
-        self._parts.callback(writer.close)
-        self._parts.callback(reader.close)
+    async def _open_journal(self, folder: DataFolder, records: Records, writer: BlockingThread) -> Journal:
+        reader = BlockingThread("journal-read")
+        self._parts.push_async_callback(reader.aclose)
         journal = await Journal.open(
             folder.disk,
             self._world.clock,

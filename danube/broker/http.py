@@ -45,7 +45,17 @@ class HttpServer:
         listener = _listen(address)
         host, port = listener.getsockname()[:2]
         self.address = f"{host}:{port}"
-        config = uvicorn.Config(self._answer, lifespan="off", log_config=None, access_log=False, loop="none", ws="none")
+        config = uvicorn.Config(
+            self._answer,
+            interface="asgi3",
+            lifespan="off",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            loop="none",
+            ws="none",
+            proxy_headers=False,
+        )
         self._server = _Server(config)
         self._tasks.spawn(self._server.serve(sockets=[listener]), "metrics port")
 

@@ -3,13 +3,12 @@
 from pathlib import Path
 from types import TracebackType
 from typing import Self
-from weakref import WeakSet
 
 from danube.client.address import host_and_port
 from danube.client.connection import Connection
-from danube.client.consumer import Consumer, ConsumerBuilder
+from danube.client.consumer import ConsumerBuilder
 from danube.client.lookup import LookupService
-from danube.client.producer import Producer, ProducerBuilder
+from danube.client.producer import ProducerBuilder
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import TlsFiles, TokenSupplier
 from danube.client.transport import Transport
@@ -27,7 +26,6 @@ class DanubeClient:
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._members: WeakSet[Producer | Consumer] = WeakSet()
         self.uri = connection.service_url
         """The service URL."""
 
@@ -38,11 +36,11 @@ class DanubeClient:
 
     def new_producer(self) -> ProducerBuilder:
         """Begin to build a producer."""
-        return ProducerBuilder(self._connection, self._members.add)
+        return ProducerBuilder(self._connection)
 
     def new_consumer(self) -> ConsumerBuilder:
         """Begin to build a consumer."""
-        return ConsumerBuilder(self._connection, self._members.add)
+        return ConsumerBuilder(self._connection)
 
     def schema(self) -> SchemaRegistryClient:
         """The schema registry."""
@@ -50,7 +48,7 @@ class DanubeClient:
 
     async def close(self) -> None:
         """Close the producers and consumers that are left, then disconnect. Idempotent."""
-        for member in list(self._members):
+        for member in list(self._connection.members):
             await member.close()
         await self._connection.transport.close()
 

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from danube.client import paths
 from danube.client.lookup import LookupService
@@ -15,6 +16,13 @@ from danube.runtime.rng import Rng
 from danube.wire import decode, encode
 
 
+class Closing(Protocol):
+    """What can be closed."""
+
+    async def close(self) -> None:
+        """Stop and let go of everything. Idempotent."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
     """One client's way to the cluster."""
@@ -24,6 +32,8 @@ class Connection:
     lookup: LookupService
     clock: Clock
     rng: Rng
+    members: set[Closing] = field(default_factory=set)
+    """The attached producers and consumers, which closing the client closes."""
     request_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     """Of health checks."""
 

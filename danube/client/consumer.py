@@ -1,7 +1,7 @@
 """Consumers: one face over a plain topic or over the partitions of one."""
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from copy import copy
 from types import TracebackType
@@ -57,6 +57,7 @@ class Consumer:
                 await consumer.close()
             raise
         self._consumers = consumers
+        self._connection.members.add(self)
 
     async def receive(self) -> asyncio.Queue[Message]:
         """Begin to receive and answer the queue of messages; the same queue every time. It holds up to 100.
@@ -104,6 +105,7 @@ class Consumer:
         for consumer in self._consumers.values():
             await consumer.close()
         await self._scope.close()
+        self._connection.members.discard(self)
 
     async def __aenter__(self) -> Self:
         await self.subscribe()
@@ -179,9 +181,8 @@ async def _open_all(consumers: Iterable[TopicConsumer]) -> None:
 class ConsumerBuilder:
     """Collects what a consumer is made of: `topic`, `name` and `subscription` at least."""
 
-    def __init__(self, connection: Connection, keep: Callable[["Consumer"], None]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._keep = keep
         self.topic = ""
         self.name = ""
         self.subscription = ""
@@ -238,6 +239,4 @@ class ConsumerBuilder:
         """The consumer, not yet subscribed. Raises ValueError when topic, name or subscription are missing."""
         if not self.topic or not self.name or not self.subscription:
             raise ValueError("topic, consumer_name, and subscription are required")
-        consumer = Consumer(self._connection, copy(self))
-        self._keep(consumer)
-        return consumer
+        return Consumer(self._connection, copy(self))

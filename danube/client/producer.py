@@ -1,6 +1,6 @@
 """Producers: one face over a plain topic or over the partitions of one."""
 
-from collections.abc import AsyncIterable, Callable, Iterable
+from collections.abc import AsyncIterable, Iterable
 from copy import copy
 from types import TracebackType
 from typing import Self
@@ -50,6 +50,7 @@ class Producer:
                 await producer.close()
             raise
         self._producers = producers
+        self._connection.members.add(self)
 
     async def send(self, data: bytes, attributes: dict[str, str] | None = None) -> int:
         """Send one message; of a partitioned topic each partition gets one in turn.
@@ -85,6 +86,7 @@ class Producer:
         for producer in self._producers:
             await producer.close()
         await self._scope.close()
+        self._connection.members.discard(self)
 
     async def __aenter__(self) -> Self:
         await self.create()
@@ -121,9 +123,8 @@ class Producer:
 class ProducerBuilder:
     """Collects what a producer is made of: `topic` and `name` at least."""
 
-    def __init__(self, connection: Connection, keep: Callable[["Producer"], None]) -> None:
+    def __init__(self, connection: Connection) -> None:
         self._connection = connection
-        self._keep = keep
         self.topic = ""
         self.name = ""
         self.partitions = 0
@@ -177,6 +178,4 @@ class ProducerBuilder:
             raise ValueError("topic must be set")
         if not self.name:
             raise ValueError("producer name must be set")
-        producer = Producer(self._connection, copy(self))
-        self._keep(producer)
-        return producer
+        return Producer(self._connection, copy(self))

@@ -1,6 +1,5 @@
 """A consumer of one concrete topic: a plain topic or one partition."""
 
-import asyncio
 import itertools
 from dataclasses import dataclass
 
@@ -151,4 +150,3 @@ class TopicConsumer:
         await clock.sleep_until(clock.monotonic_s() + CLIENT_CLOSE_GRACE_S)
         if self._stream is not None:
             self._stream.cancel()
-            await asyncio.sleep(0)

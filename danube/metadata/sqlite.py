@@ -49,7 +49,7 @@ class SqliteStore(CommandWriter):
         try:
             await runner.run(lambda: opened.append(SqliteFile.open(path)))
         except BaseException:
-            await runner.run(lambda: [file.close() for file in opened])
+            await runner.run(lambda: _close_all(opened))
             await runner.aclose()
             raise
         return cls(opened[0], runner, clock, watch_events_max=watch_events_max)
@@ -121,3 +121,8 @@ class SqliteStore(CommandWriter):
     def _check_open(self) -> None:
         if self._closed:
             raise MetadataError("the metadata store is closed: this broker is going down")
+
+
+def _close_all(files: Sequence[SqliteFile]) -> None:
+    for file in files:
+        file.close()

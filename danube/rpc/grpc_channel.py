@@ -29,12 +29,12 @@ class GrpcChannel:
     """A client's connection to one address."""
 
     def __init__(self, address: str, channel: aio.Channel, options: CarrierOptions) -> None:
-        self._address = address
+        self.address = address
+        self.options = options
+        self.tasks = TaskScope(f"channel to {address}")
+        self.closed = False
         self._channel = channel
-        self._options = options
         self._methods = dict[str, aio.UnaryUnaryMultiCallable[bytes, bytes]]()  # one for each method of the protos
-        self._tasks = TaskScope(f"channel to {address}")
-        self._closed = False
 
     async def call(
         self, path: str, request: bytes, *, timeout_s: float | None = None, metadata: Sequence[tuple[str, str]] = ()
@@ -44,20 +44,20 @@ class GrpcChannel:
         if method is None:
             method = self._methods[path] = self._channel.unary_unary(path, None, None)
         try:
-            return await method(request, timeout_s, tuple(metadata))
+            return await method(request, timeout=timeout_s, metadata=tuple(metadata))
         except aio.AioRpcError as error:
-            raise _error_of(error, self._address) from error
+            raise _error_of(error, self.address) from error
         except asyncio.CancelledError:
-            if not self._closed or _is_being_cancelled():
+            if not self.closed or _is_being_cancelled():
                 raise
-            raise _closed_error(self._address) from None
+            raise self.closed_error() from None
 
     def stream(
         self, path: str, *, timeout_s: float | None = None, metadata: Sequence[tuple[str, str]] = ()
     ) -> ClientStream:
         self._check_open()
-        call = self._channel.stream_stream(path, None, None)(None, timeout_s, tuple(metadata))
-        return GrpcClientStream(call, self._address, self._tasks, self._options)
+        call = self._channel.stream_stream(path, None, None)(None, timeout=timeout_s, metadata=tuple(metadata))
+        return GrpcClientStream(self, call)
 
     def server_stream(
         self,
@@ -68,17 +68,21 @@ class GrpcChannel:
         metadata: Sequence[tuple[str, str]] = (),
     ) -> ClientStream:
         self._check_open()
-        call = self._channel.unary_stream(path, None, None)(request, timeout_s, tuple(metadata))
-        return GrpcClientStream(call, self._address, self._tasks, self._options)
+        call = self._channel.unary_stream(path, None, None)(request, timeout=timeout_s, metadata=tuple(metadata))
+        return GrpcClientStream(self, call)
 
     async def close(self) -> None:
-        self._closed = True
+        self.closed = True
         await self._channel.close(None)
-        await self._tasks.close()
+        await self.tasks.close()
+
+    def closed_error(self) -> DanubeError:
+        """What befalls a call whose channel is closed under it."""
+        return errors.CancelledError(f"the channel to {self.address} was closed at this end")
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise _closed_error(self._address)
+        if self.closed:
+            raise self.closed_error()
 
 
 class GrpcClientStream:
@@ -87,11 +91,10 @@ class GrpcClientStream:
     Cancelling a read of grpc.aio's drops the call, so a task of its own reads into an inbox, from the first `receive`.
     """
 
-    def __init__(self, call: _StreamCall, address: str, tasks: TaskScope, options: CarrierOptions) -> None:
+    def __init__(self, channel: GrpcChannel, call: _StreamCall) -> None:
+        self._channel = channel
         self._call = call
-        self._address = address
-        self._tasks = tasks
-        self._inbox = Inbox(options)
+        self._inbox = Inbox(channel.options)
         self._reads = False
         self._half_closed = isinstance(call, aio.UnaryStreamCall)
 
@@ -123,13 +126,20 @@ class GrpcClientStream:
 
     async def receive(self) -> bytes | None:
         if not self._reads:
-            self._reads = True
-            self._tasks.spawn(self._read(), "stream reader")
+            self._start_reading()
         return await self._inbox.get()
 
     def cancel(self) -> None:
         self._call.cancel()
         self._inbox.drop(errors.CancelledError("the stream was cancelled at this end"))
+
+    def _start_reading(self) -> None:
+        self._reads = True
+        if self._channel.closed:
+            self._inbox.end(self._channel.closed_error())
+            return
+        reader = self._channel.tasks.spawn(self._read(), "stream reader")
+        reader.add_done_callback(lambda _: self._inbox.end(self._channel.closed_error()))
 
     async def _read(self) -> None:
         try:
@@ -139,19 +149,17 @@ class GrpcClientStream:
                     await self._inbox.changed()
             self._inbox.end(None)
         except aio.AioRpcError as error:
-            self._inbox.end(_error_of(error, self._address))
-        except asyncio.CancelledError:
-            self._inbox.end(_closed_error(self._address))
-            raise
+            self._inbox.end(_error_of(error, self._channel.address))
 
     async def _raise_if_failed(self) -> None:
-        if self._inbox.ended:
-            self._inbox.raise_if_failed()
+        self._inbox.raise_if_failed()
+        if self._channel.closed:
+            raise self._channel.closed_error()
         async with asyncio.timeout(_STATUS_WAIT_S):
             code = await self._call.code()
         if code is not grpc.StatusCode.OK:
             headers, trailers = await self._call.initial_metadata(), await self._call.trailing_metadata()
-            raise _error(self._address, code, await self._call.details(), (headers, trailers))
+            raise _error(self._channel.address, code, await self._call.details(), (headers, trailers))
 
 
 async def _send(call: _StreamCall, message: bytes) -> bool:
@@ -188,10 +196,6 @@ def _error(address: str, code: grpc.StatusCode, details: str | None, metadata: t
 
 def _number(code: grpc.StatusCode) -> int:
     return cast("tuple[int, str]", code.value)[0]
-
-
-def _closed_error(address: str) -> DanubeError:
-    return errors.CancelledError(f"the channel to {address} was closed at this end")
 
 
 def _is_being_cancelled() -> bool:

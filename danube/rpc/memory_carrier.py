@@ -102,7 +102,7 @@ class MemoryChannel:
         stream = self._open(path, timeout_s, metadata)
         stream.request(request)
         stream.half_close()
-        return MemoryClientStream(stream)
+        return MemoryClientStream(stream, half_closed=True)
 
     async def close(self) -> None:
         self._closed = True

@@ -204,9 +204,9 @@ class MemoryStream:
 class MemoryClientStream:
     """The asking end of a stream in memory."""
 
-    def __init__(self, stream: MemoryStream) -> None:
+    def __init__(self, stream: MemoryStream, *, half_closed: bool = False) -> None:
         self._stream = stream
-        self._half_closed = False
+        self._half_closed = half_closed
 
     async def send(self, message: bytes) -> None:
         self._check_sending()

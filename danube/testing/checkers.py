@@ -1,19 +1,21 @@
 """The judges of a run: each takes its history and answers what was promised and not kept. Pure.
 
-A history ends with everything delivered that can be and, for each topic, a `LogFound`. A message that was sent but never
-acknowledged to its producer may be in the log or not.
+A history ends with everything delivered that can be and, for each topic, a `LogFound`. A message that was sent, but not
+acknowledged to its producer, may be in the log or not.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from danube.model.subscription import Cursor
 from danube.testing.history import (
     AppendAcknowledged,
     CursorFound,
     Delivered,
     DeliveryAcknowledged,
     Event,
+    Failed,
     LogFound,
     Restarted,
     Sent,
@@ -156,7 +158,7 @@ def everything_arrives(history: Sequence[Event]) -> Iterator[Violation]:
 
 
 def cursors_cover_what_was_acknowledged(history: Sequence[Event]) -> Iterator[Violation]:
-    """A cursor found after a restart skips nothing that a consumer had not acknowledged."""
+    """A cursor found after a restart is there, and skips nothing that no consumer had acknowledged."""
     done = defaultdict[tuple[str, str], set[int]](set)
     for at, event in enumerate(history):
         match event:
@@ -164,8 +166,11 @@ def cursors_cover_what_was_acknowledged(history: Sequence[Event]) -> Iterator[Vi
                 done[event.topic, event.subscription].update(range(event.start))
             case DeliveryAcknowledged():
                 done[event.topic, event.subscription].add(event.offset)
-            case CursorFound():
-                covered = [range(event.cursor.position), *(range(start, end) for start, end in event.cursor.beyond)]
+            case CursorFound(cursor=None):
+                what = f"{event.subscription} is not known any more"
+                yield Violation("a subscription outlives restarts", event.topic, what, at)
+            case CursorFound(cursor=Cursor() as cursor):
+                covered = [range(cursor.position), *(range(start, end) for start, end in cursor.beyond)]
                 skipped = set().union(*covered) - done[event.topic, event.subscription]
                 if skipped:
                     what = f"the cursor of {event.subscription} skips {_abridged(sorted(skipped))}"
@@ -190,6 +195,13 @@ def acknowledged_is_not_sent_again(history: Sequence[Event]) -> Iterator[Violati
                 pass
 
 
+def what_must_work_works(history: Sequence[Event]) -> Iterator[Violation]:
+    """Nothing fails without a fault that explains it."""
+    for at, event in enumerate(history):
+        if isinstance(event, Failed):
+            yield Violation("nothing fails without a cause", event.topic, event.what, at)
+
+
 CHECKERS: tuple[Checker, ...] = (
     acknowledged_is_kept,
     seen_stays_as_it_was,
@@ -200,6 +212,7 @@ CHECKERS: tuple[Checker, ...] = (
     everything_arrives,
     cursors_cover_what_was_acknowledged,
     acknowledged_is_not_sent_again,
+    what_must_work_works,
 )
 
 

@@ -70,11 +70,29 @@ class LogFound:
 
 @dataclass(frozen=True, slots=True)
 class CursorFound:
-    """Where a subscription stood after a restart."""
+    """Where a subscription stood after a restart; None when it was not known any more."""
 
     topic: str
     subscription: str
-    cursor: Cursor
+    cursor: Cursor | None
 
 
-Event = Sent | AppendAcknowledged | Subscribed | Delivered | DeliveryAcknowledged | Restarted | LogFound | CursorFound
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """Something did not work that had to: no fault stood in its way."""
+
+    topic: str
+    what: str
+
+
+Event = (
+    Sent
+    | AppendAcknowledged
+    | Subscribed
+    | Delivered
+    | DeliveryAcknowledged
+    | Restarted
+    | LogFound
+    | CursorFound
+    | Failed
+)

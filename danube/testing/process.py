@@ -52,6 +52,11 @@ class BrokerProcess:
         return self._endpoints
 
     @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
     def pid(self) -> int:
         """Of the running process."""
         return self._running().pid

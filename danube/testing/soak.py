@@ -10,30 +10,22 @@ goes on where it stopped.
 
 import argparse
 import asyncio
+import contextlib
 import json
 import random
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from danube.model.calls import (
-    Acknowledge,
-    CreateProducer,
-    OutgoingMessage,
-    Receive,
-    Subscribe,
-)
 from danube.model.errors import DanubeError
-from danube.model.message import consumer_id
-from danube.model.subscription import SubscriptionType
-from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.carrier import Channel
+from danube.model.message import producer_id
+from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.peer import Peer
 from danube.testing.process import BrokerProcess
-from danube.wire import decode, encode
 
 TOPICS = tuple(TopicName("default", f"soak-{index}") for index in range(3))
 PRODUCERS_PER_TOPIC = 2
@@ -130,36 +122,34 @@ class Soak:
 
     async def _under_load(self, rng: random.Random) -> None:
         """Send until the broker is killed in the middle of it."""
-        service = self._broker.start().broker
-        channel = GrpcCarrier(SystemClock()).connect(service)
-        try:
+        if not self._broker.is_running:
+            self._broker.start()
+        async with _connected(self._broker.endpoints.broker) as peer:
             for name in self._topics:
-                await _prepare(channel, name)
+                await _prepare(peer, name)
             senders = [
-                asyncio.create_task(self._send(channel, name, f"p{index % PRODUCERS_PER_TOPIC}"))
+                asyncio.create_task(self._send(peer, name, f"p{index % PRODUCERS_PER_TOPIC}"))
                 for index in range(PRODUCERS_PER_TOPIC * IN_FLIGHT)
                 for name in self._topics
             ]
             asyncio.get_running_loop().call_later(rng.uniform(*LOAD_S), self._broker.kill)
             await asyncio.gather(*senders)
-        finally:
-            await channel.close()
 
-    async def _send(self, channel: Channel, name: TopicName, producer: str) -> None:
+    async def _send(self, peer: Peer, name: TopicName, producer: str) -> None:
         """One sender: its next message goes when the last was answered; it ends when the broker is gone."""
+        identity = producer_id(name, producer)
+        with contextlib.suppress(DanubeError):
+            await peer.create_producer(name, producer)
+            while True:
+                await self._send_one(peer, name, identity, producer)
+
+    async def _send_one(self, peer: Peer, name: TopicName, identity: int, producer: str) -> int:
         state = self._topics[name]
-        identity = await _create_producer(channel, name, producer)
-        while True:
-            number = state.sent
-            state.sent += 1
-            message = OutgoingMessage(
-                number, identity, str(name), "http://soak", str(number).encode(), number, producer
-            )
-            try:
-                await channel.call("/danube.ProducerService/SendMessage", encode.send_message(message), timeout_s=10)
-            except DanubeError:
-                return
-            state.acknowledged.add(number)
+        number = state.sent
+        state.sent += 1
+        await peer.send(name, identity, str(number).encode(), producer=producer)
+        state.acknowledged.add(number)
+        return number
 
     def _end(self, rng: random.Random) -> str:
         """How the broker goes, beyond the kill under load."""
@@ -176,33 +166,18 @@ class Soak:
 
     async def _read(self, name: TopicName, state: TopicState) -> int:
         """Read the topic to its end; answers at how many offsets something else was read than before."""
-        channel = GrpcCarrier(SystemClock()).connect(self._broker.endpoints.broker)
         changed = 0
-        try:
-            await _subscribe(channel, name)
-            request = encode.receive(Receive(request_id=1, consumer_id=consumer_id(name, SUBSCRIPTION, "auditor")))
-            stream = channel.server_stream("/danube.ConsumerService/ReceiveMessages", request)
-            end = await self._probe(channel, name, state)
+        async with _connected(self._broker.endpoints.broker) as peer:
+            inbox = await peer.receive(await peer.subscribe(name, SUBSCRIPTION))
+            end = await self._send_one(peer, name, producer_id(name, "probe"), "probe")
             number = -1
-            while number != end and (raw := await stream.receive()) is not None:
-                message = decode.received_message(raw)
+            while number != end:
+                message = await inbox.next()
                 number = int(message.payload)
                 changed += state.read.setdefault(message.offset, number) != number
-                await _acknowledge(channel, name, message.offset)
-            stream.cancel()
-        finally:
-            await channel.close()
+                await peer.acknowledge(name, message.offset, SUBSCRIPTION)
+            inbox.close()
         return changed
-
-    async def _probe(self, channel: Channel, name: TopicName, state: TopicState) -> int:
-        """Send one more message, which marks the end of the topic; answers its number."""
-        identity = await _create_producer(channel, name, "probe")
-        number = state.sent
-        state.sent += 1
-        message = OutgoingMessage(number, identity, str(name), "http://soak", str(number).encode(), number, "probe")
-        await channel.call("/danube.ProducerService/SendMessage", encode.send_message(message), timeout_s=10)
-        state.acknowledged.add(number)
-        return number
 
     def _load(self) -> dict[TopicName, TopicState]:
         if not self._progress.exists():
@@ -227,32 +202,19 @@ class Soak:
         temporary.replace(self._progress)
 
 
-async def _prepare(channel: Channel, name: TopicName) -> None:
+async def _prepare(peer: Peer, name: TopicName) -> None:
     """Create the topic and the subscription that reads all of it."""
-    await _create_producer(channel, name, "probe")
-    await _subscribe(channel, name)
+    await peer.create_producer(name, "probe")
+    await peer.subscribe(name, SUBSCRIPTION)
 
 
-async def _create_producer(channel: Channel, name: TopicName, producer: str) -> int:
-    request = CreateProducer(request_id=1, topic=name, producer_name=producer, strategy=DispatchStrategy.RELIABLE)
-    answer = await channel.call("/danube.ProducerService/CreateProducer", encode.create_producer(request), timeout_s=10)
-    return decode.producer_created(answer).producer_id
-
-
-async def _subscribe(channel: Channel, name: TopicName) -> None:
-    request = Subscribe(
-        request_id=1,
-        topic=name,
-        consumer_name="auditor",
-        subscription=SUBSCRIPTION,
-        type=SubscriptionType.EXCLUSIVE,
-    )
-    await channel.call("/danube.ConsumerService/Subscribe", encode.subscribe(request), timeout_s=10)
-
-
-async def _acknowledge(channel: Channel, name: TopicName, offset: int) -> None:
-    request = encode.acknowledge(Acknowledge(1, name, SUBSCRIPTION, offset))
-    await channel.call("/danube.ConsumerService/Ack", request, timeout_s=10)
+@contextlib.asynccontextmanager
+async def _connected(address: str) -> AsyncIterator[Peer]:
+    channel = GrpcCarrier(SystemClock()).connect(address)
+    try:
+        yield Peer(channel)
+    finally:
+        await channel.close()
 
 
 def main() -> int:

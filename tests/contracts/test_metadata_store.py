@@ -413,19 +413,20 @@ async def test_snapshot_and_changes_fit_together_while_others_write(store: Metad
     async def write() -> None:
         for index in range(60):
             await store.put(f"/a/{index % 7}", str(index).encode())
+            await asyncio.sleep(0)
 
     async def follow() -> dict[str, bytes]:
         seen: dict[str, bytes] = {}
-        last = 0
+        last: int | None = None  # while a snapshot is being told
         async for event in store.watch("/a"):
             if isinstance(event, Resync):
-                seen, last = {}, 0
+                seen, last = {}, None
             elif isinstance(event, SnapshotEnd):
                 last = event.revision
             elif isinstance(event, Changed):
-                assert last == 0 or event.entry.revision == last + 1
-                last = event.entry.revision if last else 0
                 seen[event.entry.key] = event.entry.value
+                assert last is None or event.entry.revision == last + 1
+                last = None if last is None else last + 1
             if last == 60:
                 break
         return seen

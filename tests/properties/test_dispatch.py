@@ -3,7 +3,6 @@
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -336,8 +335,5 @@ class SharedMachine(DispatchMachine):
     subscription_type = SubscriptionType.SHARED
 
 
-PROFILE = settings(max_examples=100, stateful_step_count=50, deadline=None)
 TestExclusive = ExclusiveMachine.TestCase
-TestExclusive.settings = PROFILE
 TestShared = SharedMachine.TestCase
-TestShared.settings = PROFILE

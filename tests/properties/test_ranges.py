@@ -2,7 +2,7 @@
 
 from itertools import pairwise
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.ranges import OffsetRange, RangeSet
@@ -29,7 +29,6 @@ def flatten(ranges: list[OffsetRange]) -> list[int]:
     return [offset for start, end in ranges for offset in range(start, end)]
 
 
-@settings(max_examples=300, deadline=None)
 @given(CHANGES, SPANS)
 def test_a_range_set_answers_as_a_set_of_offsets_does(
     changes: list[tuple[str, int, int]], span: tuple[int, int]
@@ -42,7 +41,6 @@ def test_a_range_set_answers_as_a_set_of_offsets_does(
     assert flatten(ranges.gaps(*span)) == sorted(set(range(*span)) - offsets)
 
 
-@settings(max_examples=300, deadline=None)
 @given(CHANGES)
 def test_ranges_are_sorted_and_do_not_touch(changes: list[tuple[str, int, int]]) -> None:
     ranges, _ = build(changes)

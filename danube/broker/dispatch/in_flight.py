@@ -186,6 +186,7 @@ class Deliveries:
                 self._make_ready(due)
             else:
                 self._hold(due, hold_until_s(due.attempt))
+        self._tidy()
 
     def release(self, consumer: AttachedConsumer) -> None:
         """The consumer left: what it had is ready at once."""
@@ -193,6 +194,7 @@ class Deliveries:
             self._make_ready(each)
         consumer.held.clear()
         consumer.in_flight = 0
+        self._tidy()
 
     def due_before(self, limit_s: float) -> float | None:
         """The next time at which `come_due` has something to do, if it is before this."""
@@ -341,6 +343,6 @@ class Deliveries:
         if len(self._heap) <= 2 * len(self._ranges) + _STALE_ENTRIES:
             return
         timed = [each for each in self._ranges if each.is_timed]
-        self._heap = [(each.at_s, number, each) for number, each in enumerate(timed, self._pushed + 1)]
+        self._heap[:] = [(each.at_s, number, each) for number, each in enumerate(timed, self._pushed + 1)]
         self._pushed += len(timed)
         heapify(self._heap)

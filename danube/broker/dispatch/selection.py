@@ -114,7 +114,7 @@ class Rotation(Generic[Member]):
     def _tidy(self) -> None:
         """Build the heap anew when most of it is out of date."""
         if len(self._heap) > 2 * len(self._last_turns) + 16:
-            self._heap = [(self._last_turns[member], member) for member in self._ready]
+            self._heap[:] = [(self._last_turns[member], member) for member in self._ready]
             heapify(self._heap)
 
 

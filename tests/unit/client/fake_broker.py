@@ -80,6 +80,8 @@ class FakeBroker:
 
     async def start(self) -> None:
         self._server = await self.carrier.serve(self.address, self._services())
+        self.address = self._server.address
+        self.url = f"http://{self.address}"
 
     async def stop(self) -> None:
         if self._server is not None:

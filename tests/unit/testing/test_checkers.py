@@ -17,6 +17,7 @@ from danube.testing.checkers import (
     only_what_was_sent_is_stored,
     producers_are_in_order,
     seen_stays_as_it_was,
+    what_must_work_works,
 )
 from danube.testing.history import (
     AppendAcknowledged,
@@ -24,6 +25,7 @@ from danube.testing.history import (
     Delivered,
     DeliveryAcknowledged,
     Event,
+    Failed,
     LogFound,
     Restarted,
     Sent,
@@ -119,6 +121,8 @@ PLANTED: list[tuple[Checker, list[Event], str]] = [
         [Subscribed(T, "s"), done(0), CursorFound(T, "s", Cursor(1, (OffsetRange(2, 4),)))],
         "the cursor of s skips 2, 3",
     ),
+    (cursors_cover_what_was_acknowledged, [CursorFound(T, "s", None)], "s is not known any more"),
+    (what_must_work_works, [Failed(T, "the journal does not open")], "the journal does not open"),
     (acknowledged_is_not_sent_again, [got(0, "a"), done(0), got(0, "a")], "s got offset 0 again"),
 ]
 

@@ -47,7 +47,7 @@ def test_one_acknowledgement_covers_many_ranges_whatever_their_state(setting: Se
         setting.send(start, start + 10)
     setting.deliveries.hold(12, 14, 5.0)
     setting.deliveries.hold(25, 26, 1.0)
-    setting.deliveries.come_due(1.0, lambda attempt: 99.0)
+    setting.deliveries.come_due(1.0, lambda _: 99.0)
     assert setting.deliveries.acknowledge(5, 35)
     assert setting.deliveries.spans() == [OffsetRange(0, 5), OffsetRange(35, 40)]
     setting.expect(in_flight=10)
@@ -65,9 +65,9 @@ def test_an_acknowledgement_of_nothing_here_says_so(setting: Setting) -> None:
 def test_each_part_of_a_split_range_is_due_at_its_time(setting: Setting) -> None:
     setting.send(0, 10, deadline_s=30.0)
     setting.deliveries.acknowledge(4, 6)
-    setting.deliveries.come_due(30.0, lambda attempt: 31.0)
+    setting.deliveries.come_due(30.0, lambda _: 31.0)
     setting.expect(waiting=8)
-    setting.deliveries.come_due(31.0, lambda attempt: 99.0)
+    setting.deliveries.come_due(31.0, lambda _: 99.0)
     setting.expect(ready=8)
 
 

@@ -1,0 +1,150 @@
+"""A client that makes each call by itself and retries nothing: what a broker answers is what the test sees."""
+
+from danube.model.calls import (
+    Acknowledge,
+    ClientKind,
+    CreatePartitionedTopic,
+    CreateProducer,
+    CreateTopic,
+    DeleteTopic,
+    HealthCheck,
+    HealthStatus,
+    ListNamespaceTopics,
+    Lookup,
+    LookupAnswer,
+    NegativeAcknowledge,
+    OutgoingMessage,
+    Receive,
+    ReceivedMessage,
+    Subscribe,
+    TopicInfo,
+)
+from danube.model.errors import UnavailableError
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc.carrier import Channel, ClientStream
+from danube.wire import decode, decode_admin, encode, encode_admin
+
+REQUEST_ID = 7
+"""Of every call: what an answer has to echo."""
+BROKER_URL = "http://peer"
+"""What its messages say of their broker."""
+
+
+class Inbox:
+    """The messages of one consumer's stream."""
+
+    def __init__(self, stream: ClientStream) -> None:
+        self.stream = stream
+
+    async def next(self) -> ReceivedMessage:
+        """The next message. Raises UnavailableError when the stream has ended with OK, DanubeError when it failed."""
+        raw = await self.stream.receive()
+        if raw is None:
+            raise UnavailableError("the stream ended")
+        return decode.received_message(raw)
+
+    async def take(self, count: int) -> list[ReceivedMessage]:
+        """The next `count` messages."""
+        return [await self.next() for _ in range(count)]
+
+    def close(self) -> None:
+        """Drop the stream."""
+        self.stream.cancel()
+
+
+class Peer:
+    """Calls over one channel."""
+
+    def __init__(self, channel: Channel, *, timeout_s: float = 10.0) -> None:
+        self._channel = channel
+        self._timeout_s = timeout_s
+
+    async def call(self, path: str, request: bytes) -> bytes:
+        """One unary call, as it is."""
+        return await self._channel.call(path, request, timeout_s=self._timeout_s)
+
+    async def create_producer(
+        self, topic: TopicName, name: str = "producer", strategy: DispatchStrategy = DispatchStrategy.RELIABLE
+    ) -> int:
+        """Attach a producer; answers its id."""
+        request = CreateProducer(request_id=REQUEST_ID, topic=topic, producer_name=name, strategy=strategy)
+        answer = await self.call("/danube.ProducerService/CreateProducer", encode.create_producer(request))
+        return decode.producer_created(answer).producer_id
+
+    async def send(self, topic: TopicName, producer_id: int, payload: bytes, *, producer: str = "producer") -> int:
+        """Send a message; answers the echoed request id."""
+        message = OutgoingMessage(REQUEST_ID, producer_id, str(topic), BROKER_URL, payload, 1, producer)
+        return decode.echo(await self.call("/danube.ProducerService/SendMessage", encode.send_message(message)))
+
+    async def subscribe(
+        self,
+        topic: TopicName,
+        subscription: str = "subscription",
+        name: str = "consumer",
+        kind: SubscriptionType = SubscriptionType.EXCLUSIVE,
+    ) -> int:
+        """Subscribe; answers the consumer's id."""
+        request = Subscribe(
+            request_id=REQUEST_ID, topic=topic, consumer_name=name, subscription=subscription, type=kind
+        )
+        answer = await self.call("/danube.ConsumerService/Subscribe", encode.subscribe(request))
+        return decode.subscribed(answer).consumer_id
+
+    async def receive(self, consumer_id: int) -> Inbox:
+        """Open a consumer's stream; it is open when this returns. Raises DanubeError where it is refused."""
+        request = encode.receive(Receive(request_id=REQUEST_ID, consumer_id=consumer_id))
+        stream = self._channel.server_stream("/danube.ConsumerService/ReceiveMessages", request)
+        await stream.opened()
+        return Inbox(stream)
+
+    async def acknowledge(self, topic: TopicName, offset: int, subscription: str = "subscription") -> None:
+        """Acknowledge one message."""
+        request = encode.acknowledge(Acknowledge(REQUEST_ID, topic, subscription, offset))
+        await self.call("/danube.ConsumerService/Ack", request)
+
+    async def nack(
+        self, topic: TopicName, offset: int, subscription: str = "subscription", delay_s: float | None = None
+    ) -> None:
+        """Acknowledge one message negatively."""
+        request = NegativeAcknowledge(
+            request_id=REQUEST_ID, topic=topic, subscription=subscription, offset=offset, delay_s=delay_s
+        )
+        await self.call("/danube.ConsumerService/Nack", encode.negative_acknowledge(request))
+
+    async def lookup(self, topic: TopicName) -> LookupAnswer:
+        """Ask which broker serves a topic."""
+        request = encode.lookup(Lookup(request_id=REQUEST_ID, topic=topic))
+        return decode.lookup_answer(await self.call("/danube.Discovery/TopicLookup", request))
+
+    async def partitions(self, topic: TopicName) -> tuple[TopicName, ...]:
+        """Ask for the topics behind a name."""
+        request = encode.lookup(Lookup(request_id=REQUEST_ID, topic=topic))
+        return decode.partitions_answer(await self.call("/danube.Discovery/TopicPartitions", request)).partitions
+
+    async def health(self, client: ClientKind, identity: int) -> HealthStatus:
+        """Ask whether a producer or consumer is still attached."""
+        request = encode.health_check(HealthCheck(request_id=REQUEST_ID, client=client, id=identity))
+        return decode.health_status(await self.call("/danube.HealthCheck/HealthCheck", request))
+
+    async def create_topic(self, topic: TopicName, strategy: DispatchStrategy = DispatchStrategy.RELIABLE) -> None:
+        """Create a topic; the channel is one to the admin port, as for the calls below."""
+        request = encode_admin.create_topic(CreateTopic(topic=topic, strategy=strategy))
+        await self.call("/danube_admin.TopicAdmin/CreateTopic", request)
+
+    async def create_partitioned_topic(self, base: TopicName, partitions: int) -> None:
+        """Create the partitions of a reliable topic."""
+        request = CreatePartitionedTopic(base=base, partitions=partitions, strategy=DispatchStrategy.RELIABLE)
+        await self.call(
+            "/danube_admin.TopicAdmin/CreatePartitionedTopic", encode_admin.create_partitioned_topic(request)
+        )
+
+    async def delete_topic(self, topic: TopicName) -> None:
+        """Delete a topic."""
+        request = encode_admin.delete_topic(DeleteTopic(topic=topic))
+        await self.call("/danube_admin.TopicAdmin/DeleteTopic", request)
+
+    async def topics(self, namespace: str) -> tuple[TopicInfo, ...]:
+        """List the topics of a namespace."""
+        request = encode_admin.list_namespace_topics(ListNamespaceTopics(namespace=namespace))
+        return decode_admin.topics(await self.call("/danube_admin.TopicAdmin/ListNamespaceTopics", request))

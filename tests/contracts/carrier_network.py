@@ -1,0 +1,50 @@
+"""Servers and clients of one carrier, for the contract suite."""
+
+from danube.rpc.carrier import Carrier, CarrierServer, Channel, Service
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.memory_carrier import MemoryCarrier
+from danube.rpc.options import CarrierOptions
+from danube.runtime.clock import SystemClock
+
+
+class CarrierNetwork:
+    """Servers and channels of one carrier; all of them end with the test."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
+        self._carrier: Carrier | None = None
+        self._servers: list[CarrierServer] = []
+        self._channels: list[Channel] = []
+
+    def use(self, options: CarrierOptions) -> None:
+        """Choose the carrier's bounds, before anything else."""
+        self._carrier = MemoryCarrier(SystemClock(), options) if self.kind == "memory" else self._grpc(options)
+
+    @property
+    def carrier(self) -> Carrier:
+        if self._carrier is None:
+            self.use(CarrierOptions())
+        assert self._carrier is not None
+        return self._carrier
+
+    async def serve(self, *services: Service, address: str = "127.0.0.1:0") -> CarrierServer:
+        server = await self.carrier.serve(address, services)
+        self._servers.append(server)
+        return server
+
+    def connect(self, server: CarrierServer | str) -> Channel:
+        channel = self.carrier.connect(server if isinstance(server, str) else server.address)
+        self._channels.append(channel)
+        return channel
+
+    async def channel_to(self, *services: Service) -> Channel:
+        return self.connect(await self.serve(*services))
+
+    async def close(self) -> None:
+        for channel in self._channels:
+            await channel.close()
+        for server in self._servers:
+            await server.stop(0)
+
+    def _grpc(self, options: CarrierOptions) -> Carrier:
+        return GrpcCarrier(SystemClock(), options)

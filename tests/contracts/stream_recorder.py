@@ -1,0 +1,86 @@
+"""A stream service that records what its handlers are told and does as a test says."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+
+from danube.rpc.carrier import ServerStream, Service, StreamFactory, StreamHandler
+
+PATH = "/test.Things/Watch"
+SOON_S = 5.0
+"""For what is going to happen."""
+
+Reaction = Callable[["Recorder"], None]
+
+
+class Recorder:
+    """A handler that keeps what it was told, in order."""
+
+    def __init__(self, stream: ServerStream, reactions: Mapping[str, Reaction]) -> None:
+        self.stream = stream
+        self.told: list[str] = []
+        self.messages: list[bytes] = []
+        self._reactions = reactions
+        self._waiters: list[tuple[str, int, asyncio.Event]] = []
+
+    def on_message(self, message: bytes) -> None:
+        self.messages.append(message)
+        self._tell("message")
+
+    def on_half_close(self) -> None:
+        self._tell("half_close")
+
+    def on_ready(self) -> None:
+        self._tell("ready")
+
+    def on_cancel(self) -> None:
+        self._tell("cancel")
+
+    async def until(self, event: str, times: int = 1) -> None:
+        """Return once `event` was told that often."""
+        reached = asyncio.Event()
+        self._waiters.append((event, times, reached))
+        self._wake()
+        async with asyncio.timeout(SOON_S):
+            await reached.wait()
+
+    def _tell(self, event: str) -> None:
+        self.told.append(event)
+        self._wake()
+        if event in self._reactions:
+            self._reactions[event](self)
+
+    def _wake(self) -> None:
+        for event, times, reached in self._waiters:
+            if self.told.count(event) >= times:
+                reached.set()
+
+
+class Watched:
+    """A service with one stream method. A reaction is called with the recorder after it was told of the event."""
+
+    def __init__(
+        self, *, both_ways: bool = False, reactions: Mapping[str, Reaction] | None = None, **more: Reaction
+    ) -> None:
+        self._reactions = {**(reactions or {}), **more}
+        self._changed = asyncio.Event()
+        self._recorders: list[Recorder] = []
+        methods: dict[str, StreamFactory] = {"Watch": self._open}
+        self.service = (
+            Service("test.Things", streams=methods) if both_ways else Service("test.Things", server_streams=methods)
+        )
+
+    async def recorder(self, number: int = 0) -> Recorder:
+        """That of a stream by the order of their opening."""
+        async with asyncio.timeout(SOON_S):
+            while len(self._recorders) <= number:
+                self._changed.clear()
+                await self._changed.wait()
+        return self._recorders[number]
+
+    def _open(self, stream: ServerStream) -> StreamHandler:
+        recorder = Recorder(stream, self._reactions)
+        if "open" in self._reactions:
+            self._reactions["open"](recorder)
+        self._recorders.append(recorder)
+        self._changed.set()
+        return recorder

@@ -1,0 +1,107 @@
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from danube.metadata.draft import Draft, commit_draft
+from danube.metadata.memory import MemoryStore
+from danube.metadata.store import Transaction
+from danube.model.errors import UnknownOutcomeError, VersionConflictError
+from danube.model.limits import METADATA_ATTEMPTS_MAX
+from danube.runtime.rng import SystemRng
+from danube.testing.clock import SimClock
+
+RNG = SystemRng(seed=1)
+
+
+class DisturbedStore(MemoryStore):
+    """Lets something happen right before each transaction."""
+
+    def __init__(self, before: Callable[["DisturbedStore"], Awaitable[object]]) -> None:
+        super().__init__(SimClock())
+        self.before = before
+        self.transactions = 0
+
+    async def transact(self, transaction: Transaction) -> int:
+        if transaction.transaction_id:
+            self.transactions += 1
+            await self.before(self)
+        return await super().transact(transaction)
+
+
+class ForgetfulStore(MemoryStore):
+    """Applies each transaction, and says only the n-th time that it did."""
+
+    def __init__(self, silent_times: int) -> None:
+        super().__init__(SimClock())
+        self.silent_times = silent_times
+
+    async def transact(self, transaction: Transaction) -> int:
+        revision = await super().transact(transaction)
+        self.silent_times -= 1
+        if self.silent_times >= 0:
+            raise UnknownOutcomeError("the leader was lost")
+        return revision
+
+
+async def increment(draft: Draft) -> int:
+    entry = await draft.read("/counter")
+    value = int(entry.value) + 1 if entry else 1
+    draft.put("/counter", str(value).encode())
+    return value
+
+
+async def test_change_is_worked_out_anew_when_another_was_faster() -> None:
+    async def other_was_faster(store: DisturbedStore) -> None:
+        if store.transactions == 1:
+            await store.put("/counter", b"10")
+
+    store = DisturbedStore(other_was_faster)
+    assert await commit_draft(store, RNG, increment) == 11
+    assert store.transactions == 2
+
+
+async def test_change_that_always_loses_gives_up() -> None:
+    store = DisturbedStore(lambda store: store.put("/counter", b"10"))
+    with pytest.raises(VersionConflictError, match="try again"):
+        await commit_draft(store, RNG, increment)
+    assert store.transactions == METADATA_ATTEMPTS_MAX
+
+
+async def test_key_that_changed_between_two_reads_of_one_attempt_is_a_conflict() -> None:
+    store = MemoryStore(SimClock())
+    attempts = 0
+
+    async def change(draft: Draft) -> None:
+        nonlocal attempts
+        attempts += 1
+        await draft.read("/a")
+        if attempts == 1:
+            await store.put("/a", b"other")
+        await draft.read("/a")
+        draft.put("/a", b"mine")
+
+    await commit_draft(store, RNG, change)
+    assert attempts == 2
+
+
+async def test_change_that_writes_nothing_is_not_submitted() -> None:
+    store = MemoryStore(SimClock())
+
+    async def change(draft: Draft) -> str:
+        await draft.read("/a")
+        return "nothing to do"
+
+    assert await commit_draft(store, RNG, change) == "nothing to do"
+
+
+async def test_unknown_outcome_is_settled_without_applying_twice() -> None:
+    store = ForgetfulStore(silent_times=3)
+    assert await commit_draft(store, RNG, increment) == 1
+    entry = await store.get("/counter")
+    assert entry is not None
+    assert (entry.value, entry.revision) == (b"1", 1)
+
+
+async def test_outcome_that_stays_unknown_is_said_to_be_so() -> None:
+    with pytest.raises(UnknownOutcomeError):
+        await commit_draft(ForgetfulStore(silent_times=METADATA_ATTEMPTS_MAX), RNG, increment)

@@ -1,0 +1,82 @@
+import json
+from typing import Any
+
+import pytest
+
+from danube.metadata import keys
+from danube.metadata.record_format import (
+    RECORD_VERSION,
+    ConsumerRecord,
+    NamespaceRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    decode_consumer,
+    decode_counter,
+    decode_namespace,
+    decode_partitioned,
+    decode_subscription,
+    decode_topic,
+    encode_consumer,
+    encode_counter,
+    encode_namespace,
+    encode_partitioned,
+    encode_subscription,
+    encode_topic,
+)
+from danube.metadata.store import Entry
+from danube.model.errors import MetadataError
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import DispatchStrategy, TopicName
+
+NAME = TopicName("default", "orders")
+TOPIC = TopicRecord(NAME, 7, DispatchStrategy.RELIABLE, 3, 1_750_000_000_000, "orders-value")
+SUBSCRIPTION = SubscriptionRecord(NAME, "s/1", 2**62, SubscriptionType.KEY_SHARED, 5)
+CONSUMER = ConsumerRecord(NAME, "s/1", "ç", 2**62 + 1, ("a*", "日本"), 6)
+
+
+def entry(key: str, value: bytes) -> Entry:
+    return Entry(key, value, 1, 1)
+
+
+def topic_entry(**changed: Any) -> Entry:
+    fields = json.loads(encode_topic(TOPIC)) | changed
+    return entry(keys.topic(NAME), json.dumps(fields).encode())
+
+
+def test_records_read_back_as_written() -> None:
+    assert decode_namespace(entry(keys.namespace("default"), encode_namespace())) == NamespaceRecord("default")
+    assert decode_topic(entry(keys.topic(NAME), encode_topic(TOPIC))) == TOPIC
+    assert decode_subscription(entry(keys.subscription(NAME, "s/1"), encode_subscription(SUBSCRIPTION))) == SUBSCRIPTION
+    assert decode_consumer(entry(keys.consumer(NAME, "s/1", "ç"), encode_consumer(CONSUMER))) == CONSUMER
+    assert decode_counter(entry(keys.TOPIC_ID_COUNTER, encode_counter(9))) == 9
+    assert decode_partitioned(entry(keys.partitioned(NAME), encode_partitioned(frozenset({1, 0})))) == {0, 1}
+
+
+def test_values_are_compact_json_with_their_version() -> None:
+    assert encode_subscription(SUBSCRIPTION) == (
+        b'{"version":1,"subscription_id":4611686018427387904,"type":"KEY_SHARED","created_ms":5}'
+    )
+
+
+def test_record_of_a_newer_version_is_refused_with_the_next_step() -> None:
+    with pytest.raises(MetadataError, match=r"/topics/default/orders was written by a newer Danube.*upgrade"):
+        decode_topic(topic_entry(version=RECORD_VERSION + 1))
+
+
+def test_unknown_field_of_the_same_version_is_ignored() -> None:
+    assert decode_topic(topic_entry(retention_ms=5)) == TOPIC
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"version": None}, {"topic_id": "7"}, {"strategy": "SOMETIMES"}, {"strategy": 1}, {"schema_subject": 1}],
+)
+def test_value_of_the_wrong_shape_is_refused(changed: dict[str, Any]) -> None:
+    with pytest.raises(MetadataError, match="does not hold what it should"):
+        decode_topic(topic_entry(**changed))
+
+
+@pytest.mark.parametrize("value", [b"", b"\xff", b"[]", b"{}", b"null"])
+def test_value_that_is_no_record_is_refused(value: bytes) -> None:
+    with pytest.raises(MetadataError, match="does not hold what it should"):
+        decode_topic(entry(keys.topic(NAME), value))

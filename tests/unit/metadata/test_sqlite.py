@@ -1,0 +1,245 @@
+import asyncio
+import re
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from danube.metadata.commands import Applied, GrantLease, Transact
+from danube.metadata.sqlite import SqliteStore
+from danube.metadata.sqlite_file import SCHEMA_VERSION, SqliteFile
+from danube.metadata.store import Condition, Put, Transaction
+from danube.model.errors import (
+    DataFolderError,
+    DataFolderInUseError,
+    MetadataError,
+    UnknownOutcomeError,
+    VersionConflictError,
+)
+from danube.testing.clock import SimClock
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "metadata.sqlite"
+
+
+def change_file(path: Path, statement: str) -> None:
+    SqliteFile.open(path).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement)
+
+
+def put(key: str, value: bytes = b"", *, transaction_id: str = "") -> Transact:
+    return Transact(Transaction(transaction_id, (), (Put(key, value),)))
+
+
+class FailingConnection:
+    """A connection on which one statement fails."""
+
+    def __init__(self, connection: sqlite3.Connection, statement: str, error_code: int) -> None:
+        self._connection = connection
+        self._statement = statement
+        self._error_code = error_code
+        self.armed = True
+
+    def execute(self, statement: str, *arguments: Any) -> sqlite3.Cursor:
+        if self.armed and statement.startswith(self._statement):
+            self.armed = False
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = self._error_code
+            raise error
+        return self._connection.execute(statement, *arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._connection, name)
+
+
+@pytest.fixture
+def failing_file(path: Path) -> Callable[[str, int], SqliteFile]:
+    def failing(statement: str, error_code: int) -> SqliteFile:
+        file = SqliteFile.open(path)
+        file._connection = FailingConnection(file._connection, statement, error_code)  # type: ignore[assignment]
+        return file
+
+    return failing
+
+
+# Durability
+
+
+async def test_everything_is_there_after_closing_and_opening_again(path: Path) -> None:
+    store = await SqliteStore.open(path, SimClock())
+    await store.put("/a", b"1")
+    await store.put("/a", b"2")
+    await store.put("/é/😀", bytes(range(256)))
+    before = await store.list("/")
+    await store.close()
+    again = await SqliteStore.open(path, SimClock())
+    assert await again.list("/") == before
+    assert await again.put("/b", b"") == 4
+    await again.close()
+
+
+async def test_outcomes_are_remembered_over_a_restart(path: Path) -> None:
+    create = Transaction("create", (Condition("/a", 0),), (Put("/a", b""),))
+    clash = Transaction("clash", (Condition("/a", 0),), (Put("/a", b"other"),))
+    store = await SqliteStore.open(path, SimClock())
+    await store.transact(create)
+    with pytest.raises(VersionConflictError):
+        await store.transact(clash)
+    await store.close()
+    again = await SqliteStore.open(path, SimClock())
+    await again.delete("/a")
+    assert await again.transact(create) == 1
+    with pytest.raises(VersionConflictError):
+        await again.transact(clash)
+    assert await again.get("/a") is None
+    await again.close()
+
+
+def test_every_commit_is_synced(path: Path) -> None:
+    with closing(SqliteFile.open(path)) as file:
+        settings = [
+            file._connection.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "journal_mode")
+        ]
+    assert settings == [2, "wal"]  # 2 is FULL: the write-ahead log is synced with each commit
+
+
+def test_only_the_latest_outcomes_are_kept(path: Path) -> None:
+    with closing(SqliteFile.open(path, outcomes_max=2)) as file:
+        for name in ("1", "2", "3"):
+            file.apply(put("/a", transaction_id=name))
+        assert [file.outcome(name) for name in ("1", "2", "3")] == [None, Applied(2), Applied(3)]
+
+
+async def test_leases_and_their_keys_end_with_the_process(path: Path) -> None:
+    store = await SqliteStore.open(path, SimClock())
+    lease_id = await store.grant_lease(60.0)
+    await store.put("/leased", b"", lease_id=lease_id)
+    await store.put("/kept", b"")
+    await store.close()
+    again = await SqliteStore.open(path, SimClock())
+    assert [entry.key for entry in await again.list("/")] == ["/kept"]
+    assert await again.grant_lease(60.0) == lease_id + 1
+    assert await again.put("/kept", b"") == 4
+    await again.close()
+
+
+# Files that cannot be used
+
+
+@pytest.mark.parametrize("content", [b"", b"not a database, whatever its name says" * 100, bytes(8192)])
+def test_file_that_is_no_metadata_is_refused_with_its_path(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+    with pytest.raises(DataFolderError, match=re.escape(str(path))):
+        SqliteFile.open(path)
+    assert path.read_bytes() == content
+
+
+def test_database_of_another_program_is_refused_untouched(path: Path) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    before = path.read_bytes()
+    with pytest.raises(DataFolderError, match="not a metadata file of Danube"):
+        SqliteFile.open(path)
+    assert path.read_bytes() == before
+
+
+def test_file_of_a_newer_format_is_refused_with_the_next_step(path: Path) -> None:
+    change_file(path, f"UPDATE schema_version SET version = {SCHEMA_VERSION + 1}")
+    with pytest.raises(DataFolderError, match="start the newer Danube again"):
+        SqliteFile.open(path)
+
+
+def test_damaged_file_is_refused_with_the_next_step(path: Path) -> None:
+    with closing(SqliteFile.open(path)) as file:
+        for number in range(200):
+            file.apply(put(f"/a/{number:04}", bytes(200)))
+    content = bytearray(path.read_bytes())
+    for page in range(3, len(content) // 4096):
+        content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
+    path.write_bytes(content)
+    with pytest.raises(DataFolderError, match="restore it from a backup"):
+        SqliteFile.open(path)
+
+
+def test_missing_folder_is_said_to_be_missing(tmp_path: Path) -> None:
+    with pytest.raises(DataFolderError, match="check that the folder"):
+        SqliteFile.open(tmp_path / "missing" / "metadata.sqlite")
+
+
+def test_path_that_is_a_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataFolderError):
+        SqliteFile.open(tmp_path)
+
+
+def test_file_whose_making_was_interrupted_is_made_anew(path: Path) -> None:
+    unfinished = path.with_name(f"{path.name}.new")
+    unfinished.write_bytes(b"half")
+    with closing(SqliteFile.open(path)) as file:
+        assert file.revision == 0
+    assert not unfinished.exists()
+
+
+def test_file_that_another_process_has_is_refused(path: Path) -> None:
+    opening = (
+        f"import danube.metadata.sqlite_file as s; from pathlib import Path; s.SqliteFile.open(Path({str(path)!r}))"
+    )
+    with closing(SqliteFile.open(path)):
+        second = subprocess.run(
+            [sys.executable, "-c", opening], capture_output=True, text=True, check=False, timeout=30
+        )
+    assert DataFolderInUseError.__name__ in second.stderr
+
+
+async def test_opening_that_was_cancelled_leaves_the_file_free(path: Path) -> None:
+    opening = asyncio.ensure_future(SqliteStore.open(path, SimClock()))
+    await asyncio.sleep(0)
+    opening.cancel()
+    await asyncio.wait([opening])
+    store = await SqliteStore.open(path, SimClock())
+    await store.close()
+
+
+# Failing disks
+
+
+def test_write_that_fails_changes_nothing_and_the_store_goes_on(failing_file: Callable[[str, int], SqliteFile]) -> None:
+    with closing(failing_file("UPDATE counters", sqlite3.SQLITE_FULL)) as file:
+        with pytest.raises(MetadataError, match="check the disk"):
+            file.apply(put("/a"))
+        assert (file.entry("/a"), file.revision) == (None, 0)
+        assert file.apply(put("/a")).outcome == Applied(1)
+
+
+def test_commit_for_which_there_is_no_room_changes_nothing(failing_file: Callable[[str, int], SqliteFile]) -> None:
+    with closing(failing_file("COMMIT", sqlite3.SQLITE_FULL)) as file:
+        with pytest.raises(MetadataError, match="check the disk"):
+            file.apply(put("/a"))
+        assert (file.entry("/a"), file.revision) == (None, 0)
+        assert file.apply(put("/a")).outcome == Applied(1)
+
+
+def test_commit_whose_sync_failed_is_unknown_and_stops_the_store(
+    failing_file: Callable[[str, int], SqliteFile],
+) -> None:
+    with closing(failing_file("COMMIT", sqlite3.SQLITE_IOERR_FSYNC)) as file:
+        with pytest.raises(UnknownOutcomeError):
+            file.apply(put("/a"))
+        with pytest.raises(MetadataError, match="restart the broker"):
+            file.apply(put("/b"))
+        with pytest.raises(MetadataError, match="restart the broker"):
+            file.read_entry("/a")
+
+
+def test_lease_of_a_failed_grant_is_not_held(failing_file: Callable[[str, int], SqliteFile]) -> None:
+    with closing(failing_file("COMMIT", sqlite3.SQLITE_FULL)) as file:
+        with pytest.raises(MetadataError):
+            file.apply(GrantLease("", 5.0))
+        assert (file.lease_count, file.last_lease_id) == (0, 0)
