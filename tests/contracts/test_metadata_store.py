@@ -309,6 +309,14 @@ async def test_lease_that_ran_out_cannot_be_renewed(store: MetadataStore, clock:
         await store.renew_lease(lease_id)
 
 
+async def test_late_timer_does_not_let_a_lease_live_on(store: MetadataStore, clock: SimClock) -> None:
+    lease_id = await store.grant_lease(10.0)
+    await store.put("/a/b", b"", lease_id=lease_id)
+    clock._now_s += 10.0  # as on a busy loop: time has passed and no timer was called yet
+    assert await store.list("/a") == []
+    assert await store.get("/a/b") is None
+
+
 async def test_lease_that_ran_out_takes_no_keys(store: MetadataStore, clock: SimClock) -> None:
     lease_id = await store.grant_lease(10.0)
     clock.advance(10.0)

@@ -13,6 +13,8 @@ import uuid
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from itertools import chain
+from typing import Any
 
 import danube
 from danube import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, SubType
@@ -32,7 +34,7 @@ def scenario(function: Scenario) -> Scenario:
 class Reader:
     """A consumer with its queue."""
 
-    def __init__(self, consumer: Consumer, queue: asyncio.Queue) -> None:
+    def __init__(self, consumer: Consumer, queue: asyncio.Queue[Any]) -> None:
         self.consumer = consumer
         self.queue = queue
         self.got: list[bytes] = []
@@ -59,7 +61,7 @@ class Reader:
     async def _one(self, ack: bool) -> None:
         await self._note(await self.queue.get(), ack)
 
-    async def _note(self, message, ack: bool) -> None:
+    async def _note(self, message: Any, ack: bool) -> None:
         self.got.append(message.payload)
         self.offsets.append(message.msg_id.topic_offset)
         self.last = message
@@ -97,8 +99,10 @@ async def new_reader(
 
 
 @asynccontextmanager
-async def reading(client: DanubeClient, topic: str, *args: object, **kwargs: object) -> AsyncIterator[Reader]:
-    reader = await new_reader(client, topic, *args, **kwargs)
+async def reading(
+    client: DanubeClient, topic: str, subscription: str = "s", name: str = "c", kind: SubType = SubType.EXCLUSIVE
+) -> AsyncIterator[Reader]:
+    reader = await new_reader(client, topic, subscription, name, kind)
     try:
         yield reader
     finally:
@@ -166,7 +170,7 @@ async def queuing_shared_round_robin(client: DanubeClient) -> None:
         sent = payloads(36)
         await send_all(producer, sent)
         await asyncio.gather(*(reader.take(12) for reader in readers))
-        assert sorted(sum((reader.got for reader in readers), [])) == sorted(sent)
+        assert sorted(chain.from_iterable(reader.got for reader in readers)) == sorted(sent)
         for reader in readers:
             await reader.consumer.close()
 
@@ -186,7 +190,7 @@ async def churn_shared_queue_join_leave(client: DanubeClient) -> None:
     await readers[0].consumer.close()
     await send_all(producer, sent[30:])
     await asyncio.gather(*(reader.drain() for reader in readers[1:]))
-    assert Counter(sum((reader.got for reader in readers), [])) == Counter(sent)
+    assert Counter(chain.from_iterable(reader.got for reader in readers)) == Counter(sent)
     assert all(reader.got for reader in readers)
     for reader in readers[1:]:
         await reader.consumer.close()

@@ -1,39 +1,19 @@
 """A whole broker in this process, on a real folder, reached through the in-memory carrier."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from danube.broker.app import Broker, World
-from danube.broker.settings import BrokerSettings
 from danube.model.topic import TopicName
-from danube.rpc.memory_carrier import MemoryCarrier
-from danube.runtime.clock import SystemClock
-from danube.testing.peer import Peer
-
-TOPIC = TopicName("default", "orders")
-
-
-@dataclass
-class Cell:
-    """One broker and a client to each of its ports."""
-
-    broker: Broker
-    client: Peer
-    admin: Peer
-    settings: BrokerSettings
-
-
-StartBroker = Callable[..., Awaitable[Cell]]
+from danube.testing.cluster import Cell, StartBroker, running_broker
 
 
 @pytest.fixture
 def topic() -> TopicName:
-    return TOPIC
+    return TopicName("default", "orders")
 
 
 @pytest.fixture
@@ -43,18 +23,7 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
 
         async def start(**settings: Any) -> Cell:
             await running.aclose()
-            clock = SystemClock()
-            carrier = MemoryCarrier(clock)
-            values = {"data_dir": tmp_path / "data", "broker_addr": "memory:0", "admin_addr": "memory:0", **settings}
-            wanted = BrokerSettings.model_validate(values)
-            broker = await Broker.start(wanted, World(clock=clock, carrier=carrier))
-            running.push_async_callback(broker.stop)
-            peers = []
-            for address in (broker.addresses.broker, broker.addresses.admin):
-                channel = carrier.connect(address)
-                running.push_async_callback(channel.close)
-                peers.append(Peer(channel))
-            return Cell(broker, peers[0], peers[1], wanted)
+            return await running.enter_async_context(running_broker(tmp_path / "data", **settings))
 
         yield start
 

@@ -1,13 +1,16 @@
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from danube.broker.app import Broker
 from danube.model.errors import DataFolderError, DataFolderInUseError, ShuttingDownError, UnavailableError
 from danube.model.subscription import SubscriptionType
-from danube.model.topic import DispatchStrategy
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.testing.cluster import Cell, StartBroker
 
 
-async def test_everything_is_there_after_a_restart(start_broker, topic):
+async def test_everything_is_there_after_a_restart(start_broker: StartBroker, topic: TopicName) -> None:
     cell = await start_broker()
     producer = await cell.client.create_producer(topic)
     inbox = await cell.client.receive(await cell.client.subscribe(topic))
@@ -22,7 +25,9 @@ async def test_everything_is_there_after_a_restart(start_broker, topic):
     assert [(message.offset, message.payload) for message in await inbox.take(3)] == [(3, b"3"), (5, b"5"), (6, b"6")]
 
 
-async def test_running_clients_go_on_after_a_restart_without_attaching_again(start_broker, topic):
+async def test_running_clients_go_on_after_a_restart_without_attaching_again(
+    start_broker: StartBroker, topic: TopicName
+) -> None:
     cell = await start_broker()
     producer = await cell.client.create_producer(topic)
     consumer = await cell.client.subscribe(topic, kind=SubscriptionType.SHARED)
@@ -32,7 +37,9 @@ async def test_running_clients_go_on_after_a_restart_without_attaching_again(sta
     assert (await inbox.next()).payload == b"still here"
 
 
-async def test_messages_sent_before_the_first_acknowledgement_survive(start_broker, topic):
+async def test_messages_sent_before_the_first_acknowledgement_survive(
+    start_broker: StartBroker, topic: TopicName
+) -> None:
     cell = await start_broker()
     producer = await cell.client.create_producer(topic)
     consumer = await cell.client.subscribe(topic)
@@ -43,7 +50,9 @@ async def test_messages_sent_before_the_first_acknowledgement_survive(start_brok
     assert [message.payload for message in await inbox.take(3)] == [b"0", b"1", b"2"]
 
 
-async def test_non_reliable_topics_and_their_subscriptions_come_back_too(start_broker, topic):
+async def test_non_reliable_topics_and_their_subscriptions_come_back_too(
+    start_broker: StartBroker, topic: TopicName
+) -> None:
     cell = await start_broker()
     producer = await cell.client.create_producer(topic, strategy=DispatchStrategy.NON_RELIABLE)
     consumer = await cell.client.subscribe(topic)
@@ -53,7 +62,7 @@ async def test_non_reliable_topics_and_their_subscriptions_come_back_too(start_b
     assert (await inbox.next()).payload == b"x"
 
 
-async def test_stopping_ends_streams_so_that_clients_come_back(cell, topic):
+async def test_stopping_ends_streams_so_that_clients_come_back(cell: Cell, topic: TopicName) -> None:
     await cell.client.create_producer(topic)
     inbox = await cell.client.receive(await cell.client.subscribe(topic))
     stopping = asyncio.ensure_future(cell.broker.stop())
@@ -62,7 +71,9 @@ async def test_stopping_ends_streams_so_that_clients_come_back(cell, topic):
     await stopping
 
 
-async def test_messages_under_way_while_it_stops_are_answered_one_way_or_the_other(start_broker, topic):
+async def test_messages_under_way_while_it_stops_are_answered_one_way_or_the_other(
+    start_broker: StartBroker, topic: TopicName
+) -> None:
     cell = await start_broker()
     producer = await cell.client.create_producer(topic)
     consumer = await cell.client.subscribe(topic)
@@ -77,18 +88,14 @@ async def test_messages_under_way_while_it_stops_are_answered_one_way_or_the_oth
     assert len(await inbox.take(acknowledged)) == acknowledged
 
 
-async def test_second_broker_on_the_same_folder_refuses_to_start(cell, start_broker):
+async def test_second_broker_on_the_same_folder_refuses_to_start(cell: Cell) -> None:
     with pytest.raises(DataFolderInUseError, match="in use by another broker"):
-        await start_second(cell)
+        await Broker.start(cell.settings)
 
 
-async def start_second(cell):
-    from danube.broker.app import Broker
-
-    await Broker.start(cell.settings)
-
-
-async def test_folder_whose_metadata_is_missing_is_refused(start_broker, topic, tmp_path):
+async def test_folder_whose_metadata_is_missing_is_refused(
+    start_broker: StartBroker, topic: TopicName, tmp_path: Path
+) -> None:
     cell = await start_broker()
     await cell.client.create_producer(topic)
     await cell.broker.stop()
@@ -98,7 +105,7 @@ async def test_folder_whose_metadata_is_missing_is_refused(start_broker, topic, 
         await start_broker()
 
 
-async def test_damaged_identity_is_refused_and_left_alone(start_broker, tmp_path):
+async def test_damaged_identity_is_refused_and_left_alone(start_broker: StartBroker, tmp_path: Path) -> None:
     cell = await start_broker()
     await cell.broker.stop()
     (tmp_path / "data" / "broker.json").write_text("{")
@@ -107,7 +114,7 @@ async def test_damaged_identity_is_refused_and_left_alone(start_broker, tmp_path
     assert (tmp_path / "data" / "broker.json").read_text() == "{"
 
 
-async def test_folder_of_a_newer_format_is_refused(start_broker, tmp_path):
+async def test_folder_of_a_newer_format_is_refused(start_broker: StartBroker, tmp_path: Path) -> None:
     cell = await start_broker()
     await cell.broker.stop()
     (tmp_path / "data" / "broker.json").write_text('{"format": 99, "broker_id": "1"}')

@@ -1,0 +1,149 @@
+"""What an operator sees of one real `danube-broker` process: starting, refusing, draining, being killed."""
+
+import json
+import os
+import random
+import socket
+import subprocess
+import sys
+import threading
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from danube.testing.process import BrokerProcess
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+
+def broker_command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "danube.broker", *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        env={"PATH": os.environ["PATH"], **environment},
+    )
+
+
+def refusal(ended: subprocess.CompletedProcess[str], code: int) -> str:
+    """The one sentence with which it refused."""
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    assert ended.stdout == ""
+    lines = ended.stderr.strip().splitlines()
+    assert len(lines) == 1, ended.stderr
+    assert lines[0].startswith("danube-broker: ")
+    return lines[0]
+
+
+FREE = ("--broker-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
+
+
+def test_sigterm_drains_and_exits_0(broker: BrokerProcess) -> None:
+    assert broker.terminate() == 0
+    assert "draining" in broker.log()
+    assert "Traceback" not in broker.log()
+
+
+def test_it_says_where_it_serves_and_where_its_data_is(broker: BrokerProcess) -> None:
+    log = broker.log()
+    assert f"serves clients on {broker.endpoints.broker}" in log
+    assert str(broker.data_dir) in log
+
+
+def test_it_starts_in_under_a_second_and_stays_under_80_mb(broker: BrokerProcess) -> None:
+    assert broker.resident_bytes() < 80e6
+
+
+def test_second_broker_on_the_folder_refuses_with_one_sentence(broker: BrokerProcess) -> None:
+    sentence = refusal(broker_command(*FREE, "--data-dir", str(broker.data_dir)), 7)
+    assert "in use by another broker" in sentence
+    assert "--data-dir" in sentence
+
+
+def test_used_port_is_refused_with_one_sentence(broker: BrokerProcess, tmp_path: Path) -> None:
+    arguments = ("--broker-addr", broker.endpoints.broker, "--admin-addr", "127.0.0.1:0", "--data-dir")
+    sentence = refusal(broker_command(*arguments, str(tmp_path / "other")), 2)
+    assert broker.endpoints.broker in sentence
+    assert "another port" in sentence
+
+
+def test_unusable_data_folder_is_refused_with_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    sentence = refusal(broker_command(*FREE, "--data-dir", str(tmp_path / "file")), 7)
+    assert str(tmp_path / "file") in sentence
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--mode", "cluster"), "--mode cluster is a flag of the original"),
+        (("--seed-nodes", "a:1"), "--seed-nodes is a flag of the original"),
+        (("--join",), "--join is a flag of the original"),
+        (("--broker-addr", "nonsense"), "write an address as host:port"),
+        (("--durability", "maybe"), "durability (--durability) is 'maybe'"),
+        (("--config-file", "missing.yml"), "cannot read the settings file missing.yml"),
+    ],
+)
+def test_wrong_flags_are_refused_with_one_sentence(arguments: tuple[str, ...], said: str) -> None:
+    assert said in refusal(broker_command(*arguments), 2)
+
+
+def test_unknown_key_names_the_nearest_known_one(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yml"
+    path.write_text("data_dirr: /x\n")
+    assert "did you mean 'data_dir'?" in refusal(broker_command("--config-file", str(path)), 2)
+    assert "did you mean DANUBE_DATA_DIR?" in refusal(broker_command(DANUBE_DATADIR="/x"), 2)
+
+
+def test_settings_explain_says_where_each_value_came_from(tmp_path: Path) -> None:
+    path = tmp_path / "broker.yml"
+    path.write_text("dispatch:\n  max_unacked_messages: 50\nbroker:\n  host: 0.0.0.0\n  ports:\n    client: 7000\n")
+    ended = broker_command(
+        "--config-file", str(path), "--log-level", "debug", "settings", "--explain", DANUBE_DATA_DIR="/srv/danube"
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert f"max_unacked_messages = 50   ({path})" in ended.stdout
+    assert f'broker_addr = "0.0.0.0:7000"   ({path})' in ended.stdout
+    assert 'data_dir = "/srv/danube"   (DANUBE_DATA_DIR)' in ended.stdout
+    assert 'log_level = "debug"   (--log-level)' in ended.stdout
+    assert 'durability = "fsync"   (default)' in ended.stdout
+
+
+def test_settings_as_json(tmp_path: Path) -> None:
+    ended = broker_command("settings", "-o", "json")
+    assert json.loads(ended.stdout)["broker_addr"]["value"] == "127.0.0.1:6650"
+
+
+def test_help_shows_examples_and_exit_codes() -> None:
+    ended = broker_command("--help")
+    assert ended.returncode == 0
+    assert "Examples:" in ended.stdout
+    assert "Exit codes:" in ended.stdout
+
+
+def test_metrics_and_health_answer(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", flags=["--prom-exporter", "127.0.0.1:0"]) as broker:
+        base = f"http://{broker.endpoints.metrics}"
+        with urllib.request.urlopen(f"{base}/health", timeout=10) as answer:
+            assert json.load(answer) == {"status": "ok"}
+        with urllib.request.urlopen(f"{base}/metrics", timeout=10) as answer:
+            text = answer.read().decode()
+    assert "danube_broker_topics_owned 0.0" in text
+    assert "danube_journal_stopped 0.0" in text
+
+
+def test_killed_at_any_moment_of_its_first_start_it_starts_again(tmp_path: Path) -> None:
+    rng = random.Random(7)
+    with BrokerProcess(tmp_path / "data") as broker:
+        for _ in range(6):
+            broker.kill()
+            broker.launch()
+            threading.Event().wait(rng.uniform(0.15, 0.6))
+            broker.kill()
+            broker.start()
+            with socket.create_connection(("127.0.0.1", int(broker.endpoints.broker.rpartition(":")[2])), timeout=5):
+                pass

@@ -1,0 +1,15 @@
+"""A world for each test, closed at its end."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.unit.storage.journal_world import World
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    one = World()
+    yield one
+    one.writes.release()
+    await one.close()

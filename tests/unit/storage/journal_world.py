@@ -1,0 +1,157 @@
+"""A journal on a simulated disk and clock, and callers that note what they are told."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from danube.model.errors import DanubeError
+from danube.runtime.blocking import InlineRunner
+from danube.runtime.disk import Disk
+from danube.runtime.rng import SystemRng
+from danube.storage.batch import records
+from danube.storage.journal import Journal, JournalSettings
+from danube.storage.log import StoredBatch, TopicLog
+from danube.testing.clock import SimClock
+from danube.testing.disk import SimDisk
+
+T = TypeVar("T")
+
+BROKER = 7
+FIRST_FILE = "journal/0000000001.journal"
+SECOND_FILE = "journal/0000000002.journal"
+
+
+class World:
+    """What a broker's journal lives in; `reopen` is the next start on the same disk."""
+
+    def __init__(self, disk: SimDisk | None = None, **settings: Any) -> None:
+        self.disk = disk or SimDisk()
+        self.clock = SimClock()
+        self.settings = JournalSettings(**settings)
+        self.writes = HeldRunner()
+        self.reads = HeldRunner()
+        self._open: list[Journal] = []
+
+    async def open(self, **more: Any) -> Journal:
+        journal = await open_journal(self.disk, self.clock, self.settings, self.writes, self.reads, **more)
+        self._open.append(journal)
+        return journal
+
+    async def reopen(self, **more: Any) -> Journal:
+        """Close, then open again."""
+        await self.close()
+        return await self.open(**more)
+
+    async def close(self) -> None:
+        while self._open:
+            await self._open.pop().close()
+
+
+async def open_journal(  # noqa: PLR0917 - a test's own short form
+    disk: Disk,
+    clock: SimClock,
+    settings: JournalSettings | None = None,
+    writes: Any = None,
+    reads: Any = None,
+    **more: Any,
+) -> Journal:
+    return await Journal.open(
+        disk,
+        clock,
+        rng=SystemRng(seed=1),
+        runner=writes or InlineRunner(),
+        read_runner=reads or InlineRunner(),
+        settings=settings or JournalSettings(),
+        **{"broker_id": BROKER, **more},
+    )
+
+
+class HeldRunner:
+    """Runs work inline, but only while it is not held."""
+
+    def __init__(self) -> None:
+        self._free = asyncio.Event()
+        self._free.set()
+        self.works = 0
+
+    def hold(self) -> None:
+        self._free.clear()
+
+    def release(self) -> None:
+        self._free.set()
+
+    async def run(self, work: Callable[[], T]) -> T:
+        self.works += 1
+        await self._free.wait()
+        return work()
+
+    def close(self) -> None:
+        return None
+
+
+class Told:
+    """A callback that notes what it was called with."""
+
+    def __init__(self) -> None:
+        self.all: list[Any] = []
+        self._called = asyncio.Event()
+
+    def __call__(self, outcome: Any) -> None:
+        self.all.append(outcome)
+        self._called.set()
+
+    async def outcome(self) -> Any:
+        """The first thing it was called with."""
+        async with asyncio.timeout(5):
+            await self._called.wait()
+        return self.all[0]
+
+    async def offset(self) -> int:
+        outcome = await self.outcome()
+        assert isinstance(outcome, int), outcome
+        return outcome
+
+    async def error(self) -> DanubeError:
+        outcome = await self.outcome()
+        assert isinstance(outcome, DanubeError), outcome
+        return outcome
+
+
+def append(log: TopicLog, record: bytes) -> Told:
+    told = Told()
+    log.append_record(record, told)
+    return told
+
+
+async def store(log: TopicLog, *several: bytes) -> list[int]:
+    """Append records one after the other, each in a round of its own; answers their offsets."""
+    return [await append(log, record).offset() for record in several]
+
+
+async def content(log: TopicLog, offset: int = 0) -> list[bytes]:
+    """Every record from `offset` on, with the offsets checked."""
+    found: list[bytes] = []
+    while batches := await log.read(offset, 1_000_000):
+        for batch in batches:
+            assert batch.base_offset <= offset < batch.end_offset
+            found += in_batch(batch, offset)
+            offset = batch.end_offset
+    assert offset == log.durable_end
+    return found
+
+
+def in_batch(batch: StoredBatch, offset: int = 0) -> list[bytes]:
+    return records(batch.body, max(0, offset - batch.base_offset), batch.count)
+
+
+def sim_disk(files: dict[str, bytes]) -> SimDisk:
+    """A disk with these files, all synced."""
+    disk = SimDisk()
+    disk.make_folder("journal")
+    for name, data in files.items():
+        file = disk.create(name)
+        file.append([data])
+        file.sync()
+        file.close()
+    disk.sync_folder("journal")
+    return disk

@@ -1,0 +1,90 @@
+"""Cursor records, and the cursors that wait to be written."""
+
+import struct
+
+from danube.model.limits import CURSOR_RANGES_MAX
+from danube.model.ranges import OffsetRange
+from danube.model.subscription import Cursor
+from danube.storage.checksum import with_crc
+from danube.storage.cursors import PendingCursors, decode_cursor, encode_cursor, encoded_bytes
+
+CURSOR = Cursor(5, (OffsetRange(7, 9), OffsetRange(12, 13)))
+ENCODED = encode_cursor(99, CURSOR)
+NOBODY = None
+
+
+def test_cursor_is_what_the_drawing_says() -> None:
+    drawn = b"DnCu" + bytes([1, 0, 0, 0]) + struct.pack("<QQI", 99, 5, 2) + struct.pack("<QQQQ", 7, 9, 12, 13)
+    assert with_crc(drawn) == ENCODED
+    assert encoded_bytes(2) == len(ENCODED)
+
+
+def test_cursor_comes_back() -> None:
+    assert decode_cursor(ENCODED) == (99, CURSOR)
+    assert decode_cursor(encode_cursor(1, Cursor(0))) == (1, Cursor(0))
+
+
+def test_every_flipped_bit_and_truncation_of_a_cursor_is_seen() -> None:
+    for bit in range(len(ENCODED) * 8):
+        flipped = bytearray(ENCODED)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert decode_cursor(bytes(flipped)) is None
+    assert all(decode_cursor(ENCODED[:length]) is None for length in range(len(ENCODED)))
+
+
+def test_record_whose_count_is_not_its_length_is_none() -> None:
+    for count in (1, 3, CURSOR_RANGES_MAX + 1):
+        changed = bytearray(ENCODED[:-4])
+        changed[24:28] = count.to_bytes(4, "little")
+        assert decode_cursor(with_crc(bytes(changed))) is None
+
+
+def test_ranges_past_the_bound_are_left_out_from_the_far_end() -> None:
+    ranges = tuple(OffsetRange(2 * n, 2 * n + 1) for n in range(1, CURSOR_RANGES_MAX + 10))
+    assert decode_cursor(encode_cursor(1, Cursor(0, ranges))) == (1, Cursor(0, ranges[:CURSOR_RANGES_MAX]))
+
+
+def test_only_the_last_cursor_of_a_subscription_waits() -> None:
+    pending = PendingCursors()
+    for position in range(5):
+        pending.put((1, 1), Cursor(position), 3, NOBODY)
+    taken = pending.take(10_000)
+    assert {key: (one.cursor, one.epoch) for key, one in taken.items()} == {(1, 1): (Cursor(4), 3)}
+    assert not pending
+
+
+def test_all_who_wait_for_a_cursor_are_kept_with_it() -> None:
+    pending = PendingCursors()
+    pending.put((1, 1), Cursor(1), 0, print)
+    pending.put((1, 1), Cursor(2), 0, repr)
+    assert pending.urgent
+    assert pending.take(0)[1, 1].waiting == [print, repr]
+    assert not pending.urgent
+
+
+def test_the_longest_waiting_go_first_and_the_rest_stays() -> None:
+    pending = PendingCursors()
+    for subscription in range(4):
+        pending.put((1, subscription), Cursor(0), 0, NOBODY)
+    pending.put((1, 0), Cursor(8), 0, NOBODY)
+    assert list(pending.take(2 * encoded_bytes(0))) == [(1, 0), (1, 1)]
+    assert len(pending) == 2
+
+
+def test_large_cursor_does_not_ride_along_but_goes_when_it_is_due() -> None:
+    pending = PendingCursors()
+    pending.put((1, 1), CURSOR, 0, NOBODY)
+    assert pending.take(encoded_bytes(1)) == {}
+    pending.hurry()
+    assert list(pending.take(encoded_bytes(1))) == [(1, 1)]
+
+
+def test_failed_cursor_waits_again_unless_a_newer_one_came() -> None:
+    pending = PendingCursors()
+    pending.put((1, 1), Cursor(1), 0, NOBODY)
+    pending.put((1, 2), Cursor(1), 0, NOBODY)
+    failed = pending.take(10_000)
+    pending.put((1, 2), Cursor(5), 0, NOBODY)
+    for key, one in failed.items():
+        pending.put_back(key, one)
+    assert {key: one.cursor for key, one in pending.take(10_000).items()} == {(1, 1): Cursor(1), (1, 2): Cursor(5)}
