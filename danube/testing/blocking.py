@@ -40,6 +40,9 @@ class SimRunner:
     def close(self) -> None:
         return None
 
+    async def aclose(self) -> None:
+        await self.run(lambda: None)
+
 
 def _outcome(work: Callable[[], T]) -> T | BaseException:
     try:

@@ -74,6 +74,8 @@ class SimDisk:
         """Whether syncs of files do nothing and say they worked, as a drive with a careless cache."""
         self.changes_done = 0
         """How many operations other than reads were asked so far: the places where `stop_at` can strike."""
+        self.failures = 0
+        """How many operations failed because of `fail` or `capacity_bytes`."""
         self._off = False
         self._stop_at: int | None = None
         self._faults: list[_Fault] = []
@@ -224,14 +226,17 @@ class SimDisk:
         self._check_on()
         struck = [fault for fault in self._faults if fault.strikes(operation, name)]
         if struck:
+            self.failures += 1
             failed()
             raise _os_error(struck[0].error, name)
 
-    def room(self) -> int | None:
-        """How many more bytes fit; None when there is no bound."""
+    def fitting(self, size: int) -> int:
+        """How many of `size` more bytes fit."""
         if self.capacity_bytes is None:
-            return None
-        return max(0, self.capacity_bytes - sum(len(image.visible) for image in self._images().values()))
+            return size
+        room = max(0, self.capacity_bytes - sum(len(image.visible) for image in self._images().values()))
+        self.failures += room < size
+        return min(room, size)
 
     # Inside
 
@@ -318,8 +323,7 @@ class SimFile:
         self._open = False
 
     def _write(self, data: bytes) -> None:
-        room = self._disk.room()
-        fits = data if room is None else data[:room]
+        fits = data[: self._disk.fitting(len(data))]
         if fits:
             self._image.write(fits)
         if len(fits) < len(data):

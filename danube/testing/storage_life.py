@@ -47,6 +47,7 @@ from danube.wire.encode import record_of_payload
 
 _TICK_S = 0.01
 _PATIENCE_S = 30.0  # longer than anything here may take while the disk answers
+_BURIAL_STEPS_MAX = 100
 _WINDOW = 10
 
 T = TypeVar("T")
@@ -82,7 +83,7 @@ class SimConsumer:
     def finish(self) -> None:
         self.attached = False
 
-    def fail(self, error: DanubeError) -> None:
+    def fail(self, error: DanubeError) -> None:  # noqa: ARG002 - what the protocol gives
         self.attached = False
 
     def pause_reading(self) -> None:
@@ -159,7 +160,7 @@ class StorageLife:
         """Open the journal, note what is in it, and serve every subscription that has begun. Raises DanubeError."""
         self.disk.lock("lock")
         rng = SystemRng(self._world.chance.getrandbits(63))
-        self._journal = await self.patiently(
+        journal = self._journal = await self.patiently(
             Journal.open(
                 self.disk,
                 self.clock,
@@ -171,7 +172,7 @@ class StorageLife:
             )
         )
         for topic in self._world.topics:
-            log = self._logs[topic.name] = self._journal.topic(topic.topic_id, epoch=1)
+            log = self._logs[topic.name] = journal.topic(topic.topic_id, epoch=1)
             await self.look_at(topic)
             for plan in topic.subscriptions:
                 self._restore(topic, log, plan)
@@ -185,8 +186,10 @@ class StorageLife:
         left = asyncio.all_tasks() - {asyncio.current_task()}
         for task in left:
             task.cancel()
-        while not all(task.done() for task in left):
+        for _ in range(_BURIAL_STEPS_MAX):
             await self.clock.run_for(1.0)
+            if all(task.done() for task in left):
+                break
         await asyncio.gather(*left, return_exceptions=True)
 
     async def patiently(self, work: Coroutine[Any, Any, T]) -> T:

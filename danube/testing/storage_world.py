@@ -1,4 +1,4 @@
-"""What outlives every broker in a simulation of storage and dispatch: topics, subscriptions, and what was seen of them."""
+"""What outlives every broker in a simulation of storage and dispatch: topics, subscriptions, what was seen of them."""
 
 import random
 from dataclasses import dataclass, field
