@@ -164,7 +164,7 @@ class Consumers:
             request.subscription,
             consumer.name,
             consumer.consumer_id,
-            request.key_filters,
+            (),  # only Key-Shared subscriptions go by keys
             self._clock.now_ms(),
         )
         try:

@@ -7,6 +7,8 @@ import asyncio
 import errno
 import socket
 from collections.abc import Sequence
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import cast
 
 import grpc
@@ -92,18 +94,25 @@ class GrpcServer:
 
 async def _check_free(address: str, host: str, port: int) -> None:
     """Find out why an address cannot be bound, where it cannot: gRPC would not say."""
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise SettingsError(f"cannot listen on {address}: the host {host} has no address; check its name") from error
-    family, kind, protocol, _, target = found[0]
-    with socket.socket(family, kind, protocol) as probe:
+    family, target = await _resolve(address, host, port)
+    with socket.socket(family, socket.SOCK_STREAM) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(target)
             probe.listen()
         except OSError as error:
             raise _bind_error(address, error) from error
+
+
+async def _resolve(address: str, host: str, port: int) -> tuple[int, tuple[str, int]]:
+    with suppress(ValueError):
+        family = socket.AF_INET if ip_address(host).version == 4 else socket.AF_INET6
+        return family, (host, port)
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise SettingsError(f"cannot listen on {address}: the host {host} has no address; check its name") from error
+    return found[0][0], (str(found[0][4][0]), port)
 
 
 def _bind_error(address: str, error: OSError) -> SettingsError:

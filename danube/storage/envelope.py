@@ -65,12 +65,14 @@ class Envelope:
 
 def encode_data(topic_id: int, epoch: int, offsets: range, append_time_ms: int, body: bytes) -> bytes:
     """The envelope of a record batch whose records get `offsets`."""
-    return _encode(Kind.DATA, topic_id, epoch, offsets.start, len(offsets), append_time_ms, body)
+    numbers = (topic_id, epoch, offsets.start, len(offsets), len(body), append_time_ms)
+    return with_crc(_FIELDS.pack(MAGIC, VERSION, Kind.DATA, 0, *numbers) + body[-CRC_BYTES:])
 
 
 def encode_other(kind: Kind, topic_id: int, epoch: int, append_time_ms: int, body: bytes) -> bytes:
     """The envelope of a body that holds no records."""
-    return _encode(kind, topic_id, epoch, 0, 0, append_time_ms, body)
+    numbers = (topic_id, epoch, 0, 0, len(body), append_time_ms)
+    return with_crc(_FIELDS.pack(MAGIC, VERSION, kind, 0, *numbers) + body[-CRC_BYTES:])
 
 
 def decode(buffer: bytes, at: int = 0) -> Envelope | None:
@@ -90,10 +92,3 @@ def is_body_of(envelope: Envelope, body: bytes) -> bool:
     if len(body) != envelope.body_bytes or not is_intact(body):
         return False
     return int.from_bytes(body[-CRC_BYTES:], "little") == envelope.body_crc
-
-
-def _encode(  # noqa: PLR0917 - one argument per field, in the order of the drawing
-    kind: Kind, topic_id: int, epoch: int, base: int, count: int, time_ms: int, body: bytes
-) -> bytes:
-    fields = _FIELDS.pack(MAGIC, VERSION, kind, 0, topic_id, epoch, base, count, len(body), time_ms) + body[-CRC_BYTES:]
-    return with_crc(fields)

@@ -47,7 +47,7 @@ class World:
             await self._open.pop().close()
 
 
-async def open_journal(  # noqa: PLR0917 - a test's own short form
+async def open_journal(
     disk: Disk,
     clock: SimClock,
     settings: JournalSettings | None = None,

@@ -7,6 +7,7 @@ from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
 from danube.storage.checksum import with_crc
 from danube.storage.cursors import PendingCursors, decode_cursor, encode_cursor, encoded_bytes
+from tests.unit.storage.journal_world import Told
 
 CURSOR = Cursor(5, (OffsetRange(7, 9), OffsetRange(12, 13)))
 ENCODED = encode_cursor(99, CURSOR)
@@ -55,10 +56,11 @@ def test_only_the_last_cursor_of_a_subscription_waits() -> None:
 
 def test_all_who_wait_for_a_cursor_are_kept_with_it() -> None:
     pending = PendingCursors()
-    pending.put((1, 1), Cursor(1), 0, print)
-    pending.put((1, 1), Cursor(2), 0, repr)
+    first, second = Told(), Told()
+    pending.put((1, 1), Cursor(1), 0, first)
+    pending.put((1, 1), Cursor(2), 0, second)
     assert pending.urgent
-    assert pending.take(0)[1, 1].waiting == [print, repr]
+    assert pending.take(0)[1, 1].waiting == [first, second]
     assert not pending.urgent
 
 

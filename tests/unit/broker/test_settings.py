@@ -1,0 +1,116 @@
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from danube.broker.settings import BrokerSettings, advertised_urls, load_broker_settings, translate_original
+from danube.model.errors import SettingsError
+
+
+def load(path: Path | None = None, environment: Mapping[str, str] | None = None, **flags: Any) -> BrokerSettings:
+    return load_broker_settings(path, environment or {}, flags).settings
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "broker.yml"
+    path.write_text(text)
+    return path
+
+
+def test_without_anything_it_is_a_loopback_broker_in_danube_data() -> None:
+    settings = load()
+    assert (settings.broker_addr, settings.admin_addr) == ("127.0.0.1:6650", "127.0.0.1:50051")
+    assert settings.data_dir == Path("danube-data")
+    assert settings.prom_exporter is None
+
+
+def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
+    path = written(tmp_path, "broker_addr: 127.0.0.1:1\nadmin_addr: 127.0.0.1:1\nlog_level: error\n")
+    environment = {"DANUBE_BROKER_ADDR": "127.0.0.1:2", "DANUBE_ADMIN_ADDR": "127.0.0.1:2"}
+    loaded = load_broker_settings(path, environment, {"broker_addr": "127.0.0.1:3", "mode": None})
+    settings = loaded.settings
+    assert (settings.broker_addr, settings.admin_addr, settings.log_level) == ("127.0.0.1:3", "127.0.0.1:2", "error")
+    assert loaded.origins["broker_addr"] == "--broker-addr"
+    assert loaded.origins["admin_addr"] == "DANUBE_ADMIN_ADDR"
+    assert loaded.origins["log_level"] == str(path)
+    assert loaded.origins["durability"] == "default"
+
+
+def test_lists_in_variables_have_commas() -> None:
+    assert load(environment={"DANUBE_BOOTSTRAP_NAMESPACES": "a,b"}).bootstrap_namespaces == ("a", "b")
+
+
+def test_variables_of_other_commands_are_left_alone() -> None:
+    load(environment={"DANUBE_ADMIN_ENDPOINT": "http://127.0.0.1:50051", "DANUBE_SERVICE_ADDR": "x"})
+
+
+def test_misspelt_variable_names_the_right_one() -> None:
+    with pytest.raises(SettingsError, match="did you mean DANUBE_BROKER_ADDR"):
+        load(environment={"DANUBE_BROKER_ADRR": "x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("brokr_addr: x", "did you mean 'broker_addr'"),
+        ("zzz: 1", "there is no setting 'zzz'"),
+        ("- a\n- b", "must hold settings"),
+        ("a: [", "is not valid YAML"),
+        ("max_unacked_messages: 0", "greater than or equal to 1"),
+        ("broker_addr: nowhere", "write an address as host:port"),
+        ("broker_addr: 127.0.0.1:70000", "write an address as host:port"),
+        ("bootstrap_namespaces: ['a/b']", "is not a valid name"),
+        ("storage:\n  mode: local", "storage.mode needs the original's storage settings"),
+        ("auth:\n  mode: tls", "auth.mode needs authentication"),
+        ("meta_store:\n  seed_nodes: [a]", "needs clusters"),
+    ],
+)
+def test_wrong_file_is_refused_with_what_to_do(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(SettingsError, match=said):
+        load(written(tmp_path, text))
+
+
+def test_unreadable_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot read the settings file"):
+        load(tmp_path / "missing.yml")
+
+
+def test_empty_file_is_the_defaults(tmp_path: Path) -> None:
+    assert load(written(tmp_path, "")) == load()
+
+
+def test_nested_keys_of_the_original_are_ours() -> None:
+    content = {
+        "cluster_name": "C",
+        "broker": {
+            "host": "10.0.0.1",
+            "ports": {"client": 1, "admin": 2, "prometheus": 3},
+            "advertised_listeners": {"broker_url": "b:1", "connect_url": "c:1"},
+        },
+        "meta_store": {"data_dir": "/d", "seed_nodes": []},
+        "dispatch": {"max_unacked_messages": 5},
+        "auth": {"mode": "none"},
+        "admin_tls": False,
+    }
+    assert translate_original(content, "f") == {
+        "cluster_name": "C",
+        "broker_addr": "10.0.0.1:1",
+        "admin_addr": "10.0.0.1:2",
+        "prom_exporter": "10.0.0.1:3",
+        "advertised_addr": "b:1",
+        "connect_url": "c:1",
+        "data_dir": "/d",
+        "max_unacked_messages": 5,
+    }
+
+
+def test_clients_are_told_the_bound_address_unless_another_is_advertised() -> None:
+    assert advertised_urls(load(), "127.0.0.1:7") == ("http://127.0.0.1:7", "http://127.0.0.1:7")
+    told = advertised_urls(load(advertised_addr="b.example:1", connect_url="https://p.example:2"), "127.0.0.1:7")
+    assert told == ("http://b.example:1", "https://p.example:2")
+
+
+def test_nobody_is_told_to_dial_the_wildcard_address() -> None:
+    url, _ = advertised_urls(load(broker_addr="0.0.0.0:6650"), "0.0.0.0:6650")
+    assert "0.0.0.0" not in url

@@ -1,0 +1,94 @@
+"""When cursors are written, and that the last one given is what a restart finds."""
+
+from danube.model.limits import CURSOR_INTERVAL_S, CURSOR_RIDE_BYTES_MAX
+from danube.model.ranges import OffsetRange
+from danube.model.subscription import Cursor
+from danube.testing.clock import settle
+from danube.testing.disk import Operation
+from tests.unit.storage.journal_world import Told, World, store
+
+TOPIC = 5
+LARGE = Cursor(0, tuple(OffsetRange(2 * n, 2 * n + 1) for n in range(1, CURSOR_RIDE_BYTES_MAX // 16 + 1)))
+
+
+async def test_cursor_is_written_within_the_interval_without_other_traffic(world: World) -> None:
+    journal = await world.open()
+    log = journal.topic(TOPIC, 1)
+    log.save_cursor(1, Cursor(3))
+    await world.clock.run_for(CURSOR_INTERVAL_S * 0.9)
+    assert (log.cursor(1), journal.stats.rounds) == (None, 0)
+    await world.clock.run_for(CURSOR_INTERVAL_S * 0.2)
+    assert (log.cursor(1), journal.stats.rounds) == (Cursor(3), 1)
+
+
+async def test_cursors_are_coalesced_and_the_last_one_wins(world: World) -> None:
+    journal = await world.open()
+    log = journal.topic(TOPIC, 1)
+    size = journal.stats.size_bytes
+    for position in range(1_000):
+        log.save_cursor(1, Cursor(position))
+    await world.clock.run_for(CURSOR_INTERVAL_S)
+    assert log.cursor(1) == Cursor(999)
+    assert journal.stats.size_bytes - size < 500
+
+
+async def test_cursor_rides_along_with_a_round_of_data(world: World) -> None:
+    journal = await world.open()
+    log = journal.topic(TOPIC, 1)
+    log.save_cursor(1, Cursor(3))
+    await store(log, b"x")
+    assert (log.cursor(1), journal.stats.rounds) == (Cursor(3), 1)
+
+
+async def test_large_cursor_waits_for_its_interval(world: World) -> None:
+    log = (await world.open()).topic(TOPIC, 1)
+    log.save_cursor(1, LARGE)
+    await store(log, b"x")
+    assert log.cursor(1) is None
+    await world.clock.run_for(CURSOR_INTERVAL_S)
+    assert log.cursor(1) == LARGE
+
+
+async def test_saved_starts_a_round_and_is_told_when_it_is_durable(world: World) -> None:
+    log = (await world.open()).topic(TOPIC, 1)
+    told = Told()
+    world.writes.hold()
+    log.save_cursor(1, Cursor(4), told)
+    await settle()
+    assert (told.all, log.cursor(1)) == ([], None)
+    world.writes.release()
+    assert await told.outcome() is None
+    after = World(world.disk.power_cut())
+    assert (await after.open()).topic(TOPIC, 1).cursor(1) == Cursor(4)
+    await after.close()
+
+
+async def test_more_cursors_than_a_round_holds_go_with_the_next(world: World) -> None:
+    world = World(round_bytes_max=1_000)
+    journal = await world.open()
+    log = journal.topic(TOPIC, 1)
+    for subscription in range(100):
+        log.save_cursor(subscription, Cursor(subscription))
+    await world.clock.run_for(CURSOR_INTERVAL_S)
+    assert [log.cursor(subscription) for subscription in range(100)] == [Cursor(n) for n in range(100)]
+    assert journal.stats.rounds > 1
+    await world.close()
+
+
+async def test_cursor_of_a_failed_round_is_written_later(world: World) -> None:
+    log = (await world.open()).topic(TOPIC, 1)
+    told = Told()
+    world.disk.fail(Operation.APPEND)
+    log.save_cursor(1, Cursor(4), told)
+    assert (await told.error()).code == "STORAGE_UNAVAILABLE"
+    assert log.cursor(1) is None
+    await world.clock.run_for(CURSOR_INTERVAL_S)
+    assert log.cursor(1) == Cursor(4)
+
+
+async def test_last_cursors_are_written_on_closing(world: World) -> None:
+    log = (await world.open()).topic(TOPIC, 1)
+    log.save_cursor(1, Cursor(4))
+    log.save_cursor(2, LARGE)
+    log = (await world.reopen()).topic(TOPIC, 1)
+    assert (log.cursor(1), log.cursor(2)) == (Cursor(4), LARGE)
