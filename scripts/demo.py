@@ -27,6 +27,8 @@ _WHEEL_SCRIPT = Path(__file__).with_name("demo_wheel_client.py")
 Pipe = TypeVar("Pipe", asyncio.StreamReader, asyncio.StreamWriter)
 
 _TOPIC = "/default/airports"
+_EXCLUSIVE = ("--sub-type", "exclusive", "--consumer-name", "demo")
+"""One reader, which gets everything in order."""
 _DEMO_S_MAX = 240.0
 _IDLE_S = 2.0
 """Nothing came for this long: everything there is has been read."""
@@ -86,9 +88,10 @@ class Demo:
         publisher = await self._make_topic()
         await self._subscribe(["cli", "wheel", "yours"])
         await self._publish_through_a_kill(publisher)
-        _tell("5/6 Reading everything back.")
-        self._judge("danube consume", await self._read_with_cli("cli"))
-        self._judge("danube-client", await self._read_with_wheel("wheel"))
+        _tell("5/6 Reading everything back, with both readers at once")
+        by_cli, by_wheel = await self._read_both()
+        self._judge("danube consume", by_cli)
+        self._judge("danube-client", by_wheel)
         await self._count_unread()
 
     def _start_the_broker(self) -> None:
@@ -124,7 +127,7 @@ class Demo:
 
     async def _subscribe(self, names: Sequence[str]) -> None:
         cli, wheel, kept = names
-        await self._danube_consume(cli, "--count", "0")
+        await self._danube_consume(cli, *_EXCLUSIVE, "--count", "0")
         await self._ask_wheel("subscribe", "--subscription", wheel)
         await self._danube_consume(kept, "--count", "0")
         _tell(f"3/6 Reliable topic {_TOPIC} with the subscriptions {', '.join(names)}")
@@ -143,8 +146,13 @@ class Demo:
         _tell(f"    The publisher went on ({by_whom}): {published['count']:,} acknowledged")
         _tell(f"    in {time.monotonic() - begun:.1f} s, the outage included")
 
+    async def _read_both(self) -> tuple[list[bytes], list[bytes]]:
+        return await asyncio.gather(self._read_with_cli("cli"), self._read_with_wheel("wheel"))
+
     async def _read_with_cli(self, subscription: str) -> list[bytes]:
-        return _lines(await self._danube_consume(subscription, "--idle-timeout-s", str(_IDLE_S), "-o", "raw"))
+        return _lines(
+            await self._danube_consume(subscription, *_EXCLUSIVE, "--idle-timeout-s", str(_IDLE_S), "-o", "raw")
+        )
 
     async def _read_with_wheel(self, subscription: str) -> list[bytes]:
         out = self._folder / "wheel.out"
@@ -152,7 +160,7 @@ class Demo:
         return _lines(out.read_bytes())
 
     def _judge(self, reader: str, received: list[bytes]) -> None:
-        """At-least-once: every record, byte for byte, none invented; one may come twice."""
+        """At-least-once, in order: every record, byte for byte, none invented; one may come twice."""
         expected, got = Counter(self._rows), Counter(received)
         missing, repeated = expected - got, got - expected
         foreign = [payload for payload in repeated if payload not in expected]
@@ -160,24 +168,30 @@ class Demo:
             raise DemoFailedError(
                 f"{reader}: {missing.total():,} records are missing, {len(foreign):,} were never sent"
             )
-        order = "in the order sent" if list(dict.fromkeys(received)) == self._rows else "NOT in the order sent"
+        if list(dict.fromkeys(received)) != self._rows:
+            raise DemoFailedError(f"{reader}: every record is there, but not in the order sent")
         twice = f"{repeated.total():,} of them came once more" if repeated else "none came twice"
-        _tell(f"    {reader:<15} {expected.total():,} of {len(self._rows):,} byte for byte, {order}; {twice}")
+        _tell(f"    {reader:<15} {expected.total():,} of {len(self._rows):,} byte for byte, in the order sent; {twice}")
 
     async def _count_unread(self) -> None:
-        left = {"cli": len(await self._read_with_cli("cli")), "wheel": len(await self._read_with_wheel("wheel"))}
-        _tell("6/6 Left unread: " + ", ".join(f"{name} {count:,}" for name, count in left.items()))
-        if any(left.values()):
+        by_cli, by_wheel = await self._read_both()
+        _tell(f"6/6 Left unread: cli {len(by_cli):,}, wheel {len(by_wheel):,}")
+        if by_cli or by_wheel:
             raise DemoFailedError("acknowledged records came again")
 
     def tell_how_to_attach(self) -> None:
         """Say how to reach the broker that stays, and how to end it."""
-        consume = f"danube consume --service-addr {self.broker.endpoints.service_url} --topic {_TOPIC}"
-        _tell("\nThe broker stays. All records wait unread in the subscription `yours`:")
-        _tell(f"  {_shown(_BIN)}/{consume} --subscription yours")
-        _tell("A new subscription sees what is published from now on:")
-        _tell(f"  {_shown(_BIN)}/{consume} --subscription mine")
-        _tell(f"To end it and remove its data:\n  kill {self.broker.pid} && rm -r {self._folder}\n")
+        danube = _shown(_BIN / "danube")
+        where = f"--service-addr {self.broker.endpoints.service_url} --topic {_TOPIC}"
+        _tell(
+            "\nThe broker stays. Every record waits unread in the subscription `yours`:\n"
+            f"  {danube} consume {where} --subscription yours\n"
+            "A new subscription sees what is published from then on:\n"
+            f"  {danube} consume {where} --subscription mine\n"
+            f"  {danube} produce {where} --message hello\n"
+            "To end the broker and remove its data:\n"
+            f"  kill {self.broker.pid} && rm -r {self._folder}\n"
+        )
 
     async def _danube_consume(self, subscription: str, *arguments: str) -> bytes:
         where = ["--service-addr", self.broker.endpoints.service_url, "--topic", _TOPIC, "--subscription", subscription]

@@ -10,13 +10,12 @@ from danube.client.consumer import ConsumerBuilder
 from danube.client.lookup import LookupService
 from danube.client.producer import ProducerBuilder
 from danube.client.schemas import SchemaRegistryClient
-from danube.client.settings import TlsFiles, TokenSupplier
+from danube.client.settings import TlsMaterial, TokenSupplier
 from danube.client.transport import Transport
 from danube.model.errors import SettingsError
 from danube.rpc.carrier import Carrier
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.rpc.grpc_credentials import channel_credentials
-from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.rng import Rng, SystemRng
 
@@ -67,7 +66,7 @@ class DanubeClientBuilder:
     def __init__(self) -> None:
         self._url = ""
         self._token: TokenSupplier | None = None
-        self._tls: TlsFiles | None = None
+        self._tls: TlsMaterial | None = None
         self._carrier: Carrier | None = None
         self._clock: Clock = SystemClock()
         self._rng: Rng = SystemRng()
@@ -78,13 +77,15 @@ class DanubeClientBuilder:
         return self
 
     def with_tls(self, ca_cert_path: str) -> Self:
-        """Connect over TLS and trust this authority. `build` reads the file."""
-        self._tls = TlsFiles(ca=Path(ca_cert_path))
+        """Connect over TLS and trust this authority. Reads the file now; raises SettingsError when it cannot."""
+        self._tls = TlsMaterial(ca=_content(ca_cert_path))
         return self
 
     def with_mtls(self, ca_cert_path: str, client_cert_path: str, client_key_path: str) -> Self:
-        """Connect over TLS and present this certificate. `build` reads the files."""
-        self._tls = TlsFiles(ca=Path(ca_cert_path), certificate=Path(client_cert_path), key=Path(client_key_path))
+        """Connect over TLS and present this certificate. Reads the files now; raises SettingsError when it cannot."""
+        self._tls = TlsMaterial(
+            ca=_content(ca_cert_path), certificate=_content(client_cert_path), key=_content(client_key_path)
+        )
         return self
 
     def with_token(self, token: str) -> Self:
@@ -108,9 +109,9 @@ class DanubeClientBuilder:
         return self
 
     async def build(self) -> DanubeClient:
-        """The client; it connects when it is first used. Raises SettingsError for a wrong URL or unreadable files."""
+        """The client; it connects when it is first used. Raises SettingsError for a wrong URL."""
         host_and_port(self._url)
-        transport = Transport(self._carrier or await self._grpc_carrier(), self._token)
+        transport = Transport(self._carrier or self._grpc_carrier(), self._token)
         connection = Connection(
             service_url=self._url,
             transport=transport,
@@ -120,25 +121,17 @@ class DanubeClientBuilder:
         )
         return DanubeClient(connection)
 
-    async def _grpc_carrier(self) -> Carrier:
+    def _grpc_carrier(self) -> Carrier:
         secure = self._tls is not None or self._token is not None or self._url.startswith("https://")
         if not secure:
             return GrpcCarrier(self._clock)
-        ca, certificate, key = await _read(self._tls or TlsFiles())
-        credentials = channel_credentials(ca=ca, certificate=certificate, key=key)
+        tls = self._tls or TlsMaterial()
+        credentials = channel_credentials(ca=tls.ca, certificate=tls.certificate, key=tls.key)
         return GrpcCarrier(self._clock, channel_credentials=credentials)
 
 
-async def _read(files: TlsFiles) -> tuple[bytes | None, ...]:
-    thread = BlockingThread("danube-tls-files")
+def _content(path: str) -> bytes:
     try:
-        return await thread.run(lambda: tuple(_content(path) for path in (files.ca, files.certificate, files.key)))
-    finally:
-        thread.close()
-
-
-def _content(path: Path | None) -> bytes | None:
-    try:
-        return path.read_bytes() if path else None
+        return Path(path).read_bytes()
     except OSError as error:
         raise SettingsError(f"cannot read {path} ({error.strerror}): TLS needs it, so check the path") from error

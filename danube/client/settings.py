@@ -1,8 +1,7 @@
 """What an application may set: of a client, of a producer, of a consumer."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
 from danube.client.retry import RetryPolicy
 from danube.model.limits import (
@@ -17,12 +16,12 @@ TokenSupplier = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TlsFiles:
-    """PEM files; None stands for what the system trusts, and for presenting no certificate."""
+class TlsMaterial:
+    """PEM bytes; None stands for what the system trusts, and for presenting no certificate."""
 
-    ca: Path | None = None
-    certificate: Path | None = None
-    key: Path | None = None
+    ca: bytes | None = None
+    certificate: bytes | None = None
+    key: bytes | None = field(default=None, repr=False)
 
 
 @dataclass

@@ -144,6 +144,16 @@ CLIENT_CLOSE_GRACE_S = 1.0
 CLIENT_CLOSE_TIMEOUT_S = 5.0
 """A consumer that is closed waits this long for its acknowledgements to be confirmed."""
 
+# Command line
+CLI_READ_BYTES = 64 * KIB
+"""One read of a file or of standard input."""
+CLI_WRITE_MESSAGES_MAX = 100
+"""Written to standard output at once, and acknowledged after that."""
+CLI_CONNECT_TIMEOUT_S = 5.0
+"""A command that never reached its broker says so after this long."""
+CLI_RETRY_TOTAL_S = 60.0
+"""A command that has lost its broker tries for this long."""
+
 # Process
 DRAIN_TIMEOUT_S = 10.0
 """From SIGTERM to the end, at most."""

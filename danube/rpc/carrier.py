@@ -9,7 +9,8 @@ Promises of every carrier, to a handler:
 - raising a `DanubeError` (or calling `fail` with one) fails the call with its status; any other exception is logged
   with its traceback and reaches the peer as one opaque internal error;
 - a call that ended (answered, failed, cancelled by its peer, past its deadline) ignores further answers silently;
-- `on_cancel` callbacks run once, when the peer went away or the deadline passed before the answer, and never after it.
+- `on_cancel` callbacks run once, when the peer went away or the deadline passed before the answer, and never after it;
+- a stream that its server finished or failed tells its handler nothing more, whatever the peer does.
 
 Backpressure on streams is in bytes and messages both ways: see `ServerStream.room` and `pause_reading`.
 """
@@ -96,7 +97,7 @@ class StreamHandler(Protocol):
         """The peer sent a message; the request of a server stream is the first and only one."""
 
     def on_half_close(self) -> None:
-        """The peer will send nothing more; it still reads."""
+        """The peer will send nothing more; it still reads. On a server stream this follows its request."""
 
     def on_ready(self) -> None:
         """There is room again after there was none."""
@@ -140,7 +141,10 @@ class ClientStream(Protocol):
     """The asking end of a stream."""
 
     async def send(self, message: bytes) -> None:
-        """Send one message; waits while the peer gives no credit. Raises DanubeError when the stream has ended."""
+        """Send one message; waits while the peer gives no credit. Raises DanubeError when the stream has ended.
+
+        A send that is cancelled while it waits drops the stream: nobody knows how much of the message left.
+        """
 
     async def half_close(self) -> None:
         """Say that no further message will be sent."""
@@ -149,7 +153,10 @@ class ClientStream(Protocol):
         """Return once the server's headers are there. Raises the DanubeError with which the server refused."""
 
     async def receive(self) -> bytes | None:
-        """The next message, or None when the server ended with OK. Raises the DanubeError it ended with otherwise."""
+        """The next message, or None when the server ended with OK. Raises the DanubeError it ended with otherwise.
+
+        Cancelling a receive that waits loses nothing.
+        """
 
     def cancel(self) -> None:
         """Drop the stream; the server sees `on_cancel`. Idempotent."""

@@ -3,13 +3,9 @@
 It serves the admin port, and the client port for whoever must have gRPC's own implementation.
 """
 
-import asyncio
-import errno
-import socket
 from collections.abc import Sequence
-from contextlib import suppress
-from ipaddress import ip_address
-from typing import cast
+from functools import cache
+from typing import Any, cast
 
 import grpc
 from grpc import aio
@@ -19,8 +15,10 @@ from danube.model.errors import SettingsError
 from danube.rpc.address import join_address, split_address
 from danube.rpc.carrier import CarrierServer, Channel, Service
 from danube.rpc.grpc_channel import GrpcChannel
-from danube.rpc.grpc_server import Router, ServerSide
+from danube.rpc.grpc_context import ServerSide
+from danube.rpc.grpc_server import GrpcServer, Router
 from danube.rpc.options import CarrierOptions
+from danube.rpc.port_probe import check_free
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 
@@ -42,13 +40,13 @@ class GrpcCarrier:
         self._options = options or CarrierOptions()
         self._server_credentials = server_credentials
         self._channel_credentials = channel_credentials
+        _keep_engine()
 
     async def serve(self, address: str, services: Sequence[Service]) -> CarrierServer:
-        host, port = split_address(address)
-        await _check_free(address, host, port)
+        host, _ = split_address(address)
+        await check_free(address)
         tasks = TaskScope(f"server at {address}")
-        secure = self._server_credentials is not None
-        side = ServerSide(clock=self._clock, options=self._options, tasks=tasks, secure=secure)
+        side = ServerSide(self._clock, self._options, tasks, secure=self._server_credentials is not None)
         server = aio.server(
             handlers=[cast("grpc.GenericRpcHandler[bytes, bytes]", Router(services, side))],
             options=_server_arguments(self._options),
@@ -56,7 +54,7 @@ class GrpcCarrier:
         )
         bound = join_address(host, self._bind(server, address))
         await server.start()
-        return GrpcServer(server, bound, tasks)
+        return GrpcServer(server, bound, side)
 
     def connect(self, address: str) -> Channel:
         arguments = _channel_arguments(self._options)
@@ -75,54 +73,13 @@ class GrpcCarrier:
             raise SettingsError(f"cannot listen on {address}: check the address and, with TLS, the key") from error
 
 
-class GrpcServer:
-    """A listening grpc.aio server."""
+@cache
+def _keep_engine() -> None:
+    """Have grpc.aio's poller thread stay for the process's life.
 
-    def __init__(self, server: aio.Server, address: str, tasks: TaskScope) -> None:
-        self._server = server
-        self._address = address
-        self._tasks = tasks
-
-    @property
-    def address(self) -> str:
-        return self._address
-
-    async def stop(self, grace_s: float) -> None:
-        await self._server.stop(grace_s if grace_s > 0 else None)
-        await self._tasks.close()
-
-
-async def _check_free(address: str, host: str, port: int) -> None:
-    """Find out why an address cannot be bound, where it cannot: gRPC would not say."""
-    family, target = await _resolve(address, host, port)
-    with socket.socket(family, socket.SOCK_STREAM) as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(target)
-            probe.listen()
-        except OSError as error:
-            raise _bind_error(address, error) from error
-
-
-async def _resolve(address: str, host: str, port: int) -> tuple[int, tuple[str, int]]:
-    with suppress(ValueError):
-        family = socket.AF_INET if ip_address(host).version == 4 else socket.AF_INET6
-        return family, (host, port)
-    try:
-        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise SettingsError(f"cannot listen on {address}: the host {host} has no address; check its name") from error
-    return found[0][0], (str(found[0][4][0]), port)
-
-
-def _bind_error(address: str, error: OSError) -> SettingsError:
-    if error.errno == errno.EADDRINUSE:
-        return SettingsError(f"{address} is in use by another process; stop it or choose another port")
-    if error.errno == errno.EADDRNOTAVAIL:
-        return SettingsError(f"cannot listen on {address}: this machine does not have that address; choose one it has")
-    if error.errno == errno.EACCES:
-        return SettingsError(f"cannot listen on {address}: ports below 1024 need a privilege; choose a higher port")
-    return SettingsError(f"cannot listen on {address}: {error.strerror}; choose another address")
+    It would end with grpc's last object and be waited for on the event loop, in whatever frame garbage is collected.
+    """
+    cast("Any", aio).init_grpc_aio()
 
 
 def _server_arguments(options: CarrierOptions) -> _Arguments:

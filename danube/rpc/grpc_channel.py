@@ -11,6 +11,7 @@ from grpc import aio
 from danube.model import errors
 from danube.model.errors import DanubeError
 from danube.rpc.carrier import ClientStream
+from danube.rpc.grpc_context import EOF
 from danube.rpc.inbox import Inbox
 from danube.rpc.options import CarrierOptions
 from danube.runtime.tasks import TaskScope
@@ -18,7 +19,6 @@ from danube.wire.status import ERROR_CODE_KEY, error_from
 
 _StreamCall: TypeAlias = aio.UnaryStreamCall[bytes, bytes] | aio.StreamStreamCall[bytes, bytes]
 
-_EOF: object = cast("Any", aio).EOF
 _REFUSAL_WAIT_S = 0.005
 """grpc.aio tells of a refusal twice: as empty headers and, a moment later, as the status."""
 _STATUS_WAIT_S = 5.0
@@ -143,7 +143,7 @@ class GrpcClientStream:
 
     async def _read(self) -> None:
         try:
-            while (message := await self._call.read()) is not _EOF:
+            while (message := await self._call.read()) is not EOF:
                 self._inbox.put(cast("bytes", message))
                 while self._inbox.full and not self._inbox.ended:
                     await self._inbox.changed()

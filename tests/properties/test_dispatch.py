@@ -26,6 +26,7 @@ from danube.model.subscription import Cursor, SubscriptionType
 POLICY = RedeliveryPolicy(ack_timeout_s=10.0, base_delay_s=1.0, max_delay_s=6.0, backoff=Backoff.EXPONENTIAL)
 CONSUMER_IDS = st.integers(1, 4)
 BACK = st.integers(0, 40)
+WINDOWS = st.sampled_from([1, 2, 5, 30])
 
 
 @dataclass
@@ -178,9 +179,11 @@ class DispatchMachine(RuleBasedStateMachine):
         self.model = Model(self.subscription_type)
         self.engine = DispatchEngine(self.subscription_type, self.cursors[-1], 0, POLICY)
 
-    @initialize(count=st.integers(0, 30))
-    def start_with_a_backlog(self, count: int) -> None:
+    @initialize(count=st.integers(0, 30), windows=st.lists(WINDOWS, max_size=3))
+    def start_with_a_backlog(self, count: int, windows: list[int]) -> None:
         self.append(count)
+        for consumer_id, window in enumerate(windows, 1):
+            self.attach(consumer_id, window, 1)
 
     @rule(count=st.integers(0, 15))
     def append(self, count: int) -> None:
@@ -188,7 +191,7 @@ class DispatchMachine(RuleBasedStateMachine):
         self.model.skip_acknowledged()
         self.handle(Appended(len(self.model.messages)))
 
-    @rule(consumer_id=CONSUMER_IDS, window=st.sampled_from([1, 2, 5, 30]), quantum=st.sampled_from([1, 1, 3]))
+    @rule(consumer_id=CONSUMER_IDS, window=WINDOWS, quantum=st.sampled_from([1, 1, 3]))
     def attach(self, consumer_id: int, window: int, quantum: int) -> None:
         self.model.attach(consumer_id, window, quantum)
         self.handle(ConsumerAttached(consumer_id, window, quantum))
@@ -198,17 +201,13 @@ class DispatchMachine(RuleBasedStateMachine):
         self.model.detach(consumer_id)
         self.handle(ConsumerDetached(consumer_id))
 
-    @rule(consumer_id=CONSUMER_IDS)
-    def pause(self, consumer_id: int) -> None:
-        if consumer_id in self.model.readers:
-            self.model.readers[consumer_id].paused = True
-        self.handle(ConsumerPaused(consumer_id))
-
-    @rule(consumer_id=CONSUMER_IDS)
-    def resume(self, consumer_id: int) -> None:
-        if consumer_id in self.model.readers:
-            self.model.readers[consumer_id].paused = False
-        self.handle(ConsumerResumed(consumer_id))
+    @precondition(lambda self: self.model.readers)
+    @rule(data=st.data())
+    def pause_or_resume(self, data: st.DataObject) -> None:
+        consumer_id = data.draw(st.sampled_from(sorted(self.model.readers)))
+        reader = self.model.readers[consumer_id]
+        reader.paused = not reader.paused
+        self.handle(ConsumerPaused(consumer_id) if reader.paused else ConsumerResumed(consumer_id))
 
     @precondition(lambda self: self.in_flight())
     @rule(data=st.data())
@@ -303,6 +302,7 @@ class DispatchMachine(RuleBasedStateMachine):
         saves = [each.cursor for each in instructions if isinstance(each, SaveCursor)]
         timers = [each.at_s for each in instructions if isinstance(each, SetTimer)]
         assert instructions == [*sends, *map(SaveCursor, saves), *map(SetTimer, timers)]
+        assert all(send.start < send.end for send in sends)
         assert one_by_one(sends) == self.model.expected_sends(self.now_s)
         assert not any(are_one(before, after) for before, after in pairwise(sends))
         assert len(saves) <= 1

@@ -137,8 +137,6 @@ class Backlog:
         """All of them, to fail them."""
         taken = list(self._waiting)
         self._waiting.clear()
-        for batch in taken:
-            batch.topic.forming = None
         return taken
 
     def _admit(self, cost_bytes: int) -> None:

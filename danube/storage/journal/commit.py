@@ -56,6 +56,8 @@ class GroupCommit:
         self._cursors = PendingCursors()
         self._taken: tuple[list[PendingBatch], dict[CursorKey, PendingCursor]] = ([], {})
         self._closing = self._sync_due = self._mark_due = False
+        self._failing = False
+        """Whether the last round failed: said once, not once a round."""
         self._last_round_s = clock.monotonic_s()
         self._cursor_alarm = Alarm(clock, self._hurry_cursors)
         self._mark_alarm = Alarm(clock, self._ask_for_mark)
@@ -188,6 +190,9 @@ class GroupCommit:
     def _acknowledge(self, written_round: Round, written: Written) -> None:
         self._on_written(written_round, written)
         self._mark_due = False
+        if self._failing:
+            _log.warning("the journal takes appends again")
+        self._failing = False
         self.rounds += 1
         self.bytes_written += HEADER_BYTES + written_round.content_bytes
         batches, cursors = self._settle()
@@ -205,7 +210,9 @@ class GroupCommit:
             self._sync_alarm.arm(self._settings.sync_interval_s)
 
     def _fail_round(self, error: StorageUnavailableError) -> None:
-        _log.error("a round of the journal failed: %s", error)
+        if not self._failing:
+            _log.error("the journal refuses appends: %s", error)
+        self._failing = True
         self.failed_rounds += 1
         batches, cursors = self._settle()
         for key, pending in cursors.items():

@@ -14,6 +14,7 @@ from danube.storage.journal.index import Located
 from danube.storage.log import StoredBatch
 
 _GAP_BYTES_MAX = 4096  # reading over a small gap costs less than a second read
+_RUN_BYTES_MAX = 4 * 1024 * 1024  # of one read, gaps included, unless a single batch is larger
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +80,8 @@ def _runs(places: Sequence[Place]) -> Iterator[Sequence[Place]]:
     first = 0
     for number in range(1, len(places)):
         before, after = places[number - 1], places[number]
-        if after.sequence != before.sequence or after.at - before.end > _GAP_BYTES_MAX:
+        is_far = after.at - before.end > _GAP_BYTES_MAX or after.end - places[first].at > _RUN_BYTES_MAX
+        if after.sequence != before.sequence or is_far:
             yield places[first:number]
             first = number
     if places:

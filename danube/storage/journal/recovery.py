@@ -76,8 +76,7 @@ class Recovery:
         for sequence in sequences[:-1] if unfinished else sequences:
             self._read_file(sequence, is_last=sequence == last)
         if unfinished:
-            self._disk.remove(path(last))
-            self._disk.sync_folder(FOLDER)
+            self._disk.remove(path(last))  # made durable by what follows
         if self._end is None:
             return self._begin()
         return self._settle_end(self._end), self._end

@@ -74,6 +74,7 @@ class RoundWriter:
         self._file = file
         self._file_bytes_max = file_bytes_max
         self._broken: str | None = None
+        self._closed = False
         self.end = end
         self.syncs = 0
 
@@ -101,7 +102,7 @@ class RoundWriter:
         if content_bytes:
             end.content_end = end.position
         if sync:
-            self.sync()
+            self._sync_round(header)
         return Written(header.position + HEADER_BYTES, end.sequence, end.base_position)
 
     def sync(self) -> None:
@@ -121,9 +122,23 @@ class RoundWriter:
         self.write((), 0, 0, sync=True)
 
     def close(self) -> None:
-        """Let go of the file; nothing is synced by it."""
-        with contextlib.suppress(OSError):
-            self._file.close()
+        """Let go of the file, once; nothing is synced by it."""
+        if not self._closed:
+            self._closed = True
+            _close(self._file)
+
+    def _sync_round(self, header: RoundHeader) -> None:
+        """Sync; if that fails, take the round out of sight.
+
+        A failed sync may leave bytes that programs see, that are not on the disk, and that no later sync writes. The
+        next start must not go on behind them.
+        """
+        try:
+            self.sync()
+        except JournalStoppedError:
+            with contextlib.suppress(OSError):
+                self._file.truncate(header.position - self.end.base_position)
+            raise
 
     def _undo(self, cause: OSError) -> NoReturn:
         end = self.end
@@ -144,7 +159,7 @@ class RoundWriter:
         end = self.end
         header = FileHeader(end.journal_id, end.broker_id, end.sequence + 1, end.position, end.synced_to)
         file = self._create(header)
-        self.close()
+        _close(self._file)
         self._file = file
         self.end = JournalEnd(
             journal_id=end.journal_id,
@@ -198,6 +213,11 @@ class RoundWriter:
             "written: check the disk, then restart the broker"
         )
         raise JournalStoppedError(self._broken) from cause
+
+
+def _close(file: File) -> None:
+    with contextlib.suppress(OSError):
+        file.close()
 
 
 def _not_created(sequence: int, cause: OSError) -> StorageUnavailableError:

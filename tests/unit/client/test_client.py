@@ -22,9 +22,9 @@ async def test_a_token_goes_with_every_call_and_is_asked_for_each_time(
 ) -> None:
     tokens = iter(f"token-{n}" for n in range(100))
     builder = DanubeClientBuilder().service_url(broker.url).with_carrier(carrier).with_clock(clock)
-    async with await builder.with_token_supplier(lambda: next(tokens)).build() as client:
-        async with client.new_producer().with_topic(TOPIC).with_name("p").build() as producer:
-            await producer.send(b"x")
+    client = await builder.with_token_supplier(lambda: next(tokens)).build()
+    async with client, client.new_producer().with_topic(TOPIC).with_name("p").build() as producer:
+        await producer.send(b"x")
     sent = [metadata["authorization"] for _, metadata in broker.metadata]
     assert sent == ["Bearer token-0", "Bearer token-1", "Bearer token-2"]
 
@@ -44,10 +44,9 @@ async def test_a_service_url_without_a_port_is_refused_when_building() -> None:
         await DanubeClient.builder().service_url("http://localhost").build()
 
 
-async def test_a_missing_tls_file_is_named_when_building(tmp_path: Path) -> None:
-    builder = DanubeClientBuilder().service_url("https://localhost:1").with_tls(str(tmp_path / "ca.pem"))
+def test_a_missing_tls_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match=r"ca\.pem .*No such file"):
-        await builder.build()
+        DanubeClientBuilder().with_tls(str(tmp_path / "ca.pem"))
 
 
 async def test_a_token_never_travels_in_the_clear() -> None:

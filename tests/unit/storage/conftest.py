@@ -11,5 +11,4 @@ from tests.unit.storage.journal_world import World
 async def world() -> AsyncIterator[World]:
     one = World()
     yield one
-    one.writes.release()
     await one.close()

@@ -31,6 +31,7 @@ class World:
         self.writes = HeldRunner()
         self.reads = HeldRunner()
         self._open: list[Journal] = []
+        self._later: list[World] = []
 
     async def open(self, **more: Any) -> Journal:
         journal = await open_journal(self.disk, self.clock, self.settings, self.writes, self.reads, **more)
@@ -42,9 +43,19 @@ class World:
         await self.close()
         return await self.open(**more)
 
+    def after(self, disk: SimDisk) -> "World":
+        """The world after this one's disk had a power cut or its process a kill."""
+        later = World(disk)
+        later.settings = self.settings
+        self._later.append(later)
+        return later
+
     async def close(self) -> None:
+        self.writes.release()
         while self._open:
             await self._open.pop().close()
+        while self._later:
+            await self._later.pop().close()
 
 
 async def open_journal(

@@ -106,9 +106,9 @@ async def test_nothing_is_seen_before_its_round_has_ended(world: World) -> None:
 
 async def test_acknowledged_records_are_synced_on_the_disk(world: World) -> None:
     await store((await world.open()).topic(TOPIC, EPOCH), b"a", b"b")
-    after = World(world.disk.power_cut())
+    after = world.after(world.disk.power_cut())
     assert await content((await after.open()).topic(TOPIC, EPOCH)) == [b"a", b"b"]
-    await after.close()
+    await world.close()
 
 
 async def test_listener_is_told_once_a_round(world: World) -> None:
@@ -192,6 +192,19 @@ async def test_batches_that_left_memory_are_read_from_the_files() -> None:
     assert await content(log) == wanted
     assert await content(log, 7) == wanted[7:]
     assert len([name for name in world.disk.contents() if name.startswith("journal/")]) > 3
+    await world.close()
+
+
+async def test_large_and_small_batches_far_apart_are_read_together() -> None:
+    world = World(cache_bytes_max=0)
+    journal = await world.open()
+    log, other = journal.topic(TOPIC, EPOCH), journal.topic(TOPIC + 1, EPOCH)
+    wanted = []
+    for number, size in enumerate([10, 3_000_000, 10, 2_000_000, 10]):
+        wanted.append(bytes([number]) * size)
+        await store(log, wanted[-1])
+        await store(other, bytes(5_000 * number))
+    assert [in_batch(batch) for batch in await log.read(0, 10_000_000)] == [[record] for record in wanted]
     await world.close()
 
 
@@ -345,9 +358,9 @@ async def test_weaker_durability_acknowledges_after_the_write(durability: Durabi
     syncs = journal.stats.syncs
     assert await store(journal.topic(TOPIC, EPOCH), b"a", b"b") == [0, 1]
     assert journal.stats.syncs == syncs
-    after = World(world.disk.process_kill())
+    after = world.after(world.disk.process_kill())
     assert await content((await after.open()).topic(TOPIC, EPOCH)) == [b"a", b"b"]
-    await after.close()
+    await world.close()
 
 
 async def test_interval_durability_syncs_within_the_interval() -> None:
@@ -357,9 +370,9 @@ async def test_interval_durability_syncs_within_the_interval() -> None:
     syncs = journal.stats.syncs
     await world.clock.run_for(0.5)
     assert journal.stats.syncs == syncs + 1
-    after = World(world.disk.power_cut())
+    after = world.after(world.disk.power_cut())
     assert await content((await after.open()).topic(TOPIC, EPOCH)) == [b"a"]
-    await after.close()
+    await world.close()
 
 
 async def test_busy_interval_journal_syncs_with_a_round() -> None:

@@ -58,9 +58,9 @@ async def test_saved_starts_a_round_and_is_told_when_it_is_durable(world: World)
     assert (told.all, log.cursor(1)) == ([], None)
     world.writes.release()
     assert await told.outcome() is None
-    after = World(world.disk.power_cut())
+    after = world.after(world.disk.power_cut())
     assert (await after.open()).topic(TOPIC, 1).cursor(1) == Cursor(4)
-    await after.close()
+    await world.close()
 
 
 async def test_more_cursors_than_a_round_holds_go_with_the_next(world: World) -> None:

@@ -219,6 +219,13 @@ def test_a_paused_consumer_gets_nothing_until_it_is_resumed(exclusive: Subscript
     assert exclusive.now(ConsumerResumed(1)) == [Send(1, 10, 20)]
 
 
+def test_a_paused_shared_consumer_is_passed_over_and_then_comes_back_to_its_place(shared: Subscription) -> None:
+    shared.now(ConsumerPaused(2))
+    assert shared.now(Appended(3))[:-1] == [Send(1, 0, 1), Send(3, 1, 2), Send(1, 2, 3)]
+    shared.now(ConsumerResumed(2))
+    assert shared.now(Appended(6)) == [Send(2, 3, 4), Send(3, 4, 5), Send(1, 5, 6)]
+
+
 def test_shared_consumers_get_messages_in_turn(shared: Subscription) -> None:
     assert shared.now(Appended(5)) == [
         Send(1, 0, 1), Send(2, 1, 2), Send(3, 2, 3), Send(1, 3, 4), Send(2, 4, 5), SetTimer(30.0),

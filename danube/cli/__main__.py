@@ -1,0 +1,261 @@
+"""`danube`: produce and consume from a terminal."""
+
+import os
+import secrets
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from danube import __version__
+from danube.cli import words
+from danube.cli.access import Access
+from danube.cli.output import EXIT_CODES, run, say
+from danube.cli.render import OutputFormat
+from danube.model.errors import DanubeError, InvalidRequestError
+from danube.model.exit_codes import exit_code_of
+from danube.model.limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import DispatchStrategy
+
+app = typer.Typer(
+    add_completion=True,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+
+_EPILOG = f"""Examples:
+
+  danube produce -t /default/orders -m 'hello'
+
+  danube consume -t /default/orders -s billing --count 1
+
+Connecting: --service-addr or DANUBE_SERVICE_ADDR says where the broker is.
+
+{EXIT_CODES}
+"""
+
+_PRODUCE_EPILOG = f"""Examples:
+
+  danube produce -t /default/orders orders.jsonl
+
+  generate | danube produce -t /default/orders -a source=web
+
+  danube produce -t /default/orders -m tick --count 100 --interval 500
+
+{EXIT_CODES}
+"""
+
+_CONSUME_EPILOG = f"""Examples:
+
+  danube consume -t /default/orders -s billing
+
+  danube consume -t /default/orders -s billing -o raw --count 1000 --idle-timeout-s 5 > orders.jsonl
+
+  danube consume -t /default/orders -s billing --count 0   (creates the subscription, receives nothing)
+
+A message is acknowledged after it was written to standard output and flushed.
+
+{EXIT_CODES}
+"""
+
+DEFAULT_ADDR = "http://127.0.0.1:6650"
+DEFAULT_TOPIC = "/default/test_topic"
+
+ServiceAddr = Annotated[
+    str, typer.Option("--service-addr", envvar="DANUBE_SERVICE_ADDR", help="Broker: http://host:port.")
+]
+Topic = Annotated[str, typer.Option("-t", "--topic", help="Topic: /namespace/name.")]
+CaCert = Annotated[
+    str | None, typer.Option("--ca-cert", envvar="DANUBE_CA_CERT", help="Connect over TLS and trust this authority.")
+]
+Token = Annotated[
+    str | None, typer.Option("--token", envvar="DANUBE_TOKEN", help="Token of the caller; needs TLS.", show_envvar=True)
+]
+ConnectTimeout = Annotated[
+    float, typer.Option("--connect-timeout-s", min=0.1, help="Give up on a broker that never answered, seconds.")
+]
+RetryFor = Annotated[float, typer.Option("--retry-for-s", min=0.1, help="Give up on a broker that went away, seconds.")]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        typer.echo(f"danube {__version__}")
+        raise typer.Exit
+
+
+@app.callback(epilog=_EPILOG)
+def danube(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Send messages to Danube topics and receive them."""
+    del version
+
+
+@app.command("produce", epilog=_PRODUCE_EPILOG)
+def produce_command(  # noqa: PLR0917 - one parameter for each flag
+    lines_of: Annotated[
+        Path | None,
+        typer.Argument(
+            metavar="[FILE|-]",
+            exists=True,
+            dir_okay=False,
+            readable=True,
+            allow_dash=True,
+            help="One message a line, its bytes kept; standard input without FILE.",
+            show_default=False,
+        ),
+    ] = None,
+    service_addr: Annotated[
+        str, typer.Option("-s", "--service-addr", envvar="DANUBE_SERVICE_ADDR", help="Broker: http://host:port.")
+    ] = DEFAULT_ADDR,
+    topic: Topic = DEFAULT_TOPIC,
+    message: Annotated[str | None, typer.Option("-m", "--message", help="Send this instead of lines.")] = None,
+    whole_file: Annotated[
+        Path | None,
+        typer.Option("-f", "--file", exists=True, dir_okay=False, readable=True, help="Send this file as one message."),
+    ] = None,
+    count: Annotated[int, typer.Option("-c", "--count", min=1, help="Send the message this often.")] = 1,
+    interval: Annotated[int, typer.Option("-i", "--interval", min=0, help="Pause between messages, ms.")] = 0,
+    reliable: Annotated[
+        bool,
+        typer.Option(
+            "-y/ ",
+            "--reliable/--non-reliable",
+            help="How the topic delivers; a topic that is there must agree.",
+            show_default="reliable",
+        ),
+    ] = True,
+    producer_name: Annotated[str, typer.Option("-n", "--producer-name", help="Name of the producer.")] = "danube-cli",
+    attributes: Annotated[
+        list[str] | None, typer.Option("-a", "--attribute", "--attributes", help="key=value, on every message.")
+    ] = None,
+    partitions: Annotated[int, typer.Option("-p", "--partitions", min=0, help="Of the topic; 0 is a plain one.")] = 0,
+    ca_cert: CaCert = None,
+    token: Token = None,
+    connect_timeout_s: ConnectTimeout = CLI_CONNECT_TIMEOUT_S,
+    retry_for_s: RetryFor = CLI_RETRY_TOTAL_S,
+    quiet: Quiet = False,
+) -> None:
+    """Send messages, one a line. Reliable by default: done means that the broker has stored them all."""
+    from danube.cli.produce import ProduceRequest, run_produce  # noqa: PLC0415 - `--help` needs no gRPC
+
+    try:
+        _check_sources(lines_of, message, whole_file, count)
+        request = ProduceRequest(
+            topic=topic,
+            lines_of=lines_of,
+            message=None if message is None else message.encode("utf-8", "surrogateescape"),
+            whole_file=whole_file,
+            count=count,
+            interval_s=interval / 1000,
+            strategy=DispatchStrategy.RELIABLE if reliable else DispatchStrategy.NON_RELIABLE,
+            producer_name=producer_name,
+            attributes=words.attributes(attributes or []),
+            partitions=partitions,
+            quiet=quiet,
+        )
+    except DanubeError as error:
+        raise _usage(error) from None
+    access = Access(
+        service_addr=service_addr,
+        ca_cert=ca_cert,
+        token=token,
+        connect_timeout_s=connect_timeout_s,
+        retry_for_s=retry_for_s,
+    )
+    run(run_produce(access, request))
+
+
+@app.command("consume", epilog=_CONSUME_EPILOG)
+def consume_command(  # noqa: PLR0917 - one parameter for each flag
+    service_addr: ServiceAddr = DEFAULT_ADDR,
+    topic: Topic = DEFAULT_TOPIC,
+    subscription: Annotated[
+        list[str] | None,
+        typer.Option("-s", "-m", "--subscription", help="Subscription; created at the end of the topic if new."),
+    ] = None,
+    sub_type: Annotated[
+        str, typer.Option("--sub-type", metavar="exclusive|shared|failover|key-shared", help="Who else may receive.")
+    ] = "shared",
+    consumer_name: Annotated[
+        str | None,
+        typer.Option("-n", "--consumer", "--consumer-name", help="Name of the consumer; one of its own by default."),
+    ] = None,
+    count: Annotated[int | None, typer.Option("-c", "--count", min=0, help="Stop after this many.")] = None,
+    no_ack: Annotated[bool, typer.Option("--no-ack", help="Acknowledge nothing; the messages come again.")] = False,
+    output: Annotated[OutputFormat, typer.Option("-o", "--output", help="How to write.")] = OutputFormat.TEXT,
+    idle_timeout_s: Annotated[
+        float | None, typer.Option("--idle-timeout-s", min=0, help="Stop when nothing came for so many seconds.")
+    ] = None,
+    ca_cert: CaCert = None,
+    token: Token = None,
+    connect_timeout_s: ConnectTimeout = CLI_CONNECT_TIMEOUT_S,
+    retry_for_s: RetryFor = CLI_RETRY_TOTAL_S,
+    quiet: Quiet = False,
+) -> None:
+    """Write a subscription's messages to standard output and acknowledge them, until Ctrl-C."""
+    from danube.cli.consume import ConsumeRequest, run_consume  # noqa: PLC0415 - `--help` needs no gRPC
+
+    try:
+        service_addr, name = words.address_and_subscription(service_addr, subscription or [])
+        kind = words.subscription_type(sub_type)
+    except DanubeError as error:
+        raise _usage(error) from None
+    request = ConsumeRequest(
+        topic=topic,
+        subscription=name,
+        consumer_name=consumer_name or _consumer_name(kind),
+        sub_type=kind,
+        count=count,
+        idle_timeout_s=idle_timeout_s,
+        acknowledge=not no_ack,
+        output=output,
+        quiet=quiet,
+    )
+    access = Access(
+        service_addr=service_addr,
+        ca_cert=ca_cert,
+        token=token,
+        connect_timeout_s=connect_timeout_s,
+        retry_for_s=retry_for_s,
+    )
+    run(run_consume(access, request))
+
+
+def _usage(error: DanubeError) -> typer.Exit:
+    say(str(error))
+    return typer.Exit(exit_code_of(error))
+
+
+def _check_sources(lines_of: Path | None, message: str | None, whole_file: Path | None, count: int) -> None:
+    given = [
+        word
+        for word, value in (("FILE", lines_of), ("--message", message), ("--file", whole_file))
+        if value is not None
+    ]
+    if len(given) > 1:
+        raise InvalidRequestError(f"{' and '.join(given)} exclude each other: give one of them")
+    if count != 1 and message is None and whole_file is None:
+        raise InvalidRequestError("--count repeats one message: give it with --message or --file")
+
+
+def _consumer_name(kind: SubscriptionType) -> str:
+    """An Exclusive subscription knows its consumer by name when it comes back; others have one for each process."""
+    if kind is SubscriptionType.EXCLUSIVE:
+        return "danube-cli"
+    return f"danube-cli-{os.getpid()}-{secrets.token_hex(2)}"
+
+
+def main() -> None:
+    """Entry point of `danube`."""
+    app(prog_name="danube")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,145 @@
+"""`danube consume`: write the messages of a subscription to standard output, and acknowledge what was written."""
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from danube.cli.access import Access
+from danube.cli.output import counted, say
+from danube.cli.render import OutputFormat, renderer
+from danube.client import Consumer, DanubeClient, Message, SubType
+from danube.model.errors import TopicNotFoundError
+from danube.model.exit_codes import ExitCode
+from danube.model.limits import CLI_WRITE_MESSAGES_MAX
+from danube.runtime.blocking import BlockingRunner, BlockingThread
+
+Write = Callable[[bytes], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumeRequest:
+    """What to receive, and when to stop."""
+
+    topic: str
+    subscription: str
+    consumer_name: str
+    sub_type: SubType = SubType.SHARED
+    count: int | None = None
+    """Stop after this many; 0 creates the subscription and nothing else; None goes on."""
+    idle_timeout_s: float | None = None
+    """Stop when nothing came for this long."""
+    acknowledge: bool = True
+    output: OutputFormat = OutputFormat.TEXT
+    quiet: bool = False
+
+
+async def run_consume(access: Access, request: ConsumeRequest) -> ExitCode:
+    """Connect and consume, to standard output. Raises DanubeError, and BrokenPipeError when its reader left."""
+    thread = BlockingThread("danube-output")
+    async with await access.connect() as client:
+        await consume(client, access, request, Sink(write_stdout, thread))
+    return ExitCode.OK
+
+
+def write_stdout(data: bytes) -> None:
+    """Write and flush."""
+    sys.stdout.buffer.write(data)
+    sys.stdout.buffer.flush()
+
+
+@dataclass
+class Sink:
+    """Where messages are written, away from the event loop."""
+
+    write: Write
+    thread: BlockingRunner
+    written: deque[Message] = field(default_factory=deque)
+    """Written and flushed, and not yet acknowledged; right also when the waiting for it was interrupted."""
+
+    async def put(self, messages: list[Message], data: bytes) -> None:
+        """Write `data`, which is `messages` in the chosen format."""
+
+        def work() -> None:
+            self.write(data)
+            self.written.extend(messages)
+
+        await self.thread.run(work)
+
+
+async def consume(client: DanubeClient, access: Access, request: ConsumeRequest, sink: Sink) -> int:
+    """Write messages until it is time to stop, and answer how many there were. Raises DanubeError."""
+    consumer = _consumer(client, access, request)
+    session = ConsumeSession(consumer, request, sink)
+    try:
+        async with consumer:
+            await session.run()
+    except TopicNotFoundError as error:
+        raise TopicNotFoundError(
+            f"topic {request.topic} does not exist: create it by producing to it (danube produce -t {request.topic}) "
+            f"or with danube-admin topics create {request.topic}"
+        ) from error
+    return session.count
+
+
+def _consumer(client: DanubeClient, access: Access, request: ConsumeRequest) -> Consumer:
+    builder = client.new_consumer().with_topic(request.topic).with_consumer_name(request.consumer_name)
+    builder.with_subscription(request.subscription).with_subscription_type(request.sub_type)
+    return builder.with_options(access.consumer_options()).build()
+
+
+class ConsumeSession:
+    """One run of the command, once subscribed."""
+
+    def __init__(self, consumer: Consumer, request: ConsumeRequest, sink: Sink) -> None:
+        self._consumer = consumer
+        self._request = request
+        self._sink = sink
+        self._render = renderer(request.output)
+        self.count = 0
+        """Messages written."""
+
+    async def run(self) -> None:
+        """Go on until the count, the idle time, Ctrl-C or an error; what was written is acknowledged in any case."""
+        if self._request.count == 0:
+            self._say(f"subscription {self._request.subscription} is there on {self._request.topic}")
+            return
+        queue = await self._consumer.receive()
+        try:
+            while (batch := await self._next_batch(queue)) is not None:
+                await self._sink.put(batch, b"".join(self._render(message.received) for message in batch))
+                await self._settle()
+        finally:
+            await self._settle()
+            self._say(f"received {counted(self.count)} from {self._request.topic}")
+        await self._consumer.flush_acks()
+
+    async def _next_batch(self, queue: asyncio.Queue[Message]) -> list[Message] | None:
+        """What is there, at least one; None when it is time to stop."""
+        room = CLI_WRITE_MESSAGES_MAX
+        if self._request.count is not None:
+            room = min(room, self._request.count - self.count)
+        if room <= 0:
+            return None
+        try:
+            async with asyncio.timeout(self._request.idle_timeout_s):
+                batch = [await queue.get()]
+        except TimeoutError:
+            return None
+        while len(batch) < room and not queue.empty():
+            batch.append(queue.get_nowait())
+        return batch
+
+    async def _settle(self) -> None:
+        """Count and acknowledge what the sink has written."""
+        written = self._sink.written
+        while written:
+            if self._request.acknowledge:
+                await self._consumer.ack_later(written[0])
+            written.popleft()
+            self.count += 1
+
+    def _say(self, text: str) -> None:
+        if not self._request.quiet:
+            say(text)

@@ -1,0 +1,158 @@
+"""`danube produce`: send one message a line, or one message over and over."""
+
+import os
+import sys
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from danube.cli.access import Access
+from danube.cli.lines import lines
+from danube.cli.output import counted, say, size_text
+from danube.cli.progress import Progress
+from danube.client import DanubeClient, DispatchStrategy, Producer
+from danube.model.errors import PreconditionFailedError, SettingsError
+from danube.model.exit_codes import ExitCode
+from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
+from danube.runtime.blocking import BlockingRunner, BlockingThread
+from danube.runtime.clock import Clock, SystemClock
+
+STDIN = Path("-")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProduceRequest:
+    """What to send, and where to."""
+
+    topic: str
+    lines_of: Path | None = None
+    """A file with one message a line; `-` or None is standard input."""
+    message: bytes | None = None
+    """Sent in place of lines."""
+    whole_file: Path | None = None
+    """Sent as one message, in place of lines."""
+    count: int = 1
+    """How often the one message is sent."""
+    interval_s: float = 0.0
+    """Between two messages."""
+    strategy: DispatchStrategy = DispatchStrategy.RELIABLE
+    producer_name: str = "danube-cli"
+    attributes: dict[str, str] = field(default_factory=dict)
+    partitions: int = 0
+    quiet: bool = False
+
+
+async def run_produce(access: Access, request: ProduceRequest) -> ExitCode:
+    """Connect and produce. Raises DanubeError."""
+    thread = BlockingThread("danube-input")
+    async with await access.connect() as client:
+        await produce(client, access, request, thread)
+    return ExitCode.OK
+
+
+async def produce(client: DanubeClient, access: Access, request: ProduceRequest, thread: BlockingRunner) -> None:
+    """Send everything and say how much that was, also when it ends early. Raises DanubeError."""
+    try:
+        async with _producer(client, access, request) as producer:
+            await _send(producer, request, thread)
+    except PreconditionFailedError as error:
+        other = "--non-reliable" if request.strategy is DispatchStrategy.RELIABLE else "--reliable"
+        raise PreconditionFailedError(f"{error}; where the topic delivers the other way, use {other}") from error
+    except OSError as error:
+        raise SettingsError(f"cannot read {error.filename or 'the input'}: {error.strerror}") from error
+
+
+async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRunner) -> None:
+    tally = Tally(request, SystemClock())
+    in_flight_max = 1 if request.interval_s else CLIENT_SENDS_IN_FLIGHT_MAX
+    try:
+        async with aclosing(_payloads(request, thread, tally)) as payloads:
+            await producer.send_many(payloads, request.attributes, in_flight_max=in_flight_max, on_sent=tally.confirm)
+    finally:
+        tally.report()
+
+
+def _producer(client: DanubeClient, access: Access, request: ProduceRequest) -> Producer:
+    builder = client.new_producer().with_topic(request.topic).with_name(request.producer_name)
+    builder.with_dispatch_strategy(request.strategy).with_partitions(request.partitions)
+    return builder.with_options(access.producer_options()).build()
+
+
+async def _payloads(request: ProduceRequest, thread: BlockingRunner, tally: "Tally") -> AsyncGenerator[bytes, None]:
+    """What is to be sent, each not before its time."""
+    clock = tally.clock
+    due_s = clock.monotonic_s()
+    async with aclosing(_source(request, thread)) as source:
+        async for payload in source:
+            if request.interval_s:
+                await clock.sleep_until(due_s)
+                due_s = clock.monotonic_s() + request.interval_s
+            tally.take(len(payload))
+            yield payload
+
+
+async def _source(request: ProduceRequest, thread: BlockingRunner) -> AsyncGenerator[bytes, None]:
+    message = request.message
+    if request.whole_file is not None:
+        path = request.whole_file
+        message = await thread.run(lambda: _content(path))
+    if message is not None:
+        for _ in range(request.count):
+            yield message
+        return
+    file = await thread.run(lambda: _open(request.lines_of))
+    try:
+        async with aclosing(lines(file.fileno(), thread)) as found:
+            async for line in found:
+                yield line
+    finally:
+        await thread.run(file.close)
+
+
+def _content(path: Path) -> bytes:
+    """The file, as far as a message could hold it: what is longer is refused later, by its length."""
+    with path.open("rb") as file:
+        return file.read(MESSAGE_BYTES_MAX + 1)
+
+
+def _open(path: Path | None) -> BinaryIO:
+    if path is not None and path != STDIN:
+        return path.open("rb", buffering=0)
+    if sys.stdin.isatty():
+        say("reading messages from the terminal, one a line; Ctrl-D ends")
+    return os.fdopen(os.dup(sys.stdin.fileno()), "rb", buffering=0)
+
+
+class Tally:
+    """Counts what is sent, shows it while it grows, reports it at the end."""
+
+    def __init__(self, request: ProduceRequest, clock: Clock) -> None:
+        self.clock = clock
+        self._request = request
+        self._started_s = clock.monotonic_s()
+        self._progress = Progress(f"sending to {request.topic}", clock, quiet=request.quiet)
+        self._taken_bytes = 0
+        self._confirmed = 0
+
+    def take(self, payload_bytes: int) -> None:
+        """A message is about to be sent."""
+        self._taken_bytes += payload_bytes
+
+    def confirm(self, count: int) -> None:
+        """The broker has `count` messages by now."""
+        self._confirmed = count
+        self._progress.update(count)
+
+    def report(self) -> None:
+        """Say how much was sent."""
+        self._progress.close()
+        if self._request.quiet:
+            return
+        elapsed_s = max(self.clock.monotonic_s() - self._started_s, 1e-6)
+        kind = "reliable" if self._request.strategy is DispatchStrategy.RELIABLE else "non-reliable"
+        say(
+            f"sent {counted(self._confirmed)} ({size_text(self._taken_bytes)}) to the {kind} topic "
+            f"{self._request.topic} in {elapsed_s:.2f} s ({self._confirmed / elapsed_s:,.0f}/s)"
+        )

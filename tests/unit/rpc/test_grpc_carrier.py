@@ -1,0 +1,216 @@
+"""What the gRPC carrier adds to the contract: its ports, other implementations' peers, and what is on the wire."""
+
+import asyncio
+import socket
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import cast
+
+import grpc
+import pytest
+from grpc import aio
+
+from danube.model import errors
+from danube.rpc.carrier import CarrierServer, ServerStream, Service, StreamHandler, UnaryCall
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.runtime.clock import SystemClock
+from danube.wire.status import ERROR_CODE_KEY
+
+CARRIER = GrpcCarrier(SystemClock())
+PATH = "/test.Things/Do"
+HEADERS_FRAME = 1
+END_STREAM = 1
+
+
+class Idle:
+    """A stream that does nothing; with `opened` it sends its headers at once."""
+
+    def __init__(self, stream: ServerStream, *, opened: bool) -> None:
+        if opened:
+            stream.open()
+
+    def on_message(self, message: bytes) -> None:
+        return None
+
+    def on_half_close(self) -> None:
+        return None
+
+    def on_ready(self) -> None:
+        return None
+
+    def on_cancel(self) -> None:
+        return None
+
+
+def refuse(request: bytes, call: UnaryCall) -> bytes:
+    raise errors.TopicNotServedError("look the topic up again")
+
+
+def refuse_stream(stream: ServerStream) -> StreamHandler:
+    raise errors.ConsumerNotFoundError("no such consumer")
+
+
+SERVICE = Service(
+    "test.Things",
+    unary={"Do": lambda request, _: request, "Refuse": refuse},
+    server_streams={
+        "RefuseStream": refuse_stream,
+        "Open": lambda stream: Idle(stream, opened=True),
+    },
+)
+
+
+@pytest.fixture
+async def server() -> AsyncIterator[CarrierServer]:
+    server = await CARRIER.serve("127.0.0.1:0", [SERVICE])
+    yield server
+    await server.stop(0)
+
+
+# Addresses
+
+
+async def test_port_of_another_process_is_named_with_what_to_do() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        address = f"127.0.0.1:{other.getsockname()[1]}"
+        with pytest.raises(errors.SettingsError, match=f"{address} is in use by another process; stop it or choose"):
+            await CARRIER.serve(address, [])
+
+
+async def test_host_that_does_not_exist_is_named() -> None:
+    with pytest.raises(errors.SettingsError, match=r"host no-such-host\.invalid has no address"):
+        await CARRIER.serve("no-such-host.invalid:0", [])
+
+
+async def test_address_of_another_machine_is_named() -> None:
+    with pytest.raises(errors.SettingsError, match=r"this machine does not have that address"):
+        await CARRIER.serve("192.0.2.1:0", [])
+
+
+@pytest.mark.parametrize("host", ["localhost", "0.0.0.0"])
+async def test_host_stays_as_given_and_port_0_becomes_a_real_one(host: str) -> None:
+    server = await CARRIER.serve(f"{host}:0", [SERVICE])
+    named, _, port = server.address.rpartition(":")
+    channel = CARRIER.connect(f"127.0.0.1:{port}")
+    assert (named, await channel.call(PATH, b"a")) == (host, b"a")
+    await channel.close()
+    await server.stop(0)
+
+
+async def test_unknown_host_is_unreachable_for_a_client() -> None:
+    channel = CARRIER.connect("no-such-host.invalid:1")
+    with pytest.raises(errors.BrokerUnreachableError, match=r"no-such-host\.invalid:1"):
+        await channel.call(PATH, b"")
+    await channel.close()
+
+
+# Peers of other make
+
+
+async def test_stock_client_sees_the_status_and_the_stable_code(server: CarrierServer) -> None:
+    async with aio.insecure_channel(server.address) as channel:
+        with pytest.raises(aio.AioRpcError) as caught:
+            await channel.unary_unary("/test.Things/Refuse", None, None)(b"")
+    error, trailers = caught.value, cast("Iterable[tuple[str, str]]", caught.value.trailing_metadata())
+    assert (error.code(), error.details()) == (grpc.StatusCode.UNAVAILABLE, "look the topic up again")
+    assert (ERROR_CODE_KEY, "TOPIC_NOT_SERVED") in list(trailers)
+
+
+async def test_binary_metadata_of_a_stock_client_is_left_out(server: CarrierServer) -> None:
+    async with aio.insecure_channel(server.address) as channel:
+        method = channel.unary_unary(PATH, None, None)
+        assert await method(b"a", metadata=(("x-bin", b"\xff"), ("x-text", "fine"))) == b"a"
+
+
+@pytest.mark.parametrize(
+    ("code", "headers", "kind"),
+    [
+        (grpc.StatusCode.NOT_FOUND, (), errors.NotFoundError),
+        (grpc.StatusCode.UNAVAILABLE, (("server", "tonic"),), errors.UnavailableError),
+        (grpc.StatusCode.OUT_OF_RANGE, (), errors.MessageTooLargeError),
+        (grpc.StatusCode.UNKNOWN, (), errors.InternalError),
+    ],
+)
+async def test_status_of_a_stock_server_becomes_the_class_of_its_code(
+    code: grpc.StatusCode, headers: Sequence[tuple[str, str]], kind: type[errors.DanubeError]
+) -> None:
+    async def fail(request: bytes, context: "aio.ServicerContext[bytes, bytes]") -> bytes:
+        await context.abort(code, "as it is", tuple(headers))
+
+    port, stock = await start_stock_server(fail)
+    channel = CARRIER.connect(f"127.0.0.1:{port}")
+    with pytest.raises(errors.DanubeError, match="as it is") as caught:
+        await channel.call(PATH, b"")
+    assert type(caught.value) is kind
+    await channel.close()
+    await stock.stop(None)
+
+
+async def start_stock_server(behaviour: object) -> tuple[int, aio.Server]:
+    methods = {"Do": grpc.unary_unary_rpc_method_handler(behaviour)}  # type: ignore[arg-type]
+    stock = aio.server(handlers=[grpc.method_handlers_generic_handler("test.Things", methods)])
+    port = stock.add_insecure_port("127.0.0.1:0")
+    await stock.start()
+    return port, stock
+
+
+async def test_connection_cut_in_the_middle_of_a_call_is_unreachable() -> None:
+    async def cut(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(frame(4, 0, 0, b""))
+        await _reader.readuntil(b"application/grpc")
+        writer.close()
+
+    listener = await asyncio.start_server(cut, "127.0.0.1", 0)
+    channel = CARRIER.connect(f"127.0.0.1:{listener.sockets[0].getsockname()[1]}")
+    with pytest.raises(errors.BrokerUnreachableError):
+        await asyncio.wait_for(channel.call(PATH, b""), 5)
+    await channel.close()
+    listener.close()
+    await listener.wait_closed()
+
+
+# The wire
+
+
+def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+def request_bytes(path: str) -> bytes:
+    """An HTTP/2 connection that asks one method with an empty message; its headers are literal HPACK."""
+    fields = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "test", "te": "trailers"}
+    fields["content-type"] = "application/grpc"
+    block = b"".join(
+        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(text)]) + text.encode() for name, text in fields.items()
+    )
+    return (
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+        + frame(4, 0, 0, b"")
+        + frame(HEADERS_FRAME, 4, 1, block)
+        + frame(0, END_STREAM, 1, bytes(5))
+    )
+
+
+async def first_headers_flags(server: CarrierServer, path: str) -> int:
+    """The flags of the first HEADERS frame that the server answers."""
+    host, _, port = server.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        async with asyncio.timeout(5):
+            writer.write(request_bytes(path))
+            while True:
+                head = await reader.readexactly(9)
+                await reader.readexactly(int.from_bytes(head[:3], "big"))
+                if head[3] == HEADERS_FRAME:
+                    return head[4]
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@pytest.mark.parametrize("method", ["Refuse", "RefuseStream", "Unknown"])
+async def test_failure_before_the_first_message_is_trailers_only(server: CarrierServer, method: str) -> None:
+    assert await first_headers_flags(server, f"/test.Things/{method}") & END_STREAM
+
+
+async def test_open_sends_headers_while_the_stream_goes_on(server: CarrierServer) -> None:
+    assert not await first_headers_flags(server, "/test.Things/Open") & END_STREAM
