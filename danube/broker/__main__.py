@@ -22,7 +22,7 @@ from danube.runtime.settings import ENVIRONMENT_PREFIX, Loaded
 if TYPE_CHECKING:
     from danube.broker.app import Addresses
 
-_log = logging.getLogger(__name__)
+_log = logging.getLogger("danube.broker")
 
 _EPILOG = """Examples:
 

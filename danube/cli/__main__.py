@@ -103,10 +103,6 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
         Path | None,
         typer.Argument(
             metavar="[FILE|-]",
-            exists=True,
-            dir_okay=False,
-            readable=True,
-            allow_dash=True,
             help="One message a line, its bytes kept; standard input without FILE.",
             show_default=False,
         ),
@@ -118,7 +114,7 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
     message: Annotated[str | None, typer.Option("-m", "--message", help="Send this instead of lines.")] = None,
     whole_file: Annotated[
         Path | None,
-        typer.Option("-f", "--file", exists=True, dir_okay=False, readable=True, help="Send this file as one message."),
+        typer.Option("-f", "--file", help="Send this file as one message."),
     ] = None,
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="Send the message this often.")] = 1,
     interval: Annotated[int, typer.Option("-i", "--interval", min=0, help="Pause between messages, ms.")] = 0,
@@ -136,13 +132,16 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
         list[str] | None, typer.Option("-a", "--attribute", "--attributes", help="key=value, on every message.")
     ] = None,
     partitions: Annotated[int, typer.Option("-p", "--partitions", min=0, help="Of the topic; 0 is a plain one.")] = 0,
+    unordered: Annotated[
+        bool, typer.Option("--unordered", help="Several times faster; messages may overtake one another.")
+    ] = False,
     ca_cert: CaCert = None,
     token: Token = None,
     connect_timeout_s: ConnectTimeout = CLI_CONNECT_TIMEOUT_S,
     retry_for_s: RetryFor = CLI_RETRY_TOTAL_S,
     quiet: Quiet = False,
 ) -> None:
-    """Send messages, one a line. Reliable by default: done means that the broker has stored them all."""
+    """Send messages, one a line, in order. Reliable by default: done means that the broker has stored them all."""
     from danube.cli.produce import ProduceRequest, run_produce  # noqa: PLC0415 - `--help` needs no gRPC
 
     try:
@@ -158,6 +157,7 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
             producer_name=producer_name,
             attributes=words.attributes(attributes or []),
             partitions=partitions,
+            unordered=unordered,
             quiet=quiet,
         )
     except DanubeError as error:
@@ -241,6 +241,9 @@ def _check_sources(lines_of: Path | None, message: str | None, whole_file: Path 
     ]
     if len(given) > 1:
         raise InvalidRequestError(f"{' and '.join(given)} exclude each other: give one of them")
+    for path in (lines_of, whole_file):
+        if path is not None and path != Path("-") and (path.is_dir() or not path.exists()):
+            raise InvalidRequestError(f"there is no file {path}: check the path")
     if count != 1 and message is None and whole_file is None:
         raise InvalidRequestError("--count repeats one message: give it with --message or --file")
 

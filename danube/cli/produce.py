@@ -41,6 +41,8 @@ class ProduceRequest:
     producer_name: str = "danube-cli"
     attributes: dict[str, str] = field(default_factory=dict)
     partitions: int = 0
+    unordered: bool = False
+    """Send the next messages before the broker has the last."""
     quiet: bool = False
 
 
@@ -66,7 +68,7 @@ async def produce(client: DanubeClient, access: Access, request: ProduceRequest,
 
 async def _send(producer: Producer, request: ProduceRequest, thread: BlockingRunner) -> None:
     tally = Tally(request, SystemClock())
-    in_flight_max = 1 if request.interval_s else CLIENT_SENDS_IN_FLIGHT_MAX
+    in_flight_max = CLIENT_SENDS_IN_FLIGHT_MAX if request.unordered and not request.interval_s else 1
     try:
         async with aclosing(_payloads(request, thread, tally)) as payloads:
             await producer.send_many(payloads, request.attributes, in_flight_max=in_flight_max, on_sent=tally.confirm)

@@ -23,8 +23,8 @@ class Producer:
     """Sends messages to a topic. Made by `ProducerBuilder.build`; `create` attaches it, or `async with` does.
 
     A send whose outcome is unknown (a broker that went away) is made again, so a message may be stored twice, never
-    lost once `send` has returned. Sends that wait for one another keep their order; of those under way at the same
-    time, one that must be repeated may end up behind its successors.
+    lost once `send` has returned. Sends that wait for one another keep their order; those that are under way at the
+    same time may be stored in another.
     """
 
     def __init__(self, connection: Connection, builder: "ProducerBuilder") -> None:
@@ -73,8 +73,9 @@ class Producer:
     ) -> int:
         """Send all of `payloads` without waiting for each, and answer how many there were.
 
-        At most `in_flight_max` (1 to 256) are unanswered at a time. `on_sent` is told each time how many the broker
-        has. Raises the DanubeError of the first that failed; later ones may be stored, none after those under way.
+        At most `in_flight_max` (1 to 256) are unanswered at a time. They are sent in order, but each is a call of its
+        own and calls may overtake one another: with 1 the order is kept for certain. `on_sent` is told each time how
+        many the broker has. Raises the DanubeError of the first that failed; nothing is sent after it.
         """
         if not 1 <= in_flight_max <= CLIENT_SENDS_IN_FLIGHT_MAX:
             raise InvalidRequestError(f"in_flight_max must be from 1 to {CLIENT_SENDS_IN_FLIGHT_MAX}")

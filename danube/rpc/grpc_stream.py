@@ -8,12 +8,10 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
-from grpc import aio
-
 from danube.model.errors import DanubeError
 from danube.rpc.carrier import Caller, StreamFactory, StreamHandler
 from danube.rpc.failure import log_callback_failure, status_for
-from danube.rpc.grpc_context import EOF, Context, ServerSide, abort, caller_of
+from danube.rpc.grpc_context import EOF, PEER_GONE, Context, ServerSide, abort, caller_of
 from danube.rpc.outbox import Outbox
 from danube.rpc.wakeup import Wakeup
 from danube.wire.status import Status
@@ -119,7 +117,7 @@ class GrpcServerStream:
         try:
             while not await self._step(handler):
                 pass
-        except (aio.InternalError, aio.UsageError):
+        except PEER_GONE:
             if self._failure is not None:
                 raise
             self._lose(handler)
@@ -145,9 +143,9 @@ class GrpcServerStream:
         return False
 
     async def _read(self, handler: StreamHandler) -> None:
-        with suppress(aio.InternalError, aio.UsageError):
+        with suppress(*PEER_GONE):
             while self._answers and (message := await self._context.read()) is not EOF:
-                while False:
+                while self._paused:
                     await self._changed.wait()
                 self._tell(handler.on_message, message)
             await self._side.clock.sleep_until(self._side.clock.monotonic_s() + _HALF_CLOSE_WAIT_S)

@@ -63,11 +63,11 @@ def test_functions_stay_within_70_lines(root: Path, written: list[str]) -> None:
 
 
 def long_functions(file: Path) -> Iterator[tuple[int, str]]:
-    """Line and name of each function that is too long."""
+    """Line and name of each function whose body is too long; the flags of a command are no part of it."""
     for node in ast.walk(ast.parse(file.read_text())):
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             continue
-        if (node.end_lineno or node.lineno) - node.lineno >= FUNCTION_LINES_MAX:
+        if (node.end_lineno or node.lineno) - node.body[0].lineno >= FUNCTION_LINES_MAX:
             yield node.lineno, node.name
 
 

@@ -1,5 +1,6 @@
 """What an operator sees of one real `danube-broker` process: starting, refusing, draining, being killed."""
 
+import asyncio
 import json
 import os
 import random
@@ -12,6 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from danube.model.topic import TopicName
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.runtime.clock import SystemClock
+from danube.testing.peer import Peer
 from danube.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
@@ -37,6 +42,15 @@ def refusal(ended: subprocess.CompletedProcess[str], code: int) -> str:
     assert len(lines) == 1, ended.stderr
     assert lines[0].startswith("danube-broker: ")
     return lines[0]
+
+
+async def send(broker: BrokerProcess, messages: int) -> None:
+    channel = GrpcCarrier(SystemClock()).connect(broker.endpoints.broker)
+    peer, topic = Peer(channel), TopicName("default", "orders")
+    producer = await peer.create_producer(topic)
+    for index in range(messages):
+        await peer.send(topic, producer, str(index).encode())
+    await channel.close()
 
 
 FREE = ("--broker-addr", "127.0.0.1:0", "--admin-addr", "127.0.0.1:0")
@@ -147,3 +161,16 @@ def test_killed_at_any_moment_of_its_first_start_it_starts_again(tmp_path: Path)
             broker.start()
             with socket.create_connection(("127.0.0.1", int(broker.endpoints.broker.rpartition(":")[2])), timeout=5):
                 pass
+
+
+def test_damage_below_the_synced_mark_is_refused_and_nothing_is_changed(broker: BrokerProcess) -> None:
+    asyncio.run(send(broker, 3))
+    broker.terminate()
+    journal = broker.data_dir / "journal" / "0000000001.journal"
+    damaged = bytearray(journal.read_bytes())
+    damaged[60] ^= 0x10
+    journal.write_bytes(damaged)
+    sentence = refusal(broker_command(*FREE, "--data-dir", str(broker.data_dir)), 8)
+    assert "0000000001.journal" in sentence
+    assert "backup" in sentence
+    assert journal.read_bytes() == damaged

@@ -1,13 +1,17 @@
-"""A stream service that records what its handlers are told and does as a test says."""
+"""A stream service that records what its handlers are told and does as a test says, and a client's waits with bounds."""
 
 import asyncio
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from danube.rpc.carrier import ServerStream, Service, StreamFactory, StreamHandler
+from danube.rpc.carrier import ClientStream, ServerStream, Service, StreamFactory, StreamHandler
 
 PATH = "/test.Things/Watch"
 SOON_S = 5.0
 """For what is going to happen."""
+BLOCKED_S = 0.3
+"""For what must not happen; either carrier has moved long before what it would move."""
+KIB = 1024
 
 Reaction = Callable[["Recorder"], None]
 
@@ -84,3 +88,68 @@ class Watched:
         self._recorders.append(recorder)
         self._changed.set()
         return recorder
+
+
+async def receive(stream: ClientStream) -> bytes | None:
+    async with asyncio.timeout(SOON_S):
+        return await stream.receive()
+
+
+async def receive_all(stream: ClientStream) -> list[bytes]:
+    messages = []
+    while (message := await receive(stream)) is not None:
+        messages.append(message)
+    return messages
+
+
+async def opened(stream: ClientStream) -> None:
+    async with asyncio.timeout(SOON_S):
+        await stream.opened()
+
+
+async def stays_blocked(task: "asyncio.Task[None]") -> bool:
+    """Whether `task` is still under way after a while; it goes on."""
+    _, left = await asyncio.wait([task], timeout=BLOCKED_S)
+    return bool(left)
+
+
+async def is_not_told(recorder: Recorder, event: str, times: int = 1) -> bool:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(BLOCKED_S):
+            await recorder.until(event, times)
+    return recorder.told.count(event) < times
+
+
+async def send_until_it_fails(stream: ClientStream) -> None:
+    async with asyncio.timeout(SOON_S):
+        while True:
+            await stream.send(bytes(KIB))
+            await asyncio.sleep(0)
+
+
+def answers(*messages: bytes) -> Reaction:
+    def react(recorder: Recorder) -> None:
+        for message in messages:
+            recorder.stream.write(message)
+        recorder.stream.finish()
+
+    return react
+
+
+def raises(error: Exception) -> Reaction:
+    def react(recorder: Recorder) -> None:
+        raise error
+
+    return react
+
+
+def opens(recorder: Recorder) -> None:
+    recorder.stream.open()
+
+
+def echoes(recorder: Recorder) -> None:
+    recorder.stream.write(recorder.messages[-1])
+
+
+def finishes(recorder: Recorder) -> None:
+    recorder.stream.finish()

@@ -17,7 +17,13 @@ from danube.model.calls import (
     Subscribe,
     Subscribed,
 )
-from danube.model.errors import ConsumerNotFoundError, DanubeError, ProducerNotFoundError, TopicNotFoundError
+from danube.model.errors import (
+    ConsumerNotFoundError,
+    DanubeError,
+    InvalidRequestError,
+    ProducerNotFoundError,
+    TopicNotFoundError,
+)
 from danube.model.message import consumer_id, producer_id
 from danube.rpc.carrier import Carrier, CarrierServer, ServerStream, Service, UnaryCall
 from danube.wire import decode, encode
@@ -76,6 +82,8 @@ class FakeBroker:
         self.held: deque[Callable[[], None]] | None = None
         """When a deque, answers to SendMessage wait in it until the test lets them go."""
         self.unanswered_max = 0
+        self.refuse_after: int | None = None
+        """Refuse every message of a topic that has this many."""
         self._server: CarrierServer | None = None
 
     async def start(self) -> None:
@@ -157,6 +165,8 @@ class FakeBroker:
         message = decode.send_message(request)
         if message.producer_id not in self.producers:
             raise ProducerNotFoundError(f"The producer with id {message.producer_id} does not exist")
+        if len(self.topics[message.topic]) == self.refuse_after:
+            raise InvalidRequestError("refused by order")
         self.topics[message.topic].append(request)
         self.pump()
         answer = encode.echo(message.request_id)

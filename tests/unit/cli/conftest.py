@@ -1,0 +1,33 @@
+from collections.abc import AsyncIterator
+
+import pytest
+
+from danube.cli.access import Access
+from danube.client import DanubeClient, DanubeClientBuilder
+from danube.rpc.memory_carrier import MemoryCarrier
+from danube.runtime.clock import SystemClock
+from tests.unit.client.fake_broker import FakeBroker
+
+
+@pytest.fixture
+def access() -> Access:
+    return Access(service_addr="http://memory:6650", connect_timeout_s=0.2, retry_for_s=0.2)
+
+
+@pytest.fixture
+def carrier() -> MemoryCarrier:
+    return MemoryCarrier(SystemClock())
+
+
+@pytest.fixture
+async def broker(carrier: MemoryCarrier) -> AsyncIterator[FakeBroker]:
+    broker = FakeBroker(carrier, "memory:6650")
+    await broker.start()
+    yield broker
+    await broker.stop()
+
+
+@pytest.fixture
+async def client(carrier: MemoryCarrier) -> AsyncIterator[DanubeClient]:
+    async with await DanubeClientBuilder().service_url("http://memory:6650").with_carrier(carrier).build() as client:
+        yield client
