@@ -5,6 +5,7 @@ and whoever waits for a link is told.
 """
 
 import asyncio
+import logging
 from contextlib import suppress
 from typing import Protocol
 
@@ -13,9 +14,11 @@ from danube.client.address import BrokerAddress
 from danube.client.health import wait_for_close
 from danube.client.session import Event, Instruction, Link, Session
 from danube.model.calls import HealthStatus
-from danube.model.errors import DanubeError, InternalError, UnrecoverableError
+from danube.model.errors import BrokerUnreachableError, DanubeError, InternalError, UnrecoverableError
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
+
+_log = logging.getLogger(__name__)
 
 
 class Member(Protocol):
@@ -37,7 +40,8 @@ class Member(Protocol):
 class Attachment:
     """A link to the broker of a topic that is made anew whenever it is lost."""
 
-    def __init__(self, member: Member, session: Session, scope: TaskScope, clock: Clock) -> None:
+    def __init__(self, name: str, member: Member, session: Session, scope: TaskScope, clock: Clock) -> None:
+        self._name = name
         self._member = member
         self._session = session
         self._scope = scope
@@ -127,9 +131,12 @@ class Attachment:
         self._ready.set_result(link)
         watch = self._scope.spawn(self._watch(link), "health")
         try:
-            return await lost
+            error = await lost
         finally:
             watch.cancel()
+        level = logging.WARNING if isinstance(error, BrokerUnreachableError) else logging.INFO
+        _log.log(level, "%s lost its broker and looks for it again: %s", self._name, error or "asked to move")
+        return error
 
     async def _watch(self, link: Link) -> None:
         await wait_for_close(lambda: self._member.check_health(link), self._clock)

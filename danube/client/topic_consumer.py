@@ -60,7 +60,7 @@ class TopicConsumer:
             again=options.policy(options.retry_total_s or CLIENT_RETRY_TOTAL_S),
             rng=connection.rng,
         )
-        self._attachment = Attachment(self, session, scope, connection.clock)
+        self._attachment = Attachment(f"the consumer on {topic}", self, session, scope, connection.clock)
         self._calls = AttachedCalls(self._attachment, connection, options)
 
     def open(self) -> None:

@@ -54,7 +54,7 @@ class TopicProducer:
             again=options.policy(options.retry_total_s),
             rng=connection.rng,
         )
-        self._attachment = Attachment(self, session, scope, connection.clock)
+        self._attachment = Attachment(f"the producer on {spec.topic}", self, session, scope, connection.clock)
         self._calls = AttachedCalls(self._attachment, connection, options)
 
     def open(self) -> None:

@@ -19,8 +19,6 @@ Context: TypeAlias = aio.ServicerContext[bytes, bytes]
 
 EOF: object = cast("Any", aio).EOF
 """What grpc.aio reads after the last message; its type stubs leave it out."""
-PEER_GONE: tuple[type[Exception], ...] = (aio.InternalError, aio.UsageError)
-"""What reading and writing raise on a call that has ended."""
 _CODES = {cast("tuple[int, str]", code.value)[0]: code for code in grpc.StatusCode}
 
 

@@ -8,10 +8,12 @@ from collections.abc import Callable, Coroutine
 from contextlib import suppress
 from typing import Any
 
+from grpc import aio
+
 from danube.model.errors import DanubeError
 from danube.rpc.carrier import Caller, StreamFactory, StreamHandler
 from danube.rpc.failure import log_callback_failure, status_for
-from danube.rpc.grpc_context import EOF, PEER_GONE, Context, ServerSide, abort, caller_of
+from danube.rpc.grpc_context import EOF, Context, ServerSide, abort, caller_of
 from danube.rpc.outbox import Outbox
 from danube.rpc.wakeup import Wakeup
 from danube.wire.status import Status
@@ -117,7 +119,7 @@ class GrpcServerStream:
         try:
             while not await self._step(handler):
                 pass
-        except PEER_GONE:
+        except (aio.InternalError, aio.UsageError):
             if self._failure is not None:
                 raise
             self._lose(handler)
@@ -143,7 +145,7 @@ class GrpcServerStream:
         return False
 
     async def _read(self, handler: StreamHandler) -> None:
-        with suppress(*PEER_GONE):
+        with suppress(aio.InternalError, aio.UsageError):
             while self._answers and (message := await self._context.read()) is not EOF:
                 while self._paused:
                     await self._changed.wait()

@@ -1,4 +1,4 @@
-"""A stream service that records what its handlers are told and does as a test says, and a client's waits with bounds."""
+"""A stream service that records what its handlers are told and does as a test says, and a client's bounded waits."""
 
 import asyncio
 from collections.abc import Callable, Mapping
