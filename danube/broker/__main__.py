@@ -193,6 +193,7 @@ def _refuse_later(flags: dict[str, Any], mode: str | None) -> None:
 
 def main() -> None:
     """Entry point of `danube-broker`."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC tells of every peer that goes, in a format of its own
     app(prog_name="danube-broker")
 
 

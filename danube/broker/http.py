@@ -10,8 +10,8 @@ from typing import Any
 import uvicorn
 from prometheus_client import CollectorRegistry, make_asgi_app
 
-from danube.broker.settings import split_address
 from danube.model.errors import SettingsError
+from danube.rpc.address import join_address, split_address
 from danube.runtime.tasks import TaskScope
 
 _log = logging.getLogger(__name__)
@@ -43,8 +43,7 @@ class HttpServer:
     async def start(self, address: str) -> None:
         """Listen on `host:port`. Raises SettingsError when it cannot."""
         listener = _listen(address)
-        host, port = listener.getsockname()[:2]
-        self.address = f"{host}:{port}"
+        self.address = join_address(*listener.getsockname()[:2])
         config = uvicorn.Config(
             self._answer,
             interface="asgi3",
@@ -79,7 +78,7 @@ class HttpServer:
 def _listen(address: str) -> socket.socket:
     host, port = split_address(address)
     try:
-        return socket.create_server((host.strip("[]"), port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {address} for metrics: {error.strerror}; choose another with --prom-exporter"

@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from danube.model import limits
 from danube.model.errors import DanubeError, SettingsError
 from danube.model.topic import check_name_part
+from danube.rpc.address import join_address, split_address
 from danube.runtime.log import LogFormat
 from danube.runtime.settings import Loaded, load_settings, read_settings_file
 from danube.storage.journal.settings import Durability
@@ -22,23 +23,18 @@ class Mode(StrEnum):
     STANDALONE = "standalone"
 
 
-def split_address(text: str) -> tuple[str, int]:
-    """`host:port` in its two parts. Raises ValueError, saying what is wrong."""
-    host, colon, port = text.rpartition(":")
-    if not colon or not host or not port.isdigit() or int(port) > 65_535:
-        raise ValueError("write an address as host:port, for example 127.0.0.1:6650")
-    return host, int(port)
-
-
 def _address(text: str) -> str:
-    split_address(text)
+    try:
+        split_address(text)
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
     return text
 
 
 def _url(text: str) -> str:
     """Official clients need a scheme; one is added where the original's flag leaves it out."""
     scheme, separator, rest = text.rpartition("://")
-    split_address(rest)
+    _address(rest)
     if separator and scheme not in {"http", "https"}:
         raise ValueError("write a URL as http://host:port or https://host:port")
     return text if separator else f"http://{text}"
@@ -109,8 +105,8 @@ def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
     Nobody can dial the wildcard address, so this machine's name stands in for it unless `advertised_addr` is set.
     """
     host, port = split_address(bound)
-    dialled = socket.gethostname() if host in {"0.0.0.0", "::", "[::]"} else host  # noqa: S104 - compared, not bound
-    broker_url = settings.advertised_addr or f"http://{dialled}:{port}"
+    dialled = socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
+    broker_url = settings.advertised_addr or f"http://{join_address(dialled, port)}"
     return broker_url, settings.connect_url or broker_url
 
 

@@ -97,7 +97,7 @@ def test_unusable_data_folder_is_refused_with_one_sentence(tmp_path: Path) -> No
         (("--mode", "cluster"), "--mode cluster is a flag of the original"),
         (("--seed-nodes", "a:1"), "--seed-nodes is a flag of the original"),
         (("--join",), "--join is a flag of the original"),
-        (("--broker-addr", "nonsense"), "write an address as host:port"),
+        (("--broker-addr", "nonsense"), "is not an address: give host:port"),
         (("--durability", "maybe"), "durability (--durability) is 'maybe'"),
         (("--config-file", "missing.yml"), "cannot read the settings file missing.yml"),
     ],
