@@ -16,7 +16,7 @@ WHEEL_INSTALLED := $(WHEEL_VENV)/.installed
 
 CHECKED := danube tests scripts $(wildcard bench examples)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --use-pep517
-UV_COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
+UV_COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-annotate \
               --custom-compile-command "make lock"
 PYTEST := $(BIN)/python -m pytest -q
 ROUNDS ?= 10

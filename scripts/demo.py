@@ -52,7 +52,7 @@ def main() -> None:
 
 async def _run(wheel_python: Path, *, keep: bool) -> None:
     story = asyncio.current_task()
-    for number in (signal.SIGTERM, signal.SIGHUP):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         asyncio.get_running_loop().add_signal_handler(number, story.cancel if story else sys.exit)
     folder = Path(tempfile.mkdtemp(prefix="danube-demo-"))
     programs = Programs(folder)

@@ -83,7 +83,8 @@ class Consumer:
         Waits only while 256 of these are on their way. `flush_acks` and `close` wait for them; one that fails is
         logged, and its message comes again.
         """
-        await self._acks.add(self._consumer_of(message).acknowledge(message))
+        consumer = self._consumer_of(message)
+        await self._acks.add(lambda: consumer.acknowledge(message))
 
     async def flush_acks(self) -> None:
         """Return once every `ack_later` has its answer. Raises the first DanubeError among them."""
@@ -155,6 +156,8 @@ class Consumer:
             queue.end(error)
 
     def _consumer_of(self, message: Message) -> TopicConsumer:
+        if self._closed:
+            raise UnrecoverableError("the consumer is closed: the message will come again")
         consumer = self._consumers.get(message.received.topic)
         if consumer is None:
             raise InvalidRequestError(

@@ -1,5 +1,6 @@
 """A producer of one concrete topic: a plain topic or one partition."""
 
+import asyncio
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from danube.model.calls import (
     SchemaReference,
 )
 from danube.model.errors import AlreadyExistsError, MessageTooLargeError, UnrecoverableError
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
 from danube.wire import decode, encode
@@ -45,6 +46,7 @@ class TopicProducer:
         self._connection = connection
         self._spec = spec
         self._request_ids = itertools.count(1)
+        self._room = asyncio.Semaphore(CLIENT_SENDS_IN_FLIGHT_MAX)
         self._schema_id: int | None = None
         self._schema_version: int | None = None
         options = spec.options
@@ -66,7 +68,10 @@ class TopicProducer:
         await self._attachment.ready()
 
     async def send(self, data: bytes, attributes: Mapping[str, str] | None, routing_key: str | None) -> int:
-        """Send one message and answer its request id once the broker has it. Raises DanubeError."""
+        """Send one message and answer its request id once the broker has it. Raises DanubeError.
+
+        Waits its turn while 256 others are unanswered.
+        """
         self._attachment.open()
         message = OutgoingMessage(
             request_id=next(self._request_ids),
@@ -79,7 +84,8 @@ class TopicProducer:
             attributes=attributes or NO_ATTRIBUTES,
             routing_key=routing_key,
         )
-        return await self._calls.run(lambda link: self._send_on(link, message))
+        async with self._room:
+            return await self._calls.run(lambda link: self._send_on(link, message))
 
     async def close(self) -> None:
         """Stop; sends under way are told."""

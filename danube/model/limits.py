@@ -123,7 +123,7 @@ LEASE_TTL_S_MAX = 3_600.0
 CLIENT_RECEIVE_MESSAGES_MAX = 100
 """Received by one consumer and not yet taken by the application."""
 CLIENT_SENDS_IN_FLIGHT_MAX = 256
-"""Sent by one `send_many` and not yet answered."""
+"""Sent by one producer to one topic, or by one `send_many`, and not yet answered."""
 CLIENT_ACKS_IN_FLIGHT_MAX = 256
 """Acknowledged without waiting by one consumer and not yet confirmed."""
 CLIENT_CHANNELS_MAX = 256

@@ -106,12 +106,13 @@ class _Course:
         except (MachineOffError, TimeoutError):
             if not self._disk.is_off:
                 self._life.note(Failed("", "the broker hangs"))
+        finally:
+            disk = self._disk.power_cut() if by_power else self._disk.process_kill()
+            await self._life.bury()
         self._tell("power cut" if by_power else "kill")
         self._world.lives.append(", ".join(self._story))
-        disk = self._disk.power_cut() if by_power else self._disk.process_kill()
-        disk.capacity_bytes = None
         self._world.history.append(Restarted(self._story[-1]))
-        await self._life.bury()
+        disk.capacity_bytes = None
         return disk
 
     async def misbehave(self) -> None:

@@ -183,14 +183,16 @@ class StorageLife:
 
     async def bury(self) -> None:
         """End what is left of a life whose disk is off."""
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        for task in left:
-            task.cancel()
+        for served in self.subscriptions:
+            served.driver.close()
         for _ in range(_BURIAL_STEPS_MAX):
+            left = asyncio.all_tasks() - {asyncio.current_task()}
+            if not left:
+                return
+            for task in left:
+                task.cancel()
             await self.clock.run_for(1.0)
-            if all(task.done() for task in left):
-                break
-        await asyncio.gather(*left, return_exceptions=True)
+        raise RuntimeError("tasks of a dead broker do not end")
 
     async def patiently(self, work: Coroutine[Any, Any, T]) -> T:
         """Let time pass until `work` is done. Raises TimeoutError when the machine goes off meanwhile, or it hangs."""
@@ -319,6 +321,8 @@ class StorageLife:
                 self.note(Failed(served.topic.name, str(error)))
 
     def _restore(self, topic: TopicPlan, log: TopicLog, plan: SubscriptionPlan) -> None:
+        if self.disk.is_off:
+            return
         cursor = log.cursor(plan.subscription_id)
         if not plan.begun and cursor is not None:  # it began, but the broker died before it could say so
             plan.begun = True

@@ -26,6 +26,7 @@ from danube.model.subscription import Cursor, SubscriptionType
 POLICY = RedeliveryPolicy(ack_timeout_s=10.0, base_delay_s=1.0, max_delay_s=6.0, backoff=Backoff.EXPONENTIAL)
 CONSUMER_IDS = st.integers(1, 4)
 BACK = st.integers(0, 40)
+QUANTA = st.sampled_from([1, 1, 3])
 WINDOWS = st.sampled_from([1, 2, 5, 30])
 
 
@@ -179,11 +180,11 @@ class DispatchMachine(RuleBasedStateMachine):
         self.model = Model(self.subscription_type)
         self.engine = DispatchEngine(self.subscription_type, self.cursors[-1], 0, POLICY)
 
-    @initialize(count=st.integers(0, 30), windows=st.lists(WINDOWS, max_size=3))
-    def start_with_a_backlog(self, count: int, windows: list[int]) -> None:
+    @initialize(count=st.integers(0, 30), windows=st.lists(WINDOWS, max_size=3), quantum=QUANTA)
+    def start_with_a_backlog(self, count: int, windows: list[int], quantum: int) -> None:
         self.append(count)
         for consumer_id, window in enumerate(windows, 1):
-            self.attach(consumer_id, window, 1)
+            self.attach(consumer_id, window, quantum)
 
     @rule(count=st.integers(0, 15))
     def append(self, count: int) -> None:
@@ -191,7 +192,7 @@ class DispatchMachine(RuleBasedStateMachine):
         self.model.skip_acknowledged()
         self.handle(Appended(len(self.model.messages)))
 
-    @rule(consumer_id=CONSUMER_IDS, window=WINDOWS, quantum=st.sampled_from([1, 1, 3]))
+    @rule(consumer_id=CONSUMER_IDS, window=WINDOWS, quantum=QUANTA)
     def attach(self, consumer_id: int, window: int, quantum: int) -> None:
         self.model.attach(consumer_id, window, quantum)
         self.handle(ConsumerAttached(consumer_id, window, quantum))

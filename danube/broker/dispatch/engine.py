@@ -228,12 +228,13 @@ class DispatchEngine:
             else:
                 self._deliveries.send_new(start, start + count, consumer, now_s + self.policy.ack_timeout_s)
                 instructions.append(Send(consumer.consumer_id, start, start + count))
-            self._advance(start + count)
+            self._next = start + count
+            if self._ahead:
+                self._skip_ahead()
 
-    def _advance(self, offset: int) -> None:
-        while self._ahead and self._ahead[0].start <= offset:
-            offset = self._ahead.popleft().end
-        self._next = offset
+    def _skip_ahead(self) -> None:
+        while self._ahead and self._ahead[0].start <= self._next:
+            self._next = self._ahead.popleft().end
 
     def _is_at_bound(self) -> bool:
         """Whether enough is open; ranges from before a restart do not count: what is sent now closes the gaps there."""

@@ -167,7 +167,8 @@ class Deliveries:
         for done in self._ranges[first:last]:
             self._drop(done)
         del self._ranges[first:last], self._starts[first:last]
-        self._tidy()
+        if len(self._heap) > _STALE_ENTRIES:
+            self._tidy()
         return True
 
     def hold(self, start: int, end: int, until_s: float) -> None:
@@ -336,7 +337,8 @@ class Deliveries:
     def _schedule(self, delivery: Delivery) -> None:
         self._pushed += 1
         heappush(self._heap, (delivery.at_s, self._pushed, delivery))
-        self._tidy()
+        if len(self._heap) > _STALE_ENTRIES:
+            self._tidy()
 
     def _tidy(self) -> None:
         """Build the heap anew when most of it is out of date; each call pays a constant share of that."""

@@ -20,7 +20,7 @@ class Progress:
     @property
     def cursor(self) -> Cursor:
         """To save; of more ranges than a cursor keeps, the lowest."""
-        return Cursor(self.position, self.beyond.lowest(CURSOR_RANGES_MAX))
+        return Cursor(self.position, self.beyond.lowest(CURSOR_RANGES_MAX) if self.beyond else ())
 
     def add(self, start: int, end: int) -> None:
         """`[start, end)` is acknowledged."""

@@ -89,10 +89,13 @@ class Recovery:
         return sorted(found)
 
     def _is_unfinished(self, sequence: int) -> bool:
-        """Whether the last file was being created when the power went: its header is synced before anything follows."""
+        """Whether the last file holds no round: it was being created when the broker died, or its sync failed.
+
+        Then even a header that looks sound may never reach the disk, so the file is made again.
+        """
         with contextlib.closing(self._disk.open_read(path(sequence))) as file:
             start = file.read(0, HEADER_BYTES + 1)
-        return len(start) <= HEADER_BYTES and decode_file_header(start) is None and newer_version(start) is None
+        return len(start) <= HEADER_BYTES and newer_version(start) is None
 
     def _read_file(self, sequence: int, *, is_last: bool) -> None:
         with contextlib.closing(self._disk.open_read(path(sequence))) as file:

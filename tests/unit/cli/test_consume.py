@@ -1,4 +1,6 @@
 import asyncio
+from collections.abc import Callable
+from typing import TypeVar
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.unit.client.fake_broker import FakeBroker
 from tests.unit.client.test_consumer import publish
 
 TOPIC = "/default/orders"
+T = TypeVar("T")
 
 
 class Output:
@@ -89,6 +92,23 @@ async def test_interrupted_it_has_acknowledged_what_was_written(
         consuming.cancel()
         with pytest.raises(asyncio.CancelledError):
             await consuming
+    assert broker.subscriptions[TOPIC, "s"].acknowledged == {0, 1}
+
+
+class InterruptedRunner(InlineRunner):
+    """Ctrl-C comes while it works; as promised, the work is finished first."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        work()
+        raise asyncio.CancelledError
+
+
+async def test_interrupted_while_writing_it_has_acknowledged_what_was_written(
+    client: DanubeClient, broker: FakeBroker, access: Access
+) -> None:
+    publish(broker, b"a", b"b")
+    with pytest.raises(asyncio.CancelledError):
+        await consume(client, access, request(count=2), Sink(Output(broker).write, InterruptedRunner()))
     assert broker.subscriptions[TOPIC, "s"].acknowledged == {0, 1}
 
 

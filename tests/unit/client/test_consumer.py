@@ -305,13 +305,16 @@ async def test_a_refused_acknowledgement_is_raised(client: DanubeClient, broker:
 
 
 async def test_acknowledgements_sent_on_are_waited_for_when_the_consumer_closes(
-    client: DanubeClient, broker: FakeBroker
+    client: DanubeClient, broker: FakeBroker, clock: SimClock
 ) -> None:
     consumer, queue = await subscribed(client, broker)
     publish(broker, *[b"x"] * 50)
+    broker.failures["Ack"].extend([UnavailableError("busy")] * 50)
     for _ in range(50):
         await consumer.ack_later(await queue.get())
-    await consumer.close()
+    closing = asyncio.create_task(consumer.close())
+    await clock.run_for(2)
+    await closing
     assert broker.subscriptions[TOPIC, "s"].acknowledged == set(range(50))
 
 
@@ -376,8 +379,13 @@ async def test_key_filters_go_along(client: DanubeClient, broker: FakeBroker) ->
 
 async def test_a_closed_consumer_says_so(client: DanubeClient, broker: FakeBroker) -> None:
     consumer, queue = await subscribed(client, broker)
+    publish(broker, b"x")
+    message = await queue.get()
     await consumer.close()
     await consumer.close()
+    for acknowledge in (consumer.ack, consumer.ack_later):
+        with pytest.raises(UnrecoverableError, match="closed"):
+            await acknowledge(message)
     with pytest.raises(DanubeError, match="closed"):
         await queue.get()
     with pytest.raises(DanubeError, match="closed"):

@@ -226,6 +226,20 @@ async def test_behind_a_proxy_every_call_of_a_producer_names_the_broker(
     assert decode.received_message(broker.topics[TOPIC][0]).broker_addr == inner
 
 
+async def test_however_many_sends_are_asked_for_at_once_a_bounded_number_is_on_its_way(
+    client: DanubeClient, broker: FakeBroker
+) -> None:
+    async with new_producer(client) as producer:
+        broker.held = deque()
+        sending = [asyncio.create_task(producer.send(b"x")) for _ in range(CLIENT_SENDS_IN_FLIGHT_MAX + 50)]
+        await settle()
+        assert len(broker.held) == CLIENT_SENDS_IN_FLIGHT_MAX
+        while broker.held:
+            broker.held.popleft()()
+            await settle()
+        assert len(await asyncio.gather(*sending)) == CLIENT_SENDS_IN_FLIGHT_MAX + 50
+
+
 async def test_closing_tells_the_sends_that_wait_for_a_broker(
     client: DanubeClient, broker: FakeBroker, clock: SimClock
 ) -> None:

@@ -71,6 +71,15 @@ def test_each_part_of_a_split_range_is_due_at_its_time(setting: Setting) -> None
     setting.expect(ready=8)
 
 
+def test_a_waiting_range_is_split_by_an_acknowledgement_in_its_middle(setting: Setting) -> None:
+    setting.send(0, 10)
+    setting.deliveries.hold(0, 10, 5.0)
+    setting.deliveries.acknowledge(4, 6)
+    setting.expect(waiting=8)
+    setting.deliveries.acknowledge(0, 4)
+    setting.expect(waiting=4)
+
+
 def test_what_a_leaving_consumer_had_becomes_one_ready_range_where_it_can(setting: Setting) -> None:
     for offset in range(1_000):
         setting.send(offset, offset + 1)

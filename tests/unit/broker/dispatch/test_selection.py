@@ -39,8 +39,25 @@ def test_a_turn_is_a_quantum_and_goes_on_where_it_stopped() -> None:
     assert turns(selection, 6) == [(1, 1), (2, 4), (1, 1)]
 
 
+def test_a_turn_ends_when_the_window_is_full() -> None:
+    first, second = consumer(1, window=3, quantum=4), consumer(2, quantum=4)
+    selection = shared(first, second)
+    assert turns(selection, 2) == [(1, 2)]
+    assert turns(selection, 3) == [(1, 1), (2, 2)]
+    first.in_flight = 0
+    selection.refresh(first)
+    assert turns(selection, 5) == [(2, 2), (1, 3)]
+
+
 def test_a_consumer_that_is_alone_gets_all_that_its_window_takes() -> None:
     assert turns(shared(consumer(1, window=8)), 20) == [(1, 8)]
+
+
+def test_what_a_consumer_got_while_it_was_alone_counts_for_its_turn() -> None:
+    selection = shared(consumer(1, quantum=4))
+    assert turns(selection, 6) == [(1, 6)]
+    selection.attach(consumer(2, quantum=4))
+    assert turns(selection, 7) == [(1, 2), (2, 4), (1, 1)]
 
 
 def test_a_full_consumer_is_passed_over() -> None:

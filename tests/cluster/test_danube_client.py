@@ -1,0 +1,29 @@
+"""Our library in the place of the published wheel: what was written for that one, unchanged, on a real broker."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from danube.client import DanubeClientBuilder
+from danube.testing.process import BrokerProcess
+from tests.cluster.wheel.scenarios import SCENARIOS
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
+
+SLOW = {"flooded_consumer_gets_everything"}
+
+
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("library") / "data") as process:
+        yield process
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in SCENARIOS]
+)
+async def test_what_was_written_for_the_published_client_works_unchanged(
+    shared_broker: BrokerProcess, name: str
+) -> None:
+    async with await DanubeClientBuilder().service_url(shared_broker.endpoints.service_url).build() as client:
+        await SCENARIOS[name](client)
