@@ -191,6 +191,8 @@ def _error(address: str, code: grpc.StatusCode, details: str | None, metadata: t
         return errors.BrokerUnreachableError(f"cannot reach {address}: {details}")
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return errors.DeadlineExceededError(f"no answer from {address} in time")
+    if code is grpc.StatusCode.UNIMPLEMENTED:
+        details = "it has no such call; a broker has one port for clients (6650) and one for administration (50051)"
     return error_from(_number(code), f"{address} answered {code.name}: {details}")
 
 

@@ -23,6 +23,7 @@ LIVES = 5
 """Of the broker, with faults; two more follow without, to judge by."""
 STEPS_MAX = 60
 """What happens in one life, at most, besides the passing of time."""
+_IDLE = 0.15  # of the lives: they end right after the start, so that nothing else syncs what they found
 _SHOWN_MAX = 8
 
 _FAILING = [
@@ -104,8 +105,9 @@ class _Course:
             if await self._start_under(course):
                 await course()
         except (MachineOffError, TimeoutError):
-            if not self._disk.is_off:
-                self._life.note(Failed("", "the broker hangs"))
+            self._life.note(Failed("", "the broker hangs"))  # unless the machine is off: then nobody notes anything
+        except DanubeError as error:
+            self._note_unless_explained(error)
         finally:
             disk = self._disk.power_cut() if by_power else self._disk.process_kill()
             await self._life.bury()
@@ -117,6 +119,9 @@ class _Course:
 
     async def misbehave(self) -> None:
         """Work while the disk does its worst, and go away in the middle of it or properly."""
+        if self._chance.random() < _IDLE:
+            self._tell("idle")
+            return
         for plan in self._world.topics:
             for subscription in plan.subscriptions:
                 if subscription.first_life <= self._number and not subscription.begun:
@@ -151,10 +156,14 @@ class _Course:
             await self._life.start()
         except DanubeError as error:
             self._tell(f"did not start ({error})")
-            if isinstance(error, DamagedDataError) or not self._disk.failures:
-                self._life.note(Failed("", f"the broker does not start: {error}"))
+            self._note_unless_explained(error)
             return False
         return True
+
+    def _note_unless_explained(self, error: DanubeError) -> None:
+        """A failing disk explains much, but not damage: nothing here damages what was synced."""
+        if isinstance(error, DamagedDataError) or not self._disk.failures:
+            self._life.note(Failed("", str(error)))
 
     def _plan_faults(self) -> None:
         if self._chance.random() < 0.5:

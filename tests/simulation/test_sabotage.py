@@ -126,8 +126,11 @@ SABOTAGES: list[Sabotage] = [
 
 
 @pytest.mark.parametrize("sabotage", SABOTAGES, ids=lambda sabotage: sabotage.__name__)
-def test_sabotage_is_found(sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_sabotage_is_found(
+    sabotage: Sabotage, monkeypatch: pytest.MonkeyPatch, record_property: Callable[[str, object], None]
+) -> None:
+    """`--junit-xml` keeps which seed found it; with the sabotage in place, `--seed` shows it again."""
     sabotage(monkeypatch)
     outcome = next((found for seed in SEEDS if (found := simulate_storage(seed)).violations), None)
     assert outcome is not None, f"{sabotage.__name__} breaks no promise in {len(SEEDS)} seeds"
-    print(f"{sabotage.__name__}: found by seed {outcome.seed}: {outcome.violations[0]}")
+    record_property("found by", outcome.report())
