@@ -203,6 +203,7 @@ def what_must_work_works(history: Sequence[Event]) -> Iterator[Violation]:
 
 
 CHECKERS: tuple[Checker, ...] = (
+    what_must_work_works,
     acknowledged_is_kept,
     seen_stays_as_it_was,
     offsets_are_contiguous,
@@ -211,7 +212,6 @@ CHECKERS: tuple[Checker, ...] = (
     first_deliveries_are_in_order,
     everything_arrives,
     cursors_cover_what_was_acknowledged,
-    what_must_work_works,
 )
 
 STRICTER_CHECKERS: tuple[Checker, ...] = (acknowledged_is_not_sent_again,)

@@ -72,10 +72,12 @@ class Recovery:
         self._disk.make_folder(FOLDER)
         sequences = self._sequences()
         last = sequences[-1] if sequences else 0
-        unfinished = bool(sequences) and self._is_unfinished(last)
-        for sequence in sequences[:-1] if unfinished else sequences:
+        begun = self._start_of_begun(last) if sequences else None
+        for sequence in sequences if begun is None else sequences[:-1]:
             self._read_file(sequence, is_last=sequence == last)
-        if unfinished:
+        if begun is not None:
+            if decode_file_header(begun) is not None:
+                self._check_header(last, begun)
             self._disk.remove(path(last))  # made durable by what follows
         if self._end is None:
             return self._begin()
@@ -88,14 +90,14 @@ class Recovery:
                 raise damaged(expected, 0, "the file is missing")
         return sorted(found)
 
-    def _is_unfinished(self, sequence: int) -> bool:
-        """Whether the last file holds no round: it was being created when the broker died, or its sync failed.
+    def _start_of_begun(self, sequence: int) -> bytes | None:
+        """The bytes of the last file if it holds no round: the broker died while creating it, or its sync failed.
 
         Then even a header that looks sound may never reach the disk, so the file is made again.
         """
         with contextlib.closing(self._disk.open_read(path(sequence))) as file:
             start = file.read(0, HEADER_BYTES + 1)
-        return len(start) <= HEADER_BYTES and newer_version(start) is None
+        return start if len(start) <= HEADER_BYTES and newer_version(start) is None else None
 
     def _read_file(self, sequence: int, *, is_last: bool) -> None:
         with contextlib.closing(self._disk.open_read(path(sequence))) as file:
@@ -111,8 +113,8 @@ class Recovery:
             if (claimed := scan.claimed_beyond()) is not None:
                 raise damaged(sequence, scan.at, f"a round is not what was written, though byte {claimed} was synced")
 
-    def _enter(self, sequence: int, start: bytes) -> JournalEnd:
-        """Check a file's header against what came before it, and go on from there."""
+    def _check_header(self, sequence: int, start: bytes) -> FileHeader:
+        """A file's header, which has to go on where the file before it ended."""
         version = newer_version(start)
         if version is not None:
             raise DataFolderError(f"{path(sequence)} has format version {version}: use the Danube that wrote it")
@@ -129,12 +131,18 @@ class Recovery:
         base = before.position if before else 0
         if (header.sequence, header.base_position, header.journal_id) != (sequence, base, journal_id):
             raise damaged(sequence, 0, "it does not go on where the file before it ended")
-        self.recovered.files.add(sequence, base)
+        return header
+
+    def _enter(self, sequence: int, start: bytes) -> JournalEnd:
+        """Go on with a file."""
+        header = self._check_header(sequence, start)
+        before = self._end
+        self.recovered.files.add(sequence, header.base_position)
         self._end = JournalEnd(
-            journal_id=journal_id,
+            journal_id=header.journal_id,
             broker_id=self._broker_id,
             sequence=sequence,
-            base_position=base,
+            base_position=header.base_position,
             file_bytes=HEADER_BYTES,
             synced_to=header.synced_to,
             round_number=before.round_number if before else 0,

@@ -84,3 +84,13 @@ async def test_closing_from_the_loop_waits_for_what_was_handed_over_and_keeps_th
     async with asyncio.timeout(5):
         await closing
         assert await work
+
+
+async def test_closing_without_blocking_waits_for_what_was_handed_over(runner: BlockingRunner) -> None:
+    done = list[int]()
+    async with asyncio.timeout(5):
+        handed_over = [asyncio.ensure_future(runner.run(lambda: done.append(1))) for _ in range(3)]
+        await asyncio.sleep(0)
+        await runner.aclose()
+        await asyncio.gather(*handed_over)
+    assert done == [1, 1, 1]
