@@ -11,6 +11,7 @@ from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 
+_REWRITE_BYTES = 1 << 20  # at a time
 _IOV_MAX = 1024  # Linux refuses more buffers in one writev
 
 
@@ -66,6 +67,13 @@ class Disk(Protocol):
 
     def replace_file(self, name: str, data: bytes) -> None:
         """Put `data` under `name` so that after a crash either the old or the new content is there, whole."""
+
+    def rewrite(self, name: str, position: int) -> None:
+        """Write a file's bytes from `position` on once more, the same in the same place, and sync them.
+
+        After a sync that failed the system takes for written what may never reach the disk, and a later sync of it does
+        nothing; this makes it durable. A crash in the midst changes nothing of what programs see.
+        """
 
     def remove(self, name: str) -> None:
         """Remove a file. Raises FileNotFoundError."""
@@ -164,6 +172,15 @@ class LocalDisk:
             file.close()
         temporary.replace(path)
         _sync_path(path.parent)
+
+    def rewrite(self, name: str, position: int) -> None:
+        descriptor = os.open(self.root / name, os.O_RDWR | os.O_CLOEXEC)  # O_APPEND would have pwrite append
+        try:
+            while chunk := os.pread(descriptor, _REWRITE_BYTES, position):
+                position += os.pwrite(descriptor, chunk, position)
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
 
     def remove(self, name: str) -> None:
         (self.root / name).unlink()

@@ -212,11 +212,8 @@ CHECKERS: tuple[Checker, ...] = (
     first_deliveries_are_in_order,
     everything_arrives,
     cursors_cover_what_was_acknowledged,
+    acknowledged_is_not_sent_again,
 )
-
-STRICTER_CHECKERS: tuple[Checker, ...] = (acknowledged_is_not_sent_again,)
-"""What at-least-once does not ask for. Dispatch misses it when a message that is to be sent again waits for its stream,
-or for a read, and is acknowledged meanwhile."""
 
 
 def _difference(offset: int, expected: str, found: str | None) -> str:

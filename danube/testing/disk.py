@@ -32,6 +32,7 @@ class Operation(StrEnum):
     READ = "read"
     SYNC = "sync"
     TRUNCATE = "truncate"
+    REWRITE = "rewrite"
     CREATE = "create"
     RENAME = "rename"
     REMOVE = "remove"
@@ -180,6 +181,12 @@ class SimDisk:
         image = folder.visible[f"{entry}.new"]
         self.perform(Operation.RENAME, name, lambda: folder.change({f"{entry}.new": None, entry: image}))
         self.sync_folder(_split(name)[0])
+
+    def rewrite(self, name: str, position: int) -> None:
+        image = self._image(name)
+        part = partial(image.write_again, position, self.chance)
+        self.perform(Operation.REWRITE, name, partial(image.write_again, position), failed=part, stopped=part)
+        self.open_append(name).sync()
 
     def remove(self, name: str) -> None:
         self._image(name)

@@ -69,6 +69,14 @@ class FileImage:
         """Put `data` at the end."""
         self._change(Written(len(self.visible), data))
 
+    def write_again(self, position: int, chance: random.Random | None = None) -> None:
+        """Put what is there from `position` on there again; with `chance`, only a part of it."""
+        end = (
+            len(self.visible) if chance is None else chance.randint(min(position, len(self.visible)), len(self.visible))
+        )
+        if position < end:
+            self._change(Written(position, bytes(self.visible[position:end])))
+
     def cut(self, size: int) -> None:
         """Set the length; what is missing reads as zeros."""
         self._change(Cut(size))

@@ -30,6 +30,7 @@ _FAILING = [
     *[Operation.APPEND] * 4,
     *[Operation.SYNC] * 4,
     Operation.TRUNCATE,
+    Operation.REWRITE,
     Operation.READ,
     Operation.CREATE,
     Operation.REMOVE,

@@ -222,6 +222,30 @@ def test_a_replacement_that_was_interrupted_does_not_hinder_the_next(disk: Disk)
 # Locks
 
 
+@pytest.mark.parametrize("position", [0, 3, 6, 9])
+def test_rewriting_changes_nothing_that_can_be_read(disk: Disk, position: int) -> None:
+    put(disk, "f", b"abcdef")
+    disk.rewrite("f", position)
+    file = disk.open_append("f")
+    file.append([b"gh"])
+    assert file.read(0, 100) == b"abcdefgh"
+    file.close()
+
+
+def test_rewriting_what_is_larger_than_one_piece_keeps_it_whole(disk: Disk) -> None:
+    content = bytes(range(256)) * 10_000
+    put(disk, "f", content)
+    disk.rewrite("f", 1)
+    file = disk.open_read("f")
+    assert file.read(0, len(content) + 1) == content
+    file.close()
+
+
+def test_rewriting_what_is_not_there_is_an_error(disk: Disk) -> None:
+    with pytest.raises(FileNotFoundError):
+        disk.rewrite("f", 0)
+
+
 def test_a_lock_has_one_holder_at_a_time(disk: Disk) -> None:
     held = disk.lock("lock")
     with pytest.raises(BlockingIOError):

@@ -39,11 +39,6 @@ async def shown_by_a_broker_that_starts(disk: SimDisk) -> tuple[int, SimDisk]:
     return end, left
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="a start whose sync failed and that is tried again shows what may never reach the disk: all above the "
-    "journal's mark would have to be written anew, which costs a full disk its start",
-)
 async def test_what_a_failed_sync_left_at_a_start_is_not_believed_at_the_next() -> None:
     for seed in SEEDS:
         disk = await killed_before_its_sync(seed)

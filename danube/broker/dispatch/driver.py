@@ -39,6 +39,8 @@ class _Outlet:
     stream: ServerStream
     waiting: deque[Send] = field(default_factory=deque)
     paused: bool = False
+    delayed: bool = False
+    """Whether what waits was held up, so that some of it may have been answered or taken back meanwhile."""
 
 
 @dataclass(slots=True)
@@ -141,6 +143,10 @@ class DispatchDriver:
 
     def _pump(self, consumer_id: int, outlet: _Outlet) -> None:
         """Write what waits for one consumer, as far as its stream has room and the batches are at hand."""
+        if outlet.delayed:
+            wanted = [part for send in outlet.waiting for part in self.engine.still_wanted(send)]
+            outlet.waiting = deque(wanted)
+        outlet.delayed = True
         while outlet.waiting:
             if outlet.stream.room <= 0:
                 self._pause(consumer_id, outlet)
@@ -154,6 +160,7 @@ class DispatchDriver:
                 outlet.waiting.popleft()
             else:
                 outlet.waiting[0] = Send(consumer_id, written, send.end, send.attempt)
+        outlet.delayed = False
 
     def _write(self, stream: ServerStream, batch: StoredBatch, send: Send) -> int:
         """Write what this batch has of `send` while there is room; answers the offset after the last one written."""

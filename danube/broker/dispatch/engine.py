@@ -135,6 +135,17 @@ class DispatchEngine:
             instructions.append(SetTimer(due_s))
         return instructions
 
+    def still_wanted(self, send: Send) -> list[Send]:
+        """What of an earlier instruction still holds: neither answered since, nor taken back, nor sent again."""
+        consumer = self._consumers.get(send.consumer_id)
+        if consumer is None:
+            return []
+        return [
+            Send(send.consumer_id, max(send.start, each.start), min(send.end, each.end), send.attempt)
+            for each in self._deliveries.held_by(consumer, send.start, send.end)
+            if each.attempt == send.attempt
+        ]
+
     def validate(self) -> None:
         """Check every invariant, in O(everything); raises InternalError that names those that do not hold."""
         problems = list(self._problems())

@@ -125,6 +125,12 @@ class Deliveries:
         found = self._ranges[index]
         return found.attempt if found.state is DeliveryState.IN_FLIGHT else None
 
+    def held_by(self, consumer: AttachedConsumer, start: int, end: int) -> Iterator["Delivery"]:
+        """The ranges that overlap `[start, end)` and are in flight to this consumer."""
+        for index in range(self._index(start), bisect_left(self._starts, end)):
+            if self._ranges[index].holder is consumer:
+                yield self._ranges[index]
+
     def send_new(self, start: int, end: int, consumer: AttachedConsumer, deadline_s: float) -> None:
         """Messages above all others here go out for the first time."""
         sent = Delivery(start, end, 1, DeliveryState.IN_FLIGHT, consumer, deadline_s)

@@ -179,7 +179,10 @@ class Recovery:
             self.recovered.cursors[topic_id, decoded[0]] = decoded[1]
 
     def _settle_end(self, end: JournalEnd) -> File:
-        """Cut the torn end and sync: what was read may not be durable yet, and is shown to nobody before it is."""
+        """Cut the torn end and sync: what was read may not be durable yet, and is shown to nobody before it is.
+
+        What no header says is synced is written once more: a sync of it may have failed, and then no other sync helps.
+        """
         file = self._disk.open_append(path(end.sequence))
         try:
             torn = file.size() - end.file_bytes
@@ -187,6 +190,8 @@ class Recovery:
                 _log.warning("%s: cutting %d bytes that were never synced", path(end.sequence), torn)
                 file.truncate(end.file_bytes)
             file.sync()
+            if end.claimed_to < end.position:
+                self._disk.rewrite(path(end.sequence), max(end.claimed_to - end.base_position, 0))
             self._disk.sync_folder(FOLDER)
         except OSError:
             file.close()

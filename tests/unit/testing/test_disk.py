@@ -304,3 +304,18 @@ def test_faults_can_be_called_off() -> None:
     disk.stop_at(1)
     disk.clear_faults()
     assert isinstance(disk.create("a"), SimFile)
+
+
+def test_rewriting_makes_durable_what_a_failed_sync_left_behind() -> None:
+    for seed in range(20):
+        disk = SimDisk(seed)
+        disk.make_folder("d")
+        disk.sync_folder("")
+        file = disk.create("d/f")
+        disk.sync_folder("d")
+        file.append([b"kept after all"])
+        disk.fail(Operation.SYNC)
+        with pytest.raises(OSError):
+            file.sync()
+        disk.rewrite("d/f", 0)
+        assert disk.power_cut().contents() == {"d/f": b"kept after all"}
