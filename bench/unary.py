@@ -1,50 +1,81 @@
-"""SendMessage over gRPC: messages a second, latency, and the broker's processor time for each."""
+"""SendMessage over gRPC: messages a second, latency, and the broker's processor time for each.
+
+Beside it, in the same run, a plain grpc.aio server that echoes: what is left is ours.
+"""
 
 import asyncio
+import subprocess
+import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from bench.result import Figure, percentile_ms
+from danube.model.calls import OutgoingMessage
 from danube.model.topic import TopicName
+from danube.rpc.carrier import Channel
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.peer import Peer
-from danube.testing.process import BrokerProcess
+from danube.testing.peer import BROKER_URL, Peer
+from danube.testing.process import BrokerProcess, cpu_s
+from danube.wire import encode
 
 IN_FLIGHT = (1, 16, 64)
 PAYLOAD = bytes(1_024)
 RUN_S = 4.0
 WARM_UP_S = 1.0
 TOPIC = TopicName("default", "bench")
+PATH = "/danube.ProducerService/SendMessage"
+
+Prepare = Callable[[Channel], Awaitable[int]]
 
 
 def run() -> Iterator[Figure]:
-    """One broker process per durability; one client process (this one), which is a limit of its own."""
+    """One server process for each kind; one client process (this one), which is a limit of its own."""
+    yield from _echo()
     for durability in ("fsync", "os"):
         with tempfile.TemporaryDirectory() as folder:
             flags = ["--durability", durability, "--log-level", "warning"]
             with BrokerProcess(Path(folder) / "data", flags=flags) as broker:
-                for in_flight in IN_FLIGHT:
-                    yield from _figures(f"{durability}, {in_flight} in flight", *asyncio.run(_load(broker, in_flight)))
+                yield from _measure(f"SendMessage, {durability}", broker.endpoints.broker, broker.pid, _attach)
 
 
-def _figures(name: str, count: int, elapsed_s: float, cpu_s: float, latencies_s: list[float]) -> Iterator[Figure]:
-    note = f"p50 {percentile_ms(latencies_s, 50):.2f} ms, p99 {percentile_ms(latencies_s, 99):.2f} ms"
-    yield Figure(f"SendMessage 1 KiB, {name}", count / elapsed_s, "msg/s", note)
-    yield Figure(f"broker processor time, {name}", cpu_s / count * 1e6, "us/msg")
+def _echo() -> Iterator[Figure]:
+    command = [sys.executable, "-m", "bench.echo_program"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
+        assert server.stdout is not None
+        port = server.stdout.readline().strip()
+        yield from _measure("plain grpc.aio echo", f"127.0.0.1:{port}", server.pid, _nothing)
+        server.communicate("\n", timeout=20)
 
 
-async def _load(broker: BrokerProcess, in_flight: int) -> tuple[int, float, float, list[float]]:
-    channel = GrpcCarrier(SystemClock()).connect(broker.endpoints.broker)
-    peer = Peer(channel)
-    identity = await peer.create_producer(TOPIC)
+async def _attach(channel: Channel) -> int:
+    return await Peer(channel).create_producer(TOPIC)
+
+
+async def _nothing(channel: Channel) -> int:  # noqa: ARG001 - there is nothing to prepare
+    return 1
+
+
+def _measure(name: str, address: str, pid: int, prepare: Prepare) -> Iterator[Figure]:
+    for in_flight in IN_FLIGHT:
+        elapsed_s, used_s, latencies_s = asyncio.run(_load(address, pid, prepare, in_flight))
+        count = len(latencies_s)
+        note = f"p50 {percentile_ms(latencies_s, 50):.2f} ms, p99 {percentile_ms(latencies_s, 99):.2f} ms"
+        yield Figure(f"{name}, 1 KiB, {in_flight} in flight", count / elapsed_s, "msg/s", note)
+        yield Figure(f"{name}, {in_flight} in flight: server processor time", used_s / count * 1e6, "us/msg")
+
+
+async def _load(address: str, pid: int, prepare: Prepare, in_flight: int) -> tuple[float, float, list[float]]:
+    channel = GrpcCarrier(SystemClock()).connect(address)
+    message = OutgoingMessage(1, await prepare(channel), str(TOPIC), BROKER_URL, PAYLOAD, 1, "producer")
+    request = encode.send_message(message)
 
     async def send_until(end_s: float, latencies_s: list[float]) -> None:
-        while (before := time.monotonic()) < end_s:
-            await peer.send(TOPIC, identity, PAYLOAD)
-            latencies_s.append(time.monotonic() - before)
+        while (before_s := time.monotonic()) < end_s:
+            await channel.call(PATH, request, timeout_s=10)
+            latencies_s.append(time.monotonic() - before_s)
 
     async def round_of(duration_s: float) -> list[float]:
         latencies_s: list[float] = []
@@ -54,8 +85,8 @@ async def _load(broker: BrokerProcess, in_flight: int) -> tuple[int, float, floa
 
     try:
         await round_of(WARM_UP_S)
-        cpu_s, started_s = broker.cpu_s(), time.monotonic()
+        used_s, started_s = cpu_s(pid), time.monotonic()
         latencies_s = await round_of(RUN_S)
-        return len(latencies_s), time.monotonic() - started_s, broker.cpu_s() - cpu_s, latencies_s
+        return time.monotonic() - started_s, cpu_s(pid) - used_s, latencies_s
     finally:
         await channel.close()

@@ -48,6 +48,10 @@ JOURNAL_FILE_BYTES_MAX = 128 * MIB
 """A round that would pass it goes into a new file."""
 JOURNAL_ROUND_BYTES_MAX = 8 * MIB
 """Gathered into one write and one sync; one batch larger than this is a round of its own."""
+JOURNAL_JOIN_TURNS_MAX = 64
+"""Turns of the event loop that a round others share waits for more to join it."""
+JOURNAL_JOIN_SILENT_TURNS = 8
+"""Turns without anybody joining after which it does not wait any longer."""
 JOURNAL_BACKLOG_BYTES_MAX = 64 * MIB
 """Accepted and not yet written; past it publishes are refused as overloaded."""
 JOURNAL_SYNC_INTERVAL_S = 0.1

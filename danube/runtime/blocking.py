@@ -4,9 +4,11 @@ The work that was started always finishes: cancelling the waiter does not abando
 """
 
 import asyncio
-import concurrent.futures
+import contextlib
+import queue
+import threading
 from collections.abc import Callable
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
 
@@ -25,25 +27,97 @@ class BlockingRunner(Protocol):
 
 
 class BlockingThread:
-    """One thread for one owner, started at the first use."""
+    """One thread for one owner, started at the first use.
+
+    A hand-off costs one queue, one future and one wake-up of the loop: what the journal pays for each round.
+    """
 
     def __init__(self, name: str) -> None:
-        self._executor = concurrent.futures.ThreadPoolExecutor(max_workers=1, thread_name_prefix=name)
+        self._name = name
+        self._queue: queue.SimpleQueue[_HandedOver | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
+        self._closed = False
 
     async def run(self, work: Callable[[], T]) -> T:
-        future = asyncio.get_running_loop().run_in_executor(self._executor, work)
-        try:
-            return await asyncio.shield(future)
-        except asyncio.CancelledError:
-            await asyncio.wait([future])
-            raise
+        """As the protocol; raises RuntimeError once closed."""
+        handed_over = _HandedOver(work)
+        self._put(handed_over)
+        result: T = await handed_over.wait()
+        return result
 
     def close(self) -> None:
-        self._executor.shutdown(wait=True)
+        self._end()
+        if self._thread is not None:
+            self._thread.join()
 
     async def aclose(self) -> None:
-        await self.run(lambda: None)  # the last in the queue: when it is done, so is all the rest
-        self._executor.shutdown(wait=False)
+        if not self._closed and self._thread is not None:
+            await self.run(lambda: None)  # the last in the queue: when it is done, so is all the rest
+        self._end()
+
+    def _put(self, handed_over: "_HandedOver") -> None:
+        if self._closed:
+            raise RuntimeError(f"the thread {self._name} is closed")
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._work_off, name=self._name, daemon=True)
+            self._thread.start()
+        self._queue.put(handed_over)
+
+    def _end(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self._queue.put(None)
+
+    def _work_off(self) -> None:
+        while (handed_over := self._queue.get()) is not None:
+            handed_over.carry_out()
+
+
+class _HandedOver:
+    """One piece of work, between the loop that waits for it and the thread that does it."""
+
+    __slots__ = ("_abandoned", "_future", "_loop", "_work")
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        self._work = work
+        self._loop = asyncio.get_running_loop()
+        self._future: asyncio.Future[Any] = self._loop.create_future()
+        self._abandoned: asyncio.Future[None] | None = None
+        """Resolved when the work has ended, for a waiter that was cancelled."""
+
+    async def wait(self) -> Any:  # noqa: ANN401 - whatever the work answers
+        try:
+            return await self._future
+        except asyncio.CancelledError:
+            if self._future.cancelled():
+                self._abandoned = self._loop.create_future()
+                await self._see_it_end(self._abandoned)
+            raise
+
+    def carry_out(self) -> None:
+        """Do the work, in the thread, and tell the loop; a loop that is closed has nobody left to tell."""
+        try:
+            result, error = self._work(), None
+        except BaseException as raised:  # raised again where it is waited for
+            result, error = None, raised
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._tell, result, error)
+
+    def _tell(self, result: Any, error: BaseException | None) -> None:  # noqa: ANN401 - as above
+        if self._abandoned is not None:
+            self._abandoned.set_result(None)
+        if self._future.done():
+            return
+        if error is None:
+            self._future.set_result(result)
+        else:
+            self._future.set_exception(error)
+
+    @staticmethod
+    async def _see_it_end(ended: "asyncio.Future[None]") -> None:
+        while not ended.done():
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.shield(ended)
 
 
 class InlineRunner:

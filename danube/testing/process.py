@@ -114,9 +114,8 @@ class BrokerProcess:
         return pages * os.sysconf("SC_PAGE_SIZE")
 
     def cpu_s(self) -> float:
-        """Processor time it has used, user and system, from /proc."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor time it has used."""
+        return cpu_s(self.pid)
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
@@ -160,3 +159,9 @@ class BrokerProcess:
 
 def _endpoints(ready: dict[str, Any]) -> Endpoints:
     return Endpoints(ready["broker"], ready["admin"], ready["metrics"])
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time that a process has used, user and system, from /proc."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

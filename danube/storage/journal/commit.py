@@ -16,7 +16,7 @@ from danube.model.errors import (
     StorageUnavailableError,
     TopicNotFoundError,
 )
-from danube.model.limits import CURSOR_RIDE_BYTES_MAX
+from danube.model.limits import CURSOR_RIDE_BYTES_MAX, JOURNAL_JOIN_SILENT_TURNS, JOURNAL_JOIN_TURNS_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -58,6 +58,8 @@ class GroupCommit:
         self._closing = self._sync_due = self._mark_due = False
         self._failing = False
         """Whether the last round failed: said once, not once a round."""
+        self._is_shared = False
+        """Whether the last round had several waiting for it."""
         self._last_round_s = clock.monotonic_s()
         self._cursor_alarm = Alarm(clock, self._hurry_cursors)
         self._mark_alarm = Alarm(clock, self._ask_for_mark)
@@ -134,9 +136,22 @@ class GroupCommit:
             raise
 
     async def _work_off(self) -> None:
-        while self.stopped is None and await self._step():  # noqa: ASYNC110 - a turn for others, not a wait
-            # Those just acknowledged may append before the next round is gathered; nothing is waited for.
+        while self.stopped is None and await self._step():
+            await self._let_others_join()
+
+    async def _let_others_join(self) -> None:
+        """Let those who were just acknowledged append again before the next round is gathered.
+
+        Turns of the loop are what is waited for, never time: one where nobody shares rounds, and otherwise as long as
+        every few bring more, up to a bound. A round has its price, and so a busy broker pays it less often.
+        """
+        silent = 0
+        for _ in range(JOURNAL_JOIN_TURNS_MAX if self._is_shared else 1):
+            before = self._backlog.bytes
             await asyncio.sleep(0)
+            silent = 0 if self._backlog.bytes > before else silent + 1
+            if silent == JOURNAL_JOIN_SILENT_TURNS:
+                return
 
     async def _step(self) -> bool:
         """Do the next thing that is due; answers whether there was one."""
@@ -196,6 +211,7 @@ class GroupCommit:
         self.rounds += 1
         self.bytes_written += HEADER_BYTES + written_round.content_bytes
         batches, cursors = self._settle()
+        self._is_shared = len(batches) > 1 or any(len(batch.waiting) > 1 for batch in batches)
         for batch, stored in zip(batches, written_round.stored, strict=True):
             for offset, done in enumerate(batch.waiting, stored.base_offset):
                 _call(done, offset)

@@ -369,9 +369,13 @@ def test_a_type_to_come_may_let_messages_wait_while_others_pass(monkeypatch: pyt
     assert subscription.now(Acknowledged(4, 5)) == [Send(1, 3, 4), SaveCursor(Cursor(3, (OffsetRange(4, 5),)))]
 
 
+def first_send(instructions: list[Instruction]) -> Send:
+    return next(each for each in instructions if isinstance(each, Send))
+
+
 def test_send_that_was_held_up_is_wanted_only_as_far_as_it_still_holds() -> None:
     engine = DispatchEngine(SubscriptionType.EXCLUSIVE, Cursor(0), 6, RedeliveryPolicy())
-    (send, *_) = engine.handle(ConsumerAttached(1, 10), 0.0)
+    send = first_send(engine.handle(ConsumerAttached(1, 10), 0.0))
     assert engine.still_wanted(send) == [send] == [Send(1, 0, 6)]
     engine.handle(Acknowledged(1, 3), 0.0)
     engine.handle(Nacked(4), 0.0)
@@ -382,8 +386,8 @@ def test_send_that_was_held_up_is_wanted_only_as_far_as_it_still_holds() -> None
 
 def test_send_that_was_held_up_gives_way_to_a_later_attempt() -> None:
     engine = DispatchEngine(SubscriptionType.EXCLUSIVE, Cursor(0), 1, RedeliveryPolicy())
-    (first, *_) = engine.handle(ConsumerAttached(1, 10), 0.0)
+    first = first_send(engine.handle(ConsumerAttached(1, 10), 0.0))
     engine.handle(Nacked(0, 0.0), 0.0)
-    (again, *_) = engine.handle(TimerFired(), 5.0)
+    again = first_send(engine.handle(TimerFired(), 5.0))
     assert again == Send(1, 0, 1, attempt=2)
     assert (engine.still_wanted(first), engine.still_wanted(again)) == ([], [again])
