@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 _SEEDS = 200
+_FAST_SEEDS = 20  # of them, what `make check` runs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -21,7 +22,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "seed" in metafunc.fixturenames:
-        metafunc.parametrize("seed", _seeds(metafunc.config))
+        seeds = _seeds(metafunc.config)
+        slow = [pytest.param(seed, marks=pytest.mark.slow) for seed in seeds[_FAST_SEEDS:]]
+        metafunc.parametrize("seed", [*seeds[:_FAST_SEEDS], *slow])
 
 
 @pytest.fixture(autouse=True)

@@ -17,6 +17,8 @@ from danube.storage.journal.recovery import Recovery
 from danube.storage.journal.writer import JournalEnd, RoundWriter
 from danube.testing.simulation import simulate_storage
 
+pytestmark = pytest.mark.slow
+
 SEEDS = range(200)
 
 Sabotage = Callable[[pytest.MonkeyPatch], None]
