@@ -6,6 +6,7 @@ Warnings, exceptions of threads and exceptions that nobody could catch are error
 import asyncio
 import inspect
 import os
+import signal
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -27,6 +28,10 @@ _DISK_CALLS = (
 )
 _LEAK_GRACE_S = 0.2
 """For tasks that are cancelled, or at their last step, when the test returns."""
+
+# A suite that was started in the background inherits "ignore Ctrl-C", and so would every process that it starts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)
 settings.register_profile(
