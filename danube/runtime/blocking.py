@@ -76,12 +76,13 @@ class BlockingThread:
 class _HandedOver:
     """One piece of work, between the loop that waits for it and the thread that does it."""
 
-    __slots__ = ("_abandoned", "_future", "_loop", "_work")
+    __slots__ = ("_abandoned", "_ended", "_future", "_loop", "_work")
 
     def __init__(self, work: Callable[[], Any]) -> None:
         self._work = work
         self._loop = asyncio.get_running_loop()
         self._future: asyncio.Future[Any] = self._loop.create_future()
+        self._ended = False
         self._abandoned: asyncio.Future[None] | None = None
         """Resolved when the work has ended, for a waiter that was cancelled."""
 
@@ -89,7 +90,7 @@ class _HandedOver:
         try:
             return await self._future
         except asyncio.CancelledError:
-            if self._future.cancelled():
+            if not self._ended:
                 self._abandoned = self._loop.create_future()
                 await self._see_it_end(self._abandoned)
             raise
@@ -104,6 +105,7 @@ class _HandedOver:
             self._loop.call_soon_threadsafe(self._tell, result, error)
 
     def _tell(self, result: Any, error: BaseException | None) -> None:  # noqa: ANN401 - as above
+        self._ended = True
         if self._abandoned is not None:
             self._abandoned.set_result(None)
         if self._future.done():

@@ -94,3 +94,30 @@ async def test_closing_without_blocking_waits_for_what_was_handed_over(runner: B
         await runner.aclose()
         await asyncio.gather(*handed_over)
     assert done == [1, 1, 1]
+
+
+async def test_cancelling_just_when_the_work_has_ended_does_not_wait_for_it_again(thread: BlockingThread) -> None:
+    done = threading.Event()
+    waiting = asyncio.ensure_future(thread.run(done.set))
+    await asyncio.sleep(0)
+    assert done.wait(5)  # the loop is held here, so that it hears of the end and of the cancelling in the same turn
+    waiting.cancel()
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+
+async def test_an_error_that_nobody_waits_for_any_more_is_dropped(thread: BlockingThread) -> None:
+    go = threading.Event()
+
+    def work() -> None:
+        go.wait(5)
+        fail()
+
+    waiting = asyncio.ensure_future(thread.run(work))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    go.set()
+    async with asyncio.timeout(5):
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
