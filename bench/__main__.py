@@ -4,12 +4,13 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import journal, machine, startup, unary, wheel
+from bench import journal, machine, startup, stream, unary, wheel
 from bench.result import Figure
 
 BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "startup": startup.run,
     "unary": unary.run,
+    "stream": stream.run,
     "wheel": wheel.run,
     "journal": journal.run,
 }

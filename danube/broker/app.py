@@ -4,7 +4,13 @@ import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
+from danube import __version__
 from danube.broker.consumers import Consumers
+from danube.broker.control import Control
+from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerUrls
+from danube.broker.control.describe import Descriptions
+from danube.broker.control.namespaces import BUILT_IN_NAMESPACES, NamespaceControl
+from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.data_folder import DataFolder, open_data_folder
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
@@ -12,7 +18,8 @@ from danube.broker.metrics import RpcCounts, new_registry
 from danube.broker.producers import Producers
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
-from danube.broker.settings import BrokerSettings, advertised_urls
+from danube.broker.settings import BrokerSettings, advertised_urls, bound_url
+from danube.broker.telemetry import Telemetry, TelemetrySource
 from danube.broker.topics import DispatchSettings, Topics
 from danube.metadata.records import Records
 from danube.metadata.sqlite import SqliteStore
@@ -22,14 +29,13 @@ from danube.rpc.carrier import Carrier, Service
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.process import OwnProcess, Process
 from danube.runtime.rng import Rng, SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.storage.journal.journal import Journal
 from danube.storage.journal.settings import JournalSettings
 
 _log = logging.getLogger(__name__)
-
-_SYSTEM_NAMESPACES = ("default", "system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +55,7 @@ class World:
     rng: Rng = field(default_factory=SystemRng)
     carrier: Carrier | None = None
     """gRPC over TCP when not given."""
+    process: Process = field(default_factory=OwnProcess)
 
 
 class Broker:
@@ -84,6 +91,7 @@ class _Assembly:
         self._carrier = world.carrier or GrpcCarrier(world.clock)
         self._parts = parts
         self._tasks = TaskScope("broker")
+        self._reader = BlockingThread("journal-read")
 
     async def build(self) -> Addresses:
         settings = self._settings
@@ -101,25 +109,26 @@ class _Assembly:
         metrics = await self._serve_metrics(context, journal)
         self._parts.callback(_announce_end, context)
         self._tasks.spawn(_sweep(context), "sweep")
+        context.control.brokers.announce(self._urls(context, admin, metrics))
+        await self._start_telemetry(context, journal, folder.broker_id)
         return Addresses(broker, admin, metrics)
 
     async def _open_metadata(self, folder: DataFolder) -> Records:
         store = await SqliteStore.open(folder.metadata_path, self._world.clock)
         self._parts.push_async_callback(store.close)
         records = Records(store, self._world.rng)
-        for namespace in (*_SYSTEM_NAMESPACES, *self._settings.bootstrap_namespaces):
+        for namespace in (*BUILT_IN_NAMESPACES, *self._settings.bootstrap_namespaces):
             await records.ensure_namespace(namespace)
         return records
 
     async def _open_journal(self, folder: DataFolder, records: Records, writer: BlockingThread) -> Journal:
-        reader = BlockingThread("journal-read")
-        self._parts.push_async_callback(reader.aclose)
+        self._parts.push_async_callback(self._reader.aclose)
         journal = await Journal.open(
             folder.disk,
             self._world.clock,
             rng=self._world.rng,
             runner=writer,
-            read_runner=reader,
+            read_runner=self._reader,
             settings=_journal_settings(self._settings),
             broker_id=folder.broker_id,
             known_topics={record.topic_id for record in await records.topics()},
@@ -141,10 +150,49 @@ class _Assembly:
             topics=topics,
             producers=producers,
             consumers=consumers,
-            control=TopicControl(topics, producers, consumers, broker_id=folder.broker_id),
+            control=self._control(
+                topics, producers, consumers, records=records, journal=journal, broker_id=folder.broker_id
+            ),
             counts=RpcCounts(),
             clock=clock,
             tasks=self._tasks,
+        )
+
+    def _control(
+        self,
+        topics: Topics,
+        producers: Producers,
+        consumers: Consumers,
+        *,
+        records: Records,
+        journal: Journal,
+        broker_id: int,
+    ) -> Control:
+        clock, settings = self._world.clock, self._settings
+        identity = BrokerIdentity(
+            broker_id=broker_id,
+            cluster_name=settings.cluster_name,
+            mode=settings.mode,
+            version=__version__,
+            started_s=clock.monotonic_s(),
+        )
+        brokers = BrokerControl(identity, topics, journal, clock)
+        namespaces = NamespaceControl(records)
+        return Control(
+            brokers=brokers,
+            namespaces=namespaces,
+            topics=TopicControl(topics, producers, consumers, namespaces=namespaces, brokers=brokers),
+            subscriptions=SubscriptionControl(topics, consumers),
+            descriptions=Descriptions(topics, brokers),
+        )
+
+    @staticmethod
+    def _urls(context: ServiceContext, admin: str, metrics: str | None) -> BrokerUrls:
+        return BrokerUrls(
+            broker=context.broker_url,
+            connect=context.connect_url,
+            admin=bound_url(admin),
+            metrics=bound_url(metrics) if metrics else "",
         )
 
     async def _listen(self, address: str, services: list[Service]) -> str:
@@ -162,6 +210,27 @@ class _Assembly:
         await server.start(self._settings.prom_exporter)
         self._parts.callback(server.stop)
         return server.address
+
+    async def _start_telemetry(self, context: ServiceContext, journal: Journal, broker_id: int) -> None:
+        interval_s = self._settings.telemetry_interval_s
+        if not interval_s:
+            return
+        source = TelemetrySource(
+            broker_id=broker_id,
+            start_id=self._world.rng.new_id(),
+            broker_url=context.broker_url,
+            version=__version__,
+        )
+        telemetry = Telemetry(
+            context.topics,
+            journal,
+            source,
+            clock=self._world.clock,
+            process=self._world.process,
+            runner=self._reader,
+        )
+        await telemetry.open()
+        self._tasks.spawn(telemetry.run(interval_s), "telemetry")
 
 
 def _journal_settings(settings: BrokerSettings) -> JournalSettings:

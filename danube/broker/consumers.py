@@ -17,12 +17,14 @@ from danube.model.errors import (
     ConsumerNotFoundError,
     DanubeError,
     LimitReachedError,
+    PreconditionFailedError,
     TopicNotFoundError,
     UnsupportedError,
 )
 from danube.model.limits import NON_RELIABLE_IDLE_S, SESSION_FORGET_S, SUBSCRIPTIONS_PER_TOPIC_MAX
 from danube.model.message import consumer_id
 from danube.model.subscription import Cursor, SubscriptionType
+from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.storage.log import TopicLog
@@ -77,6 +79,22 @@ class Consumers:
                 await self._remember(topic, subscription, consumer, request)
             return identity
 
+    async def unsubscribe(self, name: TopicName, subscription_name: str) -> None:
+        """Delete a subscription with its consumers and its cursor. A consumer that connects meanwhile loses its stream.
+
+        Raises:
+            TopicNotFoundError, SubscriptionNotFoundError.
+            PreconditionFailedError: a consumer is connected.
+        """
+        topic = self._topics.get(name)
+        async with topic.changing:
+            if topic.is_closed:
+                raise TopicNotFoundError(f"topic {name} was deleted just now")
+            subscription = topic.subscription(subscription_name)
+            _refuse_while_connected(subscription, self._clock.monotonic_s())
+            await self._records.delete_subscription(name, subscription_name)
+            self._remove(topic, subscription)
+
     def get(self, identity: int) -> Membership:
         """The consumer of this id. Raises ConsumerNotFoundError."""
         member = self._members.get(identity)
@@ -100,6 +118,16 @@ class Consumers:
         for member in self._members.values():
             _end_stream(member.subscription, member.consumer, error)
 
+    def _remove(self, topic: AnyTopic, subscription: ReliableSubscription | NonReliableSubscription) -> None:
+        """Forget a subscription that the metadata has no more."""
+        topic.subscriptions.pop(subscription.record.name, None)
+        for consumer in subscription.consumers.values():
+            self._members.pop(consumer.consumer_id, None)
+            _end_stream(subscription, consumer, None)
+        subscription.close()
+        if isinstance(topic, ReliableTopic):
+            topic.log.forget_cursor(subscription.record.subscription_id)
+
     async def sweep(self) -> None:
         """Forget consumers that stay away, and subscriptions of non-reliable topics that nobody uses."""
         now_s = self._clock.monotonic_s()
@@ -122,10 +150,7 @@ class Consumers:
                 if subscription is None or not subscription.is_idle(now_s, NON_RELIABLE_IDLE_S) or topic.is_closed:
                     continue
                 await self._records.delete_subscription(topic.record.name, name)
-                del topic.subscriptions[name]
-                for consumer in subscription.consumers.values():
-                    self._members.pop(consumer.consumer_id, None)
-                subscription.close()
+                self._remove(topic, subscription)
 
     async def _forget(self, member: Membership) -> None:
         async with member.topic.changing:
@@ -187,6 +212,15 @@ async def save_cursor(log: TopicLog, subscription_id: int, cursor: Cursor) -> No
     error = await outcome
     if error is not None:
         raise error
+
+
+def _refuse_while_connected(subscription: Subscription, now_s: float) -> None:
+    for consumer in subscription.consumers.values():
+        if consumer.is_connected(now_s):
+            raise PreconditionFailedError(
+                f"subscription {subscription.record.name!r} on {subscription.record.topic} is in use, consumer "
+                f"{consumer.name!r} is connected: stop its consumers first"
+            )
 
 
 def _end_stream(subscription: Subscription, consumer: Consumer, error: DanubeError | None) -> None:

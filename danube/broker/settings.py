@@ -47,6 +47,12 @@ def _namespace(text: str) -> str:
         raise ValueError(str(error)) from None
 
 
+def _interval(seconds: float) -> float:
+    if 0 < seconds < limits.TELEMETRY_INTERVAL_MIN_S:
+        raise ValueError(f"give at least {limits.TELEMETRY_INTERVAL_MIN_S}, or 0 to switch it off")
+    return seconds
+
+
 Address = Annotated[str, AfterValidator(_address)]
 Url = Annotated[str, AfterValidator(_url)]
 
@@ -95,6 +101,12 @@ class BrokerSettings(BaseModel):
     cache_bytes_max: int = Field(
         limits.CACHE_BYTES_MAX, ge=0, le=1 << 40, description="Bytes of recent messages kept in memory."
     )
+    telemetry_interval_s: Annotated[float, AfterValidator(_interval)] = Field(
+        limits.TELEMETRY_INTERVAL_S,
+        ge=0,
+        le=3_600,
+        description="Seconds between two looks at what changed, published to /system/telemetry; 0 is off.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: LogFormat = Field("text", description="text, or json with one object a line.")
 
@@ -104,10 +116,15 @@ def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
 
     Nobody can dial the wildcard address, so this machine's name stands in for it unless `advertised_addr` is set.
     """
+    broker_url = settings.advertised_addr or bound_url(bound)
+    return broker_url, settings.connect_url or broker_url
+
+
+def bound_url(bound: str) -> str:
+    """A URL for a port bound at `bound`, with this machine's name in place of the wildcard address."""
     host, port = split_address(bound)
     dialled = socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
-    broker_url = settings.advertised_addr or f"http://{join_address(dialled, port)}"
-    return broker_url, settings.connect_url or broker_url
+    return f"http://{join_address(dialled, port)}"
 
 
 _ORIGINAL_LATER = {

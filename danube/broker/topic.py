@@ -3,17 +3,24 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
 
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.metadata.records import TopicRecord
-from danube.model.errors import DanubeError, SubscriptionNotFoundError
-from danube.storage.log import TopicLog
+from danube.model.errors import DanubeError, SubscriptionNotFoundError, TopicNotServedError
+from danube.storage.log import AppendDone, TopicLog
 
 Published = Callable[[DanubeError | None], None]
 """Called once: the message is as safe as the topic promises, or why it is not."""
 
 S = TypeVar("S", bound=Subscription)
+
+
+class TopicStream(Protocol):
+    """A stream of batches from or to a topic."""
+
+    def stop(self, error: DanubeError) -> None:
+        """End it: the topic is not served any more."""
 
 
 class Topic(ABC, Generic[S]):
@@ -67,6 +74,10 @@ class ReliableTopic(Topic[ReliableSubscription]):
     def __init__(self, record: TopicRecord, log: TopicLog) -> None:
         super().__init__(record)
         self.log = log
+        self.streams: set[TopicStream] = set()
+        """Open ones; each takes itself out when it ends."""
+        self.followers: set[Callable[[], None]] = set()
+        """Called once a round in which the log grew."""
         log.on_durable(self._durable)
 
     def publish(self, message: bytes, published: Published) -> None:
@@ -80,11 +91,28 @@ class ReliableTopic(Topic[ReliableSubscription]):
 
         self.log.append_record(message, done)
 
+    def publish_batch(self, body: bytes, count: int, published: AppendDone) -> None:
+        """Take a client's batch of `count` records. Raises as `TopicLog.append_batch`."""
+
+        def done(result: int | DanubeError) -> None:
+            if isinstance(result, int):
+                self.messages_in += count
+                self.bytes_in += len(body)
+            published(result)
+
+        self.log.append_batch(body, done)
+
     def acknowledge(self, subscription: str, offset: int) -> None:
         self.subscription(subscription).acknowledge(offset)
 
     def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:
         self.subscription(subscription).nack(offset, delay_s, reason)
+
+    def stop_dispatch(self) -> None:
+        super().stop_dispatch()
+        error = TopicNotServedError(f"{self.name} is not served here any more: look it up again")
+        for stream in tuple(self.streams):
+            stream.stop(error)
 
     def close(self) -> None:
         super().close()
@@ -93,6 +121,8 @@ class ReliableTopic(Topic[ReliableSubscription]):
     def _durable(self, durable_end: int) -> None:
         for subscription in self.subscriptions.values():
             subscription.appended(durable_end)
+        for follower in tuple(self.followers):
+            follower()
 
 
 class NonReliableTopic(Topic[NonReliableSubscription]):

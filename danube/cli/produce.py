@@ -42,7 +42,7 @@ class ProduceRequest:
     attributes: dict[str, str] = field(default_factory=dict)
     partitions: int = 0
     unordered: bool = False
-    """Send the next messages before the broker has the last."""
+    """Send the next messages before the broker has the last, where it takes no batches: those keep the order anyway."""
     quiet: bool = False
 
 

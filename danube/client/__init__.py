@@ -1,12 +1,14 @@
-"""The async client library. Its names are those of danube-client 0.5.0, and `Message`."""
+"""The async client library: the names of danube-client 0.5.0, `Message`, and what `fetch` and `send_many` speak of."""
 
 from danube.client.client import DanubeClient, DanubeClientBuilder
 from danube.client.consumer import Consumer, ConsumerBuilder, ConsumerOptions
 from danube.client.message import Message
 from danube.client.producer import Producer, ProducerBuilder, ProducerOptions
+from danube.client.publish_lane import StoredRange
 from danube.client.schemas import SchemaRegistryClient
 from danube.model.errors import DanubeError, LookupError, UnrecoverableError  # noqa: A004 - a public name
 from danube.model.schema import CompatibilityMode, SchemaInfo, SchemaType
+from danube.model.stream import FetchFrom, FetchTime
 from danube.model.subscription import SubscriptionType as SubType
 from danube.model.topic import DispatchStrategy
 
@@ -19,6 +21,8 @@ __all__ = [
     "DanubeClientBuilder",
     "DanubeError",
     "DispatchStrategy",
+    "FetchFrom",
+    "FetchTime",
     "LookupError",
     "Message",
     "Producer",
@@ -27,6 +31,7 @@ __all__ = [
     "SchemaInfo",
     "SchemaRegistryClient",
     "SchemaType",
+    "StoredRange",
     "SubType",
     "UnrecoverableError",
 ]

@@ -1,5 +1,6 @@
 """The client: where an application begins."""
 
+from collections.abc import AsyncGenerator
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -7,12 +8,16 @@ from typing import Self
 from danube.client.address import host_and_port
 from danube.client.connection import Connection
 from danube.client.consumer import ConsumerBuilder
+from danube.client.fetch import fetch_messages
 from danube.client.lookup import LookupService
+from danube.client.message import Message
 from danube.client.producer import ProducerBuilder
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import TlsMaterial, TokenSupplier
 from danube.client.transport import Transport
 from danube.model.errors import SettingsError
+from danube.model.stream import Fetch, FetchFrom, FetchStart
+from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.rpc.grpc_credentials import channel_credentials
@@ -44,6 +49,19 @@ class DanubeClient:
     def schema(self) -> SchemaRegistryClient:
         """The schema registry."""
         return SchemaRegistryClient(self._connection.transport, self.uri)
+
+    def fetch(
+        self, topic: str, *, start: FetchStart = FetchFrom.EARLIEST, end: int | None = None, follow: bool = False
+    ) -> AsyncGenerator[Message, None]:
+        """The stored messages of a reliable topic, or of one partition, by offset and without a subscription.
+
+        From `start` (an offset, a FetchTime, or an end of the topic) to `end` (not included); without one, to what was
+        stored when the call arrived, or with `follow` for ever. A connection that breaks is mended, and no message
+        comes twice. Raises UnsupportedError from a broker without it, InvalidRequestError for offsets that are not
+        there, DanubeError. Close the generator (`contextlib.aclosing`) where it is left early.
+        """
+        wanted = Fetch(topic=TopicName.parse(topic), start=start, end=end, follow=follow)
+        return fetch_messages(self._connection, wanted)
 
     async def close(self) -> None:
         """Close the producers and consumers that are left, then disconnect. Idempotent."""

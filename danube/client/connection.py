@@ -6,11 +6,13 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from danube.client import paths
+from danube.client.address import BrokerAddress
 from danube.client.lookup import LookupService
 from danube.client.session import Link
 from danube.client.transport import Transport
 from danube.model.calls import ClientKind, HealthCheck, HealthStatus
-from danube.model.limits import CONNECT_TIMEOUT_S
+from danube.model.errors import UnsupportedError
+from danube.model.limits import CLIENT_CHANNELS_MAX, CONNECT_TIMEOUT_S
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.wire import decode, encode
@@ -36,6 +38,19 @@ class Connection:
     """The attached producers and consumers, which closing the client closes."""
     request_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
     """Of health checks."""
+    without_streams: set[str] = field(default_factory=set)
+    """Brokers, by their URL, that take no batches: the original's, for one. At most CLIENT_CHANNELS_MAX."""
+
+    def refuse_without_streams(self, address: BrokerAddress) -> None:
+        """Raise UnsupportedError for a broker that is known to take no batches."""
+        if address.broker_url in self.without_streams:
+            raise UnsupportedError(f"the broker at {address.broker_url} takes no batches: send single messages")
+
+    def note_without_streams(self, address: BrokerAddress) -> None:
+        """Remember that this broker takes no batches."""
+        if len(self.without_streams) >= CLIENT_CHANNELS_MAX:
+            self.without_streams.clear()
+        self.without_streams.add(address.broker_url)
 
     async def check_health(self, kind: ClientKind, link: Link) -> HealthStatus:
         """Ask the link's broker whether it holds. Raises DanubeError."""

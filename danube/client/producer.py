@@ -1,22 +1,27 @@
 """Producers: one face over a plain topic or over the partitions of one."""
 
+import logging
 from collections.abc import AsyncIterable, Iterable
 from copy import copy
 from types import TracebackType
 from typing import Self
 
+from danube.client.batch_pipeline import BatchPipeline
 from danube.client.connection import Connection
+from danube.client.publish_lane import OnStored
 from danube.client.routing import Router
 from danube.client.send_pipeline import OnSent, SendPipeline
 from danube.client.settings import ProducerOptions
 from danube.client.topic_producer import ProducerSpec, TopicProducer
 from danube.model.calls import SchemaReference
-from danube.model.errors import InvalidRequestError, UnrecoverableError
+from danube.model.errors import InvalidRequestError, UnrecoverableError, UnsupportedError
 from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, PARTITIONS_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
 
 __all__ = ["Producer", "ProducerBuilder", "ProducerOptions"]
+
+_log = logging.getLogger(__name__)
 
 
 class Producer:
@@ -70,15 +75,28 @@ class Producer:
         *,
         in_flight_max: int = CLIENT_SENDS_IN_FLIGHT_MAX,
         on_sent: OnSent | None = None,
+        on_stored: OnStored | None = None,
     ) -> int:
         """Send all of `payloads` without waiting for each, and answer how many there were.
 
-        At most `in_flight_max` (1 to 256) are unanswered at a time. They are sent in order, but each is a call of its
-        own and calls may overtake one another: with 1 the order is kept for certain. `on_sent` is told each time how
-        many the broker has. Raises the DanubeError of the first that failed; nothing is sent after it.
+        On a reliable topic whose broker takes batches they are stored in the order given, many with one write, and
+        `on_stored` is told which offsets they got. Elsewhere each is a call of its own, at most `in_flight_max` (1 to
+        256) unanswered at a time, and calls may overtake one another: with 1 the order is kept for certain.
+
+        `on_sent` is told each time how many the broker has. Raises the DanubeError of the first that failed; nothing is
+        stored after it.
         """
         if not 1 <= in_flight_max <= CLIENT_SENDS_IN_FLIGHT_MAX:
             raise InvalidRequestError(f"in_flight_max must be from 1 to {CLIENT_SENDS_IN_FLIGHT_MAX}")
+        if self._settings.strategy is DispatchStrategy.RELIABLE:
+            self._check_open()
+            batches = BatchPipeline(self._producers, self._next_index, attributes, on_sent=on_sent, on_stored=on_stored)
+            try:
+                await batches.open()
+            except UnsupportedError:
+                _log.debug("the broker takes no batches: messages are sent one by one")
+            else:
+                return await batches.run(payloads)
         return await SendPipeline(lambda data: self.send(data, attributes), in_flight_max, on_sent).run(payloads)
 
     async def close(self) -> None:
@@ -99,11 +117,18 @@ class Producer:
         await self.close()
 
     def _choose(self, routing_key: str | None) -> TopicProducer:
+        self._check_open()
+        return self._producers[self._router.choose(routing_key)]
+
+    def _next_index(self) -> int:
+        self._check_open()
+        return self._router.choose(None)
+
+    def _check_open(self) -> None:
         if self._closed:
             raise UnrecoverableError("the producer is closed: build another one")
         if not self._producers:
             raise UnrecoverableError("the producer is not attached yet: call create() first")
-        return self._producers[self._router.choose(routing_key)]
 
     def _specs(self) -> list[ProducerSpec]:
         topic = TopicName.parse(self._settings.topic)

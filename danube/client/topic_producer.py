@@ -10,6 +10,7 @@ from danube.client.address import BrokerAddress
 from danube.client.attached_call import AttachedCalls
 from danube.client.attachment import Attachment
 from danube.client.connection import Connection
+from danube.client.publish_lane import OnStored, PublishLane
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.session import Link, Session
 from danube.client.settings import ProducerOptions
@@ -23,6 +24,7 @@ from danube.model.calls import (
 )
 from danube.model.errors import AlreadyExistsError, MessageTooLargeError, UnrecoverableError
 from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
+from danube.model.stream import PublishOpen
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
 from danube.wire import decode, encode
@@ -73,39 +75,56 @@ class TopicProducer:
         Waits its turn while 256 others are unanswered.
         """
         self._attachment.open()
-        message = OutgoingMessage(
-            request_id=next(self._request_ids),
-            producer_id=0,
-            topic=str(self._spec.topic),
-            broker_addr="",
-            payload=data,
-            publish_time_ms=self._connection.clock.now_ms(),
-            producer_name=self._spec.name,
-            attributes=attributes or NO_ATTRIBUTES,
-            routing_key=routing_key,
+        message = self._message(data, attributes or NO_ATTRIBUTES)._replace(
+            request_id=next(self._request_ids), routing_key=routing_key
         )
         async with self._room:
             return await self._calls.run(lambda link: self._send_on(link, message))
+
+    def lane(self, attributes: Mapping[str, str], told: OnStored) -> PublishLane:
+        """A way to send batches, all their messages with these attributes. A topic that is not reliable has none."""
+        self._attachment.open()
+        spec = self._spec
+        opening = PublishOpen(topic=spec.topic, producer_name=spec.name, strategy=spec.strategy, schema=spec.schema)
+        message = self._message(b"", attributes)
+
+        def shared(link: Link, publish_time_ms: int) -> bytes:
+            return encode.send_message(self._addressed(message._replace(publish_time_ms=publish_time_ms), link))
+
+        return PublishLane(self._connection, self._calls, opening, shared, told)
 
     async def close(self) -> None:
         """Stop; sends under way are told."""
         await self._attachment.close()
 
     async def _send_on(self, link: Link, message: OutgoingMessage) -> int:
-        request = encode.send_message(
-            message._replace(
-                producer_id=link.member_id,
-                broker_addr=link.address.broker_url,
-                schema_id=self._schema_id,
-                schema_version=self._schema_version,
-            )
-        )
+        request = encode.send_message(self._addressed(message, link))
         if len(request) > MESSAGE_BYTES_MAX:
             raise MessageTooLargeError(
                 f"the message takes {len(request):,} bytes with its attributes and the limit is "
                 f"{MESSAGE_BYTES_MAX:,}: send it in parts, or send where it is kept"
             )
         return decode.echo(await self._connection.transport.call(link.address, paths.SEND_MESSAGE, request))
+
+    def _message(self, payload: bytes, attributes: Mapping[str, str]) -> OutgoingMessage:
+        return OutgoingMessage(
+            request_id=0,
+            producer_id=0,
+            topic=str(self._spec.topic),
+            broker_addr="",
+            payload=payload,
+            publish_time_ms=self._connection.clock.now_ms(),
+            producer_name=self._spec.name,
+            attributes=attributes,
+        )
+
+    def _addressed(self, message: OutgoingMessage, link: Link) -> OutgoingMessage:
+        return message._replace(
+            producer_id=link.member_id,
+            broker_addr=link.address.broker_url,
+            schema_id=self._schema_id,
+            schema_version=self._schema_version,
+        )
 
     # What the attachment asks for.
 

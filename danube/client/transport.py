@@ -40,6 +40,11 @@ class Transport:
         channel = await self._channel(address)
         return channel.server_stream(path, request, metadata=self._metadata(address))
 
+    async def open_exchange(self, address: BrokerAddress, path: str) -> ClientStream:
+        """A stream with messages both ways with the broker at `address`."""
+        channel = await self._channel(address)
+        return channel.stream(path, metadata=self._metadata(address))
+
     async def close(self) -> None:
         """Disconnect from every broker. Idempotent."""
         self._closed = True

@@ -34,6 +34,7 @@ from danube.model.errors import (
     InvalidRequestError,
     LimitReachedError,
     NamespaceNotFoundError,
+    PreconditionFailedError,
     SubscriptionNotFoundError,
     TopicExistsError,
     TopicNotFoundError,
@@ -73,6 +74,38 @@ class Records:
             return NamespaceRecord(name)
 
         return await self._change(change)
+
+    async def create_namespace(self, name: str) -> NamespaceRecord:
+        """Create a namespace. Raises AlreadyExistsError and InvalidNameError."""
+        check_name_part("namespace", name)
+
+        async def change(draft: Draft) -> NamespaceRecord:
+            if await draft.read(keys.namespace(name)) is not None:
+                raise AlreadyExistsError(f"namespace {name!r} already exists: use it, or choose another name")
+            draft.put(keys.namespace(name), encode_namespace())
+            return NamespaceRecord(name)
+
+        return await self._change(change)
+
+    async def delete_namespace(self, name: str) -> None:
+        """Remove a namespace that has no topics; of a deletion and a creation of a topic in it, one fails.
+
+        Raises NamespaceNotFoundError, and PreconditionFailedError while there are topics in it.
+        """
+
+        async def change(draft: Draft) -> None:
+            await self._require_namespace(draft, name)
+            # Each creation of a topic moves the counter: one that comes after the list below makes this change anew.
+            await draft.read(keys.TOPIC_ID_COUNTER)
+            topics = len(await self._store.list(keys.topics_of(name)))
+            if topics:
+                raise PreconditionFailedError(
+                    f"namespace {name!r} is not empty, it has {topics} topic{'s' * (topics > 1)}: delete them first"
+                )
+            draft.delete(keys.namespace(name))
+
+        async with self._topics_lock:
+            await self._change(change)
 
     async def namespaces(self) -> list[NamespaceRecord]:
         """All namespaces."""

@@ -71,6 +71,14 @@ CURSOR_INTERVAL_S = 0.2
 IDLE_MARK_DELAY_S = 0.05
 """An idle journal says in an empty round that its last round is synced, this long after it."""
 
+# Streams of batches
+PUBLISH_WINDOW_BYTES = BATCH_BYTES_MAX
+"""Received on one Publish stream and not yet acknowledged; any single batch fits."""
+PUBLISH_RETRY_S = 0.005
+"""A batch that found the journal's backlog full is tried again this much later."""
+PUBLISH_BATCH_COST_BYTES = 256
+"""What a batch counts for against the window beside its body, so that tiny ones are bounded too."""
+
 # Subscriptions and sessions
 UNACKED_MESSAGES_DEFAULT = 10
 """Sent to one consumer and not yet acknowledged, when nothing is set; the original's default window."""
@@ -105,6 +113,30 @@ SWEEP_INTERVAL_S = 15.0
 UNKNOWN_IDS_MAX = 10_000
 """Ids that health checks asked for in vain, remembered so that each is told to close at most twice."""
 
+# Administration
+DESCRIBE_TOPICS_DEFAULT = 100
+"""Topics of one page of DescribeTopics, when nothing is asked for."""
+DESCRIBE_TOPICS_MAX = 1_000
+"""The same, whatever is asked for."""
+DESCRIBE_NAMES_MAX = 1_000
+"""Topics that one DescribeTopics may name."""
+DESCRIBE_CONSUMERS_MAX = 100
+"""Consumers that are shown of one subscription; the rest is counted."""
+DESCRIBE_BYTES_MAX = 1 * MIB
+"""Of one page, roughly: a subscription more may pass it, and it stays far below CLIENT_RECEIVE_BYTES_MAX."""
+
+# Telemetry
+TELEMETRY_INTERVAL_S = 5.0
+"""Between two looks at what has changed, when nothing is set."""
+TELEMETRY_INTERVAL_MIN_S = 0.05
+"""The least that may be set: a tick is work for every topic."""
+TELEMETRY_FULL_INTERVAL_S = 60.0
+"""Between two full rounds: what a new reader waits for the whole picture, and all that an idle broker writes."""
+TELEMETRY_RECORDS_MAX = 2_048
+"""Published in one tick; the rest waits its turn. With the longest names they fit BATCH_BYTES_MAX."""
+TELEMETRY_SLICE_S = 0.002
+"""Reading topics and writing records lets others run after this long."""
+
 # Metadata
 METADATA_KEY_BYTES_MAX = 4 * KIB
 """Of one key: four names of NAME_BYTES_MAX, percent-quoted, fit."""
@@ -128,6 +160,10 @@ CLIENT_RECEIVE_MESSAGES_MAX = 100
 """Received by one consumer and not yet taken by the application."""
 CLIENT_SENDS_IN_FLIGHT_MAX = 256
 """Sent by one producer to one topic, or by one `send_many`, and not yet answered."""
+CLIENT_BATCH_BYTES = 256 * KIB
+"""Payloads gathered into one batch; a larger payload goes alone. From here on larger ones bring nothing."""
+CLIENT_BATCHES_IN_FLIGHT_MAX = 32
+"""Sent on one stream and not yet acknowledged: with more, a slow source would make many small ones."""
 CLIENT_ACKS_IN_FLIGHT_MAX = 256
 """Acknowledged without waiting by one consumer and not yet confirmed."""
 CLIENT_CHANNELS_MAX = 256

@@ -27,6 +27,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
+from operator import sub
 
 from danube.model.errors import InvalidBatchError
 from danube.model.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
@@ -139,6 +140,12 @@ class RecordView:
     def shared(self) -> bytes:
         """What the records share."""
         return self._body[HEADER_BYTES : HEADER_BYTES + self.header.shared_bytes]
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest record."""
+        ends = self._ends or self._index()
+        return int(max(map(sub, ends[1:], ends)))
 
     def slice(self, first: int, last: int) -> list[bytes]:
         """Records `[first, last)`. Raises IndexError for a range outside the batch."""

@@ -122,6 +122,11 @@ class PendingCursors:
         """A round with it failed: have it written by a later one, unless a newer one was given meanwhile."""
         self._pending.setdefault(key, PendingCursor(failed.cursor, failed.epoch))
 
+    def drop(self, topic_id: int, subscription_id: int) -> list[Saved]:
+        """Forget a subscription's cursor; answers who waited for it."""
+        gone = self._pending.pop((topic_id, subscription_id), None)
+        return gone.waiting if gone else []
+
     def drop_topic(self, topic_id: int) -> list[Saved]:
         """Forget a topic's cursors; answers who waited for them."""
         gone = [key for key in self._pending if key[0] == topic_id]

@@ -5,7 +5,9 @@ Promises of every implementation (DESIGN, "Durability and storage"; the numbers 
 - `done` is called after the batch is as durable as the broker's durability setting says, never before (1);
 - `durable_end`, `read` and `on_durable` show nothing that is not durable (1);
 - a body whose checksum or counts are wrong is refused before it is written (2);
-- a failed append leaves nothing behind: its offsets go to the next one (3).
+- a failed append leaves nothing behind: its offsets go to the next one (3);
+- an append that fails takes along those after it to the same topic that are still pending: what is stored keeps the
+  order in which it was appended, also when all that failed is appended again.
 All calls are made, and all callbacks run, on the event loop's thread.
 """
 
@@ -56,6 +58,10 @@ class TopicLog(Protocol):
     def durable_end(self) -> int:
         """The offset after the last durable record."""
 
+    @property
+    def body_bytes(self) -> int:
+        """Bytes of the bodies of all batches that can be read."""
+
     def append_record(self, record: bytes, done: AppendDone) -> None:
         """Add one encoded StreamMessage to the batch that is being formed for the next round.
 
@@ -74,6 +80,9 @@ class TopicLog(Protocol):
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         """The same, wherever the batches are. Raises DamagedDataError, StorageUnavailableError."""
 
+    def offset_at(self, append_time_ms: int) -> int:
+        """The first offset of the first batch appended at this time or later; `durable_end` when there is none."""
+
     def save_cursor(self, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
         """Write where a subscription stands, with a coming round; the last one given wins.
 
@@ -82,6 +91,12 @@ class TopicLog(Protocol):
 
     def cursor(self, subscription_id: int) -> Cursor | None:
         """The last cursor saved for the subscription, restarts included; None when there never was one."""
+
+    def forget_cursor(self, subscription_id: int) -> None:
+        """The subscription is gone: keep no cursor of it in memory, and write none that waits."""
+
+    def append_time_ms(self, offset: int) -> int | None:
+        """When the durable record at this offset was appended; None when there is none."""
 
     def on_durable(self, listener: Callable[[int], None]) -> None:
         """Have `listener` called with `durable_end` once a round in which it grew."""

@@ -21,6 +21,9 @@ class JournalAppends(Protocol):
     def save_cursor(self, topic: TopicState, subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
         """As `TopicLog.save_cursor`."""
 
+    def forget_cursor(self, topic: TopicState, subscription_id: int) -> None:
+        """Write no more cursors of this subscription."""
+
 
 class JournalTopicLog:
     """A view of one topic of a journal; as many as one likes may be open."""
@@ -42,6 +45,11 @@ class JournalTopicLog:
     @property
     def durable_end(self) -> int:
         return self._topic.durable_end
+
+    @property
+    def body_bytes(self) -> int:
+        index = self._topic.index
+        return index.body_bytes if index is not None else 0
 
     def append_record(self, record: bytes, done: AppendDone) -> None:
         self._appends.append_record(self._topic, record, done)
@@ -68,6 +76,17 @@ class JournalTopicLog:
 
     def cursor(self, subscription_id: int) -> Cursor | None:
         return self._topic.cursors.get(subscription_id) if self._topic.cursors else None
+
+    def forget_cursor(self, subscription_id: int) -> None:
+        self._appends.forget_cursor(self._topic, subscription_id)
+        if self._topic.cursors:
+            self._topic.cursors.pop(subscription_id, None)
+
+    def append_time_ms(self, offset: int) -> int | None:
+        index = self._topic.index
+        if index is None or not 0 <= offset < index.end_offset:
+            return None
+        return index[index.find(offset)].append_time_ms
 
     def on_durable(self, listener: Callable[[int], None]) -> None:
         self._listeners.append(listener)

@@ -10,6 +10,7 @@ from danube.broker.app import Broker, World
 from danube.broker.settings import BrokerSettings
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.admin_peer import AdminPeer
 from danube.testing.peer import Peer
 
 
@@ -21,7 +22,7 @@ class Cell:
     carrier: MemoryCarrier
     """For clients: `DanubeClientBuilder.with_carrier` takes it."""
     client: Peer
-    admin: Peer
+    admin: AdminPeer
     settings: BrokerSettings
 
 
@@ -39,7 +40,7 @@ async def running_broker(data_dir: Path, **settings: Any) -> AsyncIterator[Cell]
     broker = await Broker.start(wanted, World(clock=clock, carrier=carrier))
     channels = [carrier.connect(address) for address in (broker.addresses.broker, broker.addresses.admin)]
     try:
-        yield Cell(broker, carrier, Peer(channels[0]), Peer(channels[1]), wanted)
+        yield Cell(broker, carrier, Peer(channels[0]), AdminPeer(channels[1]), wanted)
     finally:
         for channel in channels:
             await channel.close()

@@ -3,13 +3,9 @@
 from danube.model.calls import (
     Acknowledge,
     ClientKind,
-    CreatePartitionedTopic,
     CreateProducer,
-    CreateTopic,
-    DeleteTopic,
     HealthCheck,
     HealthStatus,
-    ListNamespaceTopics,
     Lookup,
     LookupAnswer,
     NegativeAcknowledge,
@@ -17,13 +13,12 @@ from danube.model.calls import (
     Receive,
     ReceivedMessage,
     Subscribe,
-    TopicInfo,
 )
 from danube.model.errors import UnavailableError
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel, ClientStream
-from danube.wire import decode, decode_admin, encode, encode_admin
+from danube.wire import decode, encode
 
 REQUEST_ID = 7
 """Of every call: what an answer has to echo."""
@@ -126,25 +121,3 @@ class Peer:
         """Ask whether a producer or consumer is still attached."""
         request = encode.health_check(HealthCheck(request_id=REQUEST_ID, client=client, id=identity))
         return decode.health_status(await self.call("/danube.HealthCheck/HealthCheck", request))
-
-    async def create_topic(self, topic: TopicName, strategy: DispatchStrategy = DispatchStrategy.RELIABLE) -> None:
-        """Create a topic; the channel is one to the admin port, as for the calls below."""
-        request = encode_admin.create_topic(CreateTopic(topic=topic, strategy=strategy))
-        await self.call("/danube_admin.TopicAdmin/CreateTopic", request)
-
-    async def create_partitioned_topic(self, base: TopicName, partitions: int) -> None:
-        """Create the partitions of a reliable topic."""
-        request = CreatePartitionedTopic(base=base, partitions=partitions, strategy=DispatchStrategy.RELIABLE)
-        await self.call(
-            "/danube_admin.TopicAdmin/CreatePartitionedTopic", encode_admin.create_partitioned_topic(request)
-        )
-
-    async def delete_topic(self, topic: TopicName) -> None:
-        """Delete a topic."""
-        request = encode_admin.delete_topic(DeleteTopic(topic=topic))
-        await self.call("/danube_admin.TopicAdmin/DeleteTopic", request)
-
-    async def topics(self, namespace: str) -> tuple[TopicInfo, ...]:
-        """List the topics of a namespace."""
-        request = encode_admin.list_namespace_topics(ListNamespaceTopics(namespace=namespace))
-        return decode_admin.topics(await self.call("/danube_admin.TopicAdmin/ListNamespaceTopics", request))

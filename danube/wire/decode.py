@@ -55,11 +55,12 @@ def create_producer(request: bytes) -> CreateProducer:
         producer_name=member_name("producer", message.producer_name),
         strategy=member(DispatchStrategy, message.dispatch_strategy),
         access_mode=member(AccessMode, message.producer_access_mode),
-        schema=_schema_reference(message.schema_ref) if message.HasField("schema_ref") else None,
+        schema=schema_reference(message.schema_ref) if message.HasField("schema_ref") else None,
     )
 
 
-def _schema_reference(message: DanubeApi_pb2.SchemaReference) -> SchemaReference:
+def schema_reference(message: DanubeApi_pb2.SchemaReference) -> SchemaReference:
+    """A SchemaReference within a request."""
     return SchemaReference(
         subject=member_name("schema subject", message.subject),
         pinned_version=message.pinned_version if message.HasField("pinned_version") else None,

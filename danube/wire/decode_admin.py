@@ -1,11 +1,24 @@
-"""Protobuf bytes -> model values, for the calls of the admin port. Rejects as `decode` does."""
+"""Protobuf bytes -> model values, for the calls of the admin port that the original has. Rejects as `decode` does."""
 
-from danube.model.calls import CreatePartitionedTopic, CreateTopic, DeleteTopic, ListNamespaceTopics, TopicInfo
+import json
+from dataclasses import fields
+
+from danube.model.admin_calls import (
+    BrokerInfo,
+    CreatePartitionedTopic,
+    CreateTopic,
+    NamespacePolicies,
+    TopicDetails,
+    TopicInfo,
+    Unsubscribe,
+)
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import PARTITIONS_MAX
-from danube.model.topic import DispatchStrategy, check_name_part
+from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.wire.gen import DanubeAdmin_pb2
-from danube.wire.intake import member, member_name, parse, topic_name
+from danube.wire.intake import member, member_name, parse, topic_name, undecodable
+
+_NO_LEADER = "not_found"
 
 # Requests
 
@@ -37,39 +50,110 @@ def _subject(text: str) -> str | None:
     return member_name("schema subject", text) if text else None
 
 
-def delete_topic(request: bytes) -> DeleteTopic:
-    """A TopicRequest."""
-    return DeleteTopic(topic=topic_name(parse(DanubeAdmin_pb2.TopicRequest, request).name))
+def topic(request: bytes) -> TopicName:
+    """A TopicRequest or a DescribeTopicRequest: two messages with one layout."""
+    return topic_name(parse(DanubeAdmin_pb2.TopicRequest, request).name)
 
 
-def list_namespace_topics(request: bytes) -> ListNamespaceTopics:
+def unsubscribe(request: bytes) -> Unsubscribe:
+    """A SubscriptionRequest."""
+    message = parse(DanubeAdmin_pb2.SubscriptionRequest, request)
+    return Unsubscribe(topic=topic_name(message.topic), subscription=member_name("subscription", message.subscription))
+
+
+def namespace(request: bytes) -> str:
     """A NamespaceRequest."""
-    name = parse(DanubeAdmin_pb2.NamespaceRequest, request).name
-    return ListNamespaceTopics(namespace=check_name_part("namespace", name))
+    return check_name_part("namespace", parse(DanubeAdmin_pb2.NamespaceRequest, request).name)
+
+
+def broker(request: bytes) -> str:
+    """A BrokerRequest."""
+    broker_id = parse(DanubeAdmin_pb2.BrokerRequest, request).broker_id
+    if not broker_id:
+        raise InvalidRequestError("the broker id is empty: list the brokers to see their ids")
+    return broker_id
 
 
 # Answers
 
 
 def success(response: bytes) -> bool:
-    """Whether a TopicResponse says so."""
+    """Whether a TopicResponse, a SubscriptionResponse or a NamespaceResponse says so."""
     return parse(DanubeAdmin_pb2.TopicResponse, response).success
 
 
 def topics(response: bytes) -> tuple[TopicInfo, ...]:
     """A TopicInfoListResponse."""
-    return tuple(_topic_info(info) for info in parse(DanubeAdmin_pb2.TopicInfoListResponse, response).topics)
+    found = parse(DanubeAdmin_pb2.TopicInfoListResponse, response).topics
+    return tuple(_topic_info(info.name, info.broker_id, info.delivery) for info in found)
 
 
-def _topic_info(message: DanubeAdmin_pb2.TopicInfo) -> TopicInfo:
-    reliable = message.delivery == "Reliable"
+def _topic_info(name: str, broker_id: str, delivery: str) -> TopicInfo:
     return TopicInfo(
-        topic=topic_name(message.name),
-        broker_id=message.broker_id or None,
-        strategy=DispatchStrategy.RELIABLE if reliable else DispatchStrategy.NON_RELIABLE,
+        topic=topic_name(name),
+        broker_id=broker_id or None,
+        strategy=DispatchStrategy.RELIABLE if delivery == "Reliable" else DispatchStrategy.NON_RELIABLE,
     )
+
+
+def topic_details(response: bytes) -> TopicDetails:
+    """A DescribeTopicResponse."""
+    message = parse(DanubeAdmin_pb2.DescribeTopicResponse, response)
+    return TopicDetails(
+        info=_topic_info(message.name, message.broker_id, message.delivery),
+        subscriptions=tuple(message.subscriptions),
+        schema_subject=message.schema_subject or None,
+    )
+
+
+def subscriptions(response: bytes) -> tuple[str, ...]:
+    """A SubscriptionListResponse."""
+    return tuple(parse(DanubeAdmin_pb2.SubscriptionListResponse, response).subscriptions)
 
 
 def namespaces(response: bytes) -> tuple[str, ...]:
     """A NamespaceListResponse."""
     return tuple(parse(DanubeAdmin_pb2.NamespaceListResponse, response).namespaces)
+
+
+def namespace_topics(response: bytes) -> tuple[TopicName, ...]:
+    """A TopicListResponse, whose names have no leading slash."""
+    names = parse(DanubeAdmin_pb2.TopicListResponse, response).topics
+    return tuple(topic_name(f"/{name.removeprefix('/')}") for name in names)
+
+
+def policies(response: bytes) -> NamespacePolicies:
+    """A PolicyResponse; a limit that it does not name is none."""
+    text = parse(DanubeAdmin_pb2.PolicyResponse, response).policies
+    try:
+        found = json.loads(text)
+    except ValueError:
+        raise undecodable(DanubeAdmin_pb2.PolicyResponse) from None
+    limits = found if isinstance(found, dict) else {}
+    return NamespacePolicies(**{field.name: _number(limits.get(field.name)) for field in fields(NamespacePolicies)})
+
+
+def _number(value: object) -> int:
+    return value if isinstance(value, int) else 0
+
+
+def brokers(response: bytes) -> tuple[BrokerInfo, ...]:
+    """A BrokerListResponse."""
+    return tuple(_broker_info(info) for info in parse(DanubeAdmin_pb2.BrokerListResponse, response).brokers)
+
+
+def _broker_info(message: DanubeAdmin_pb2.BrokerInfo) -> BrokerInfo:
+    return BrokerInfo(
+        broker_id=message.broker_id,
+        broker_url=message.broker_addr,
+        role=message.broker_role,
+        status=message.broker_status,
+        admin_url=message.admin_addr,
+        metrics_url=message.metrics_addr,
+    )
+
+
+def leader(response: bytes) -> str | None:
+    """The broker id in a BrokerResponse; None where there is no leader."""
+    broker_id = parse(DanubeAdmin_pb2.BrokerResponse, response).leader
+    return None if broker_id in {"", _NO_LEADER} else broker_id

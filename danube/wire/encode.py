@@ -79,14 +79,15 @@ def create_producer(call: CreateProducer) -> bytes:
         request_id=call.request_id,
         producer_name=call.producer_name,
         topic_name=str(call.topic),
-        schema_ref=_schema_reference(call.schema) if call.schema else None,
+        schema_ref=schema_reference(call.schema) if call.schema else None,
         producer_access_mode=call.access_mode,
         dispatch_strategy=call.strategy,
     )
     return message.SerializeToString()
 
 
-def _schema_reference(schema: SchemaReference) -> DanubeApi_pb2.SchemaReference:
+def schema_reference(schema: SchemaReference) -> DanubeApi_pb2.SchemaReference:
+    """The message itself, to be put into a request."""
     message = DanubeApi_pb2.SchemaReference(subject=schema.subject)
     if schema.pinned_version is not None:
         message.pinned_version = schema.pinned_version

@@ -1,1 +1,20 @@
-"""What admin RPCs do, without gRPC."""
+"""What admin RPCs do, without the RPCs: one module per noun."""
+
+from dataclasses import dataclass
+
+from danube.broker.control.brokers import BrokerControl
+from danube.broker.control.describe import Descriptions
+from danube.broker.control.namespaces import NamespaceControl
+from danube.broker.control.subscriptions import SubscriptionControl
+from danube.broker.control.topics import TopicControl
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Control:
+    """Everything an administrator can do with one broker."""
+
+    brokers: BrokerControl
+    namespaces: NamespaceControl
+    topics: TopicControl
+    subscriptions: SubscriptionControl
+    descriptions: Descriptions

@@ -1,21 +1,35 @@
-"""Creating, deleting and listing topics for administrators."""
+"""Creating, deleting, listing and showing topics, for administrators."""
+
+from collections.abc import Iterable
 
 from danube.broker.consumers import Consumers
+from danube.broker.control.brokers import BrokerControl
+from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.producers import Producers
+from danube.broker.topic import AnyTopic
 from danube.broker.topics import Topics
-from danube.model.calls import CreatePartitionedTopic, CreateTopic, TopicInfo
-from danube.model.errors import PreconditionFailedError
+from danube.model.admin_calls import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
+from danube.model.errors import PreconditionFailedError, TopicNotFoundError
 from danube.model.topic import TopicName
 
 
 class TopicControl:
     """What administrators do with topics on this broker."""
 
-    def __init__(self, topics: Topics, producers: Producers, consumers: Consumers, *, broker_id: int) -> None:
+    def __init__(
+        self,
+        topics: Topics,
+        producers: Producers,
+        consumers: Consumers,
+        *,
+        namespaces: NamespaceControl,
+        brokers: BrokerControl,
+    ) -> None:
         self._topics = topics
         self._producers = producers
         self._consumers = consumers
-        self._broker_id = str(broker_id)
+        self._namespaces = namespaces
+        self._brokers = brokers
 
     async def create(self, wanted: CreateTopic) -> None:
         """Create a plain topic. Raises NamespaceNotFoundError, TopicExistsError, LimitReachedError."""
@@ -40,13 +54,45 @@ class TopicControl:
             self._producers.topic_closed(topic)
             self._consumers.topic_closed(topic, None)
 
-    def list(self, namespace: str) -> list[TopicInfo]:
-        """The topics of a namespace, sorted by name."""
-        return [
-            TopicInfo(topic=topic.record.name, broker_id=self._broker_id, strategy=topic.record.strategy)
-            for topic in sorted(self._topics, key=lambda topic: topic.record.name)
-            if topic.record.name.namespace == namespace
-        ]
+    async def in_namespace(self, namespace: str) -> list[TopicInfo]:
+        """The topics of a namespace, sorted by name. Raises NamespaceNotFoundError."""
+        await self._namespaces.require(namespace)
+        return self._infos(topic for topic in self._topics if topic.record.name.namespace == namespace)
+
+    def on_broker(self, broker_id: str) -> list[TopicInfo]:
+        """The topics of a broker, sorted by name. Raises NotFoundError for a broker that is not there."""
+        self._brokers.require(broker_id)
+        return self._infos(self._topics)
+
+    def describe(self, name: TopicName) -> TopicDetails:
+        """One plain topic or one partition. Raises TopicNotFoundError, for a base name with its partitions' names."""
+        topic = served_topic(self._topics, name)
+        return TopicDetails(
+            info=self._info(topic),
+            subscriptions=tuple(sorted(topic.subscriptions)),
+            schema_subject=topic.record.schema_subject,
+        )
+
+    def _infos(self, topics: Iterable[AnyTopic]) -> list[TopicInfo]:
+        return [self._info(topic) for topic in sorted(topics, key=lambda topic: topic.record.name)]
+
+    def _info(self, topic: AnyTopic) -> TopicInfo:
+        record = topic.record
+        return TopicInfo(topic=record.name, broker_id=self._brokers.own_id, strategy=record.strategy)
+
+
+def served_topic(topics: Topics, name: TopicName) -> AnyTopic:
+    """The topic of this very name. Raises TopicNotFoundError, which says of a base name what to ask for instead."""
+    topic = topics.find(str(name))
+    if topic is not None:
+        return topic
+    partitions = topics.matching(name)
+    if partitions:
+        raise TopicNotFoundError(
+            f"{name} is no topic of its own, it has {len(partitions)} partitions: ask for one, from {partitions[0]} "
+            f"to {partitions[-1]}"
+        )
+    raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
 
 
 def _refuse_schema(subject: str | None) -> None:

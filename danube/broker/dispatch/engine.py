@@ -81,6 +81,11 @@ class DispatchEngine:
         return self._progress.cursor
 
     @property
+    def position(self) -> int:
+        """Everything below it is acknowledged; the cursor's, at less cost."""
+        return self._progress.position
+
+    @property
     def next_offset(self) -> int:
         """The lowest offset that was not taken up yet."""
         return self._next

@@ -1,12 +1,16 @@
 """The gRPC edge: decode, call one domain method, encode; nothing else."""
 
-from danube.broker.services.admin import topic_admin_service
+from danube.broker.services.admin_brokers import broker_admin_service, cluster_admin_service
+from danube.broker.services.admin_inspection import inspection_service
+from danube.broker.services.admin_namespaces import namespace_admin_service
+from danube.broker.services.admin_topics import topic_admin_service
 from danube.broker.services.consume import consumer_service
 from danube.broker.services.context import ServiceContext
 from danube.broker.services.discovery import discovery_service
 from danube.broker.services.health import health_service
 from danube.broker.services.interceptors import intercept
 from danube.broker.services.produce import producer_service
+from danube.broker.services.stream import stream_service
 from danube.rpc.carrier import Service
 
 
@@ -17,10 +21,18 @@ def client_services(context: ServiceContext) -> list[Service]:
         consumer_service(context),
         discovery_service(context),
         health_service(context),
+        stream_service(context),
     ]
     return [intercept(service, context) for service in services]
 
 
 def admin_services(context: ServiceContext) -> list[Service]:
     """What the admin port serves."""
-    return [intercept(topic_admin_service(context), context)]
+    services = [
+        broker_admin_service(context),
+        cluster_admin_service(),
+        namespace_admin_service(context),
+        topic_admin_service(context),
+        inspection_service(context),
+    ]
+    return [intercept(service, context) for service in services]

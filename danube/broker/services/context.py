@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from danube.broker.consumers import Consumers
-from danube.broker.control.topics import TopicControl
+from danube.broker.control import Control
 from danube.broker.metrics import RpcCounts
 from danube.broker.producers import Producers
 from danube.broker.topics import Topics
@@ -22,7 +22,7 @@ class ServiceContext:
     topics: Topics
     producers: Producers
     consumers: Consumers
-    control: TopicControl
+    control: Control
     counts: RpcCounts
     clock: Clock
     tasks: TaskScope

@@ -1,7 +1,7 @@
 """What was accepted and is not written yet: batches in the order in which they came, bounded in bytes. Pure."""
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
 from danube.model.errors import MessageTooLargeError, OverloadedError
@@ -127,6 +127,15 @@ class Backlog:
             if batch.topic.forming is batch:
                 batch.topic.forming = None
             taken.append(batch)
+        return taken
+
+    def take_topics(self, topics: Container[TopicState]) -> list[PendingBatch]:
+        """All that waits for these topics, to fail it."""
+        taken = [batch for batch in self._waiting if batch.topic in topics]
+        if taken:
+            self._waiting = deque(batch for batch in self._waiting if batch.topic not in topics)
+        for batch in taken:
+            batch.topic.forming = None
         return taken
 
     def settle(self, batches: list[PendingBatch]) -> None:

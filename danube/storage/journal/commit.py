@@ -14,6 +14,7 @@ from danube.model.errors import (
     JournalStoppedError,
     ShuttingDownError,
     StorageUnavailableError,
+    SubscriptionNotFoundError,
     TopicNotFoundError,
 )
 from danube.model.limits import CURSOR_RIDE_BYTES_MAX, JOURNAL_JOIN_SILENT_TURNS, JOURNAL_JOIN_TURNS_MAX
@@ -120,6 +121,11 @@ class GroupCommit:
         """Write no more cursors of a topic that is gone; whoever waits for one gets a TopicNotFoundError."""
         for saved in self._cursors.drop_topic(topic_id):
             _call(saved, TopicNotFoundError("the topic was deleted while a cursor of it was being saved"))
+
+    def forget_cursor(self, topic: TopicState, subscription_id: int) -> None:
+        """As `TopicLog.forget_cursor`, for what waits to be written; whoever waits for it gets an error."""
+        for saved in self._cursors.drop(topic.topic_id, subscription_id):
+            _call(saved, SubscriptionNotFoundError("the subscription was deleted while its cursor was being saved"))
 
     async def _work_until_closed(self) -> None:
         try:
@@ -235,7 +241,13 @@ class GroupCommit:
             self._cursors.put_back(key, pending)
         if cursors:
             self._cursor_alarm.arm(self._settings.cursor_interval_s)
-        _tell(batches, cursors, error)
+        _tell([*batches, *self._take_followers(batches)], cursors, error)
+
+    def _take_followers(self, failed: list[PendingBatch]) -> list[PendingBatch]:
+        """What waits behind those that failed, in the same topics: stored now, it would overtake them."""
+        followers = self._backlog.take_topics({batch.topic for batch in failed})
+        self._backlog.settle(followers)
+        return followers
 
     def _settle(self) -> tuple[list[PendingBatch], dict[CursorKey, PendingCursor]]:
         taken = self._taken

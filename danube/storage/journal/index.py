@@ -19,7 +19,7 @@ class Located(NamedTuple):
 class TopicIndex:
     """The batches of one topic in offset order, without a gap between them."""
 
-    __slots__ = ("_bases", "_lengths", "_positions", "_times", "end_offset")
+    __slots__ = ("_bases", "_lengths", "_positions", "_times", "body_bytes", "end_offset")
 
     def __init__(self) -> None:
         self._bases = array("Q")
@@ -28,6 +28,8 @@ class TopicIndex:
         self._lengths = array("I")
         self.end_offset = 0
         """The offset after the last record."""
+        self.body_bytes = 0
+        """Of all batches together."""
 
     def __len__(self) -> int:
         return len(self._bases)
@@ -53,6 +55,7 @@ class TopicIndex:
         self._times.append(batch.append_time_ms)
         self._lengths.append(batch.body_bytes)
         self.end_offset = batch.end_offset
+        self.body_bytes += batch.body_bytes
 
     def base_offset(self, number: int) -> int:
         """The first offset of batch `number`."""

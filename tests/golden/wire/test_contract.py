@@ -14,7 +14,15 @@ from google.protobuf.descriptor_pb2 import (
     ServiceDescriptorProto,
 )
 
-from danube.wire.gen import DanubeAdmin_pb2, DanubeApi_pb2, DanubeAuth_pb2, EdgeReplicator_pb2, SchemaRegistry_pb2
+from danube.wire.gen import (
+    DanubeAdmin_pb2,
+    DanubeApi_pb2,
+    DanubeAuth_pb2,
+    DanubeControl_pb2,
+    DanubeStream_pb2,
+    EdgeReplicator_pb2,
+    SchemaRegistry_pb2,
+)
 
 CONTRACT: dict[str, Any] = json.loads((Path(__file__).parent / "wire.json").read_text())
 OURS = {
@@ -46,13 +54,21 @@ AUTH = {
     },
     "enums": {},
 }
-"""All that we have beyond the contract: the call that the Java client makes for an API key."""
+"""All that we add to the packages of the contract: the call that the Java client makes for an API key."""
+OURS_ALONE = {"DanubeControl.proto": "danube.control", "DanubeStream.proto": "danube.stream"}
+"""Files of our own, each a package of its own, so that no name of theirs can ever be one of the contract's."""
 
 
-def test_we_have_the_files_of_the_contract_and_no_others() -> None:
+def test_we_have_the_files_of_the_contract_and_our_own_and_no_others() -> None:
     protos = Path(DanubeApi_pb2.__file__).parent.parent / "protos"
-    assert {path.name for path in protos.iterdir()} == {*CONTRACT, "DanubeAuth.proto"}
+    assert {path.name for path in protos.iterdir()} == {*CONTRACT, *OURS_ALONE, "DanubeAuth.proto"}
     assert OURS.keys() == CONTRACT.keys()
+
+
+@pytest.mark.parametrize("descriptor", [DanubeControl_pb2.DESCRIPTOR, DanubeStream_pb2.DESCRIPTOR])
+def test_our_own_calls_have_packages_of_their_own(descriptor: FileDescriptor) -> None:
+    assert descriptor.package == OURS_ALONE[descriptor.name]
+    assert descriptor.package not in {file["package"] for file in CONTRACT.values()}
 
 
 @pytest.mark.parametrize("file", sorted(CONTRACT))

@@ -1,13 +1,13 @@
 import pytest
 
-from danube.model.calls import ClientKind, HealthStatus, TopicInfo
+from danube.model.admin_calls import TopicInfo
+from danube.model.calls import ClientKind, HealthStatus
 from danube.model.errors import (
     NamespaceNotFoundError,
     PreconditionFailedError,
     TopicExistsError,
     TopicNotFoundError,
     TopicNotServedError,
-    UnsupportedError,
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
@@ -89,8 +89,3 @@ async def test_deleting_a_base_name_deletes_its_partitions_and_no_single_one_can
 async def test_deleting_an_unknown_topic_says_so(cell: Cell, topic: TopicName) -> None:
     with pytest.raises(TopicNotFoundError):
         await cell.admin.delete_topic(topic)
-
-
-async def test_calls_that_this_version_does_not_have_are_unsupported(cell: Cell) -> None:
-    with pytest.raises(UnsupportedError):
-        await cell.admin.call("/danube_admin.BrokerAdmin/TriggerRebalance", b"")

@@ -13,6 +13,7 @@ from danube.model.errors import (
     InvalidRequestError,
     LimitReachedError,
     NamespaceNotFoundError,
+    PreconditionFailedError,
     SubscriptionNotFoundError,
     TopicExistsError,
     TopicNotFoundError,
@@ -80,6 +81,58 @@ async def test_namespace_is_made_once(records: Records, store: InterruptedStore)
     assert await store.get(keys.namespace("default")) == before
     assert await records.namespaces() == [NamespaceRecord("default")]
     assert (await records.namespace_exists("default"), await records.namespace_exists("def")) == (True, False)
+
+
+async def test_namespace_that_is_there_is_not_created_again(records: Records, other: Records) -> None:
+    await records.create_namespace("apart")
+    with pytest.raises(AlreadyExistsError, match="'apart' already exists"):
+        await other.create_namespace("apart")
+
+
+async def test_of_two_who_create_a_namespace_one_is_told_that_it_exists(
+    records: Records, other: Records, store: InterruptedStore
+) -> None:
+    store.interrupt = lambda: other.create_namespace("apart")
+    with pytest.raises(AlreadyExistsError):
+        await records.create_namespace("apart")
+
+
+async def test_deleted_namespace_is_gone_and_its_name_free(records: Records) -> None:
+    await records.create_namespace("apart")
+    await records.delete_namespace("apart")
+    assert not await records.namespace_exists("apart")
+    await records.create_namespace("apart")
+
+
+async def test_missing_namespace_is_not_deleted(records: Records) -> None:
+    with pytest.raises(NamespaceNotFoundError):
+        await records.delete_namespace("apart")
+
+
+async def test_namespace_is_deleted_when_its_last_topic_is(records: Records) -> None:
+    topic = await records.create_topic(ORDERS, RELIABLE, NOW_MS)
+    with pytest.raises(PreconditionFailedError, match="it has 1 topic: delete"):
+        await records.delete_namespace("default")
+    await records.delete_topic(topic)
+    await records.delete_namespace("default")
+
+
+async def test_topic_made_while_its_namespace_is_being_deleted_keeps_it(
+    records: Records, other: Records, store: InterruptedStore
+) -> None:
+    store.interrupt = lambda: other.create_topic(ORDERS, RELIABLE, NOW_MS)
+    with pytest.raises(PreconditionFailedError, match="1 topic"):
+        await records.delete_namespace("default")
+    assert await names(records) == [str(ORDERS)]
+
+
+async def test_namespace_deleted_while_a_topic_is_made_in_it_takes_none(
+    records: Records, other: Records, store: InterruptedStore
+) -> None:
+    store.interrupt = lambda: other.delete_namespace("default")
+    with pytest.raises(NamespaceNotFoundError):
+        await records.create_topic(ORDERS, RELIABLE, NOW_MS)
+    assert await names(records) == []
 
 
 async def test_namespace_with_a_bad_name_is_refused(records: Records) -> None:

@@ -21,7 +21,7 @@ def index() -> TopicIndex:
 
 def test_batches_come_back_as_they_were_added(index: TopicIndex) -> None:
     assert [index[number] for number in range(len(index))] == BATCHES
-    assert (index.end_offset, index.last_append_time_ms) == (30, 2_000)
+    assert (index.end_offset, index.last_append_time_ms, index.body_bytes) == (30, 2_000, 150)
 
 
 @pytest.mark.parametrize(("offset", "number"), [(0, 0), (9, 0), (10, 1), (11, 2), (29, 2), (30, 3), (99, 3)])

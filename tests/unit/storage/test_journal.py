@@ -158,6 +158,22 @@ async def test_offsets_are_found_by_append_time(world: World) -> None:
     assert found == [0, 1, 1, 2]
 
 
+async def test_append_time_of_an_offset_is_that_of_its_batch(world: World) -> None:
+    log = (await world.open()).topic(TOPIC, EPOCH)
+    start_ms = world.clock.now_ms()
+    assert log.append_time_ms(0) is None
+    await store(log, b"a", b"b")
+    world.clock.advance(1.0)
+    await store(log, b"c")
+    assert [log.append_time_ms(offset) for offset in range(-1, 4)] == [
+        None,
+        start_ms,
+        start_ms,
+        start_ms + 1_000,
+        None,
+    ]
+
+
 async def test_everything_is_there_after_a_restart(world: World) -> None:
     journal = await world.open()
     one, other = journal.topic(1, EPOCH), journal.topic(2, EPOCH)

@@ -1,5 +1,6 @@
 """When cursors are written, and that the last one given is what a restart finds."""
 
+from danube.model.errors import SubscriptionNotFoundError
 from danube.model.limits import CURSOR_INTERVAL_S, CURSOR_RIDE_BYTES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
@@ -92,3 +93,24 @@ async def test_last_cursors_are_written_on_closing(world: World) -> None:
     log.save_cursor(2, LARGE)
     log = (await world.reopen()).topic(TOPIC, 1)
     assert (log.cursor(1), log.cursor(2)) == (Cursor(4), LARGE)
+
+
+async def test_forgotten_cursor_is_gone_from_memory_and_not_written_any_more(world: World) -> None:
+    journal = await world.open()
+    log = journal.topic(TOPIC, 1)
+    log.save_cursor(1, Cursor(3))
+    log.save_cursor(2, Cursor(4))
+    await world.clock.run_for(CURSOR_INTERVAL_S)
+    log.save_cursor(1, Cursor(5))
+    rounds = journal.stats.rounds
+    log.forget_cursor(1)
+    await world.clock.run_for(CURSOR_INTERVAL_S)
+    assert (log.cursor(1), log.cursor(2), journal.stats.rounds) == (None, Cursor(4), rounds)
+
+
+async def test_who_waits_for_a_cursor_that_is_forgotten_is_told(world: World) -> None:
+    log = (await world.open()).topic(TOPIC, 1)
+    told = Told()
+    log.save_cursor(1, Cursor(3), told)
+    log.forget_cursor(1)
+    assert isinstance(await told.outcome(), SubscriptionNotFoundError)

@@ -293,3 +293,19 @@ async def test_unreadable_file_is_said_and_only_the_read_fails(world: World) -> 
     with pytest.raises(StorageUnavailableError, match=FIRST_FILE):
         await log.read(0, 1_000)
     assert await content(log) == [b"a"]
+
+
+async def test_what_waits_behind_a_failed_append_of_its_topic_fails_with_it(world: World) -> None:
+    journal = await world.open()
+    log, other = journal.topic(TOPIC, 1), journal.topic(6, 1)
+    world.writes.hold()
+    first = append(log, b"1")
+    await settle()
+    second, elsewhere = append(log, b"2"), append(other, b"x")
+    world.disk.fail(Operation.APPEND)
+    world.writes.release()
+    assert isinstance(await first.error(), StorageUnavailableError)
+    assert isinstance(await second.error(), StorageUnavailableError)
+    assert await elsewhere.offset() == 0
+    assert (await store(log, b"1", b"2"), await content(log)) == ([0, 1], [b"1", b"2"])
+    assert journal.stats.backlog_bytes == 0

@@ -9,9 +9,10 @@ from danube.model.calls import SchemaReference, SendMessage
 from danube.model.errors import InvalidNameError, InvalidRequestError
 from danube.model.limits import MIB, PARTITIONS_MAX
 from danube.model.topic import DispatchStrategy
-from danube.wire import decode, decode_admin
+from danube.wire import decode, decode_admin, decode_control
 from danube.wire.gen import DanubeAdmin_pb2 as admin
 from danube.wire.gen import DanubeApi_pb2 as api
+from danube.wire.gen import DanubeControl_pb2 as control
 
 GARBAGE = b"\xff\xff\xff"
 NO_UTF8 = b"\x2a\x01\xff"  # StreamMessage field 5, one byte that is no text
@@ -36,11 +37,22 @@ DECODERS: dict[Callable[[bytes], object], str] = {
     decode.token: "AuthResponse",
     decode_admin.create_topic: "NewTopicRequest",
     decode_admin.create_partitioned_topic: "PartitionedTopicRequest",
-    decode_admin.delete_topic: "TopicRequest",
-    decode_admin.list_namespace_topics: "NamespaceRequest",
+    decode_admin.topic: "TopicRequest",
+    decode_admin.unsubscribe: "SubscriptionRequest",
+    decode_admin.namespace: "NamespaceRequest",
+    decode_admin.broker: "BrokerRequest",
     decode_admin.success: "TopicResponse",
     decode_admin.topics: "TopicInfoListResponse",
+    decode_admin.topic_details: "DescribeTopicResponse",
+    decode_admin.subscriptions: "SubscriptionListResponse",
     decode_admin.namespaces: "NamespaceListResponse",
+    decode_admin.namespace_topics: "TopicListResponse",
+    decode_admin.policies: "PolicyResponse",
+    decode_admin.brokers: "BrokerListResponse",
+    decode_admin.leader: "BrokerResponse",
+    decode_control.describe_topics: "DescribeTopicsRequest",
+    decode_control.topics_page: "DescribeTopicsResponse",
+    decode_control.broker_description: "DescribeBrokerResponse",
 }
 
 
@@ -93,7 +105,9 @@ def test_bad_topic_names_are_refused_wherever_they_stand(name: str) -> None:
         (decode.lookup, api.TopicLookupRequest(topic=name)),
         (decode_admin.create_topic, admin.NewTopicRequest(name=name)),
         (decode_admin.create_partitioned_topic, admin.PartitionedTopicRequest(base_name=name, partitions=1)),
-        (decode_admin.delete_topic, admin.TopicRequest(name=name)),
+        (decode_admin.topic, admin.TopicRequest(name=name)),
+        (decode_admin.unsubscribe, admin.SubscriptionRequest(topic=name, subscription="s")),
+        (decode_control.describe_topics, control.DescribeTopicsRequest(topics=["/a/t", name])),
     ):
         with pytest.raises(InvalidNameError):
             decoder(message.SerializeToString())
@@ -119,7 +133,7 @@ def test_bad_member_names_are_refused_wherever_they_stand(name: str) -> None:
 
 def test_bad_namespace_is_refused() -> None:
     with pytest.raises(InvalidNameError):
-        decode_admin.list_namespace_topics(admin.NamespaceRequest(name="a/b").SerializeToString())
+        decode_admin.namespace(admin.NamespaceRequest(name="a/b").SerializeToString())
 
 
 @pytest.mark.parametrize("partitions", [0, PARTITIONS_MAX + 1])

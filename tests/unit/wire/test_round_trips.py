@@ -12,13 +12,9 @@ from danube.model.calls import (
     Acknowledge,
     Authenticate,
     ClientKind,
-    CreatePartitionedTopic,
     CreateProducer,
-    CreateTopic,
-    DeleteTopic,
     HealthCheck,
     HealthStatus,
-    ListNamespaceTopics,
     Lookup,
     LookupAnswer,
     LookupKind,
@@ -32,12 +28,10 @@ from danube.model.calls import (
     SendMessage,
     Subscribe,
     Subscribed,
-    TopicInfo,
 )
-from danube.model.limits import PARTITIONS_MAX
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.wire import decode, decode_admin, encode, encode_admin
+from danube.wire import decode, encode
 
 UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 PARTS = st.from_regex(r"[\w-]{1,20}", fullmatch=True)
@@ -155,36 +149,6 @@ CALLS = {
     "HealthStatus": Call(st.sampled_from(HealthStatus), encode.health_status, decode.health_status),
     "Authenticate": Call(st.builds(Authenticate, api_key=st.text()), encode.authenticate, decode.authenticate),
     "token": Call(st.text(), encode.token, decode.token),
-    "CreateTopic": Call(
-        st.builds(CreateTopic, topic=TOPICS, strategy=STRATEGIES, schema_subject=st.none() | MEMBERS),
-        encode_admin.create_topic,
-        decode_admin.create_topic,
-    ),
-    "CreatePartitionedTopic": Call(
-        st.builds(
-            CreatePartitionedTopic,
-            base=TOPICS,
-            partitions=st.integers(1, PARTITIONS_MAX),
-            strategy=STRATEGIES,
-            schema_subject=st.none() | MEMBERS,
-        ),
-        encode_admin.create_partitioned_topic,
-        decode_admin.create_partitioned_topic,
-    ),
-    "DeleteTopic": Call(st.builds(DeleteTopic, topic=TOPICS), encode_admin.delete_topic, decode_admin.delete_topic),
-    "ListNamespaceTopics": Call(
-        st.builds(ListNamespaceTopics, namespace=PARTS),
-        encode_admin.list_namespace_topics,
-        decode_admin.list_namespace_topics,
-    ),
-    "topics": Call(
-        st.lists(
-            st.builds(TopicInfo, topic=TOPICS, broker_id=st.none() | UINT64.map(str), strategy=STRATEGIES), max_size=3
-        ).map(tuple),
-        encode_admin.topics,
-        decode_admin.topics,
-    ),
-    "namespaces": Call(st.lists(PARTS, max_size=5).map(tuple), encode_admin.namespaces, decode_admin.namespaces),
 }
 
 
@@ -213,7 +177,3 @@ def test_broker_reads_of_a_message_what_it_goes_by(message: OutgoingMessage) -> 
         schema_id=message.schema_id or None,
         schema_version=message.schema_version or None,
     )
-
-
-def test_creation_that_succeeded_says_so() -> None:
-    assert decode_admin.success(encode_admin.success())

@@ -1,0 +1,187 @@
+"""Topics in full, a page at a time, in the order of their names."""
+
+from collections.abc import Iterable
+from heapq import nsmallest
+
+from danube.broker.consumer import Consumer
+from danube.broker.control.brokers import BrokerControl
+from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topic import AnyTopic, ReliableTopic
+from danube.broker.topics import Topics
+from danube.model.admin_calls import (
+    ConsumerDescription,
+    DescribeCursor,
+    DescribeTopics,
+    ReliableState,
+    SubscriptionDescription,
+    TopicDescription,
+    TopicsPage,
+)
+from danube.model.errors import TopicNotFoundError
+from danube.model.limits import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX
+from danube.model.topic import TopicName
+
+_ENTRY_BYTES = 100  # what a topic, a subscription or a consumer takes on the wire besides its name, roughly
+
+AnySubscription = ReliableSubscription | NonReliableSubscription
+
+
+class Descriptions:
+    """What the topics of this broker look like at this moment."""
+
+    def __init__(self, topics: Topics, brokers: BrokerControl) -> None:
+        self._topics = topics
+        self._brokers = brokers
+
+    def topics(self, wanted: DescribeTopics) -> TopicsPage:
+        """One page of topics; those that come and go between two pages may be missed, the others come once.
+
+        Raises TopicNotFoundError when a topic that is asked for by name is not there.
+        """
+        return _Page(self._brokers.own_id).fill(self._next_topics(wanted), wanted)
+
+    def _next_topics(self, wanted: DescribeTopics) -> list[AnyTopic]:
+        """As many as a page can hold, and one more, which tells that there is another page."""
+        topics = self._named(wanted.topics) if wanted.topics else self._topics
+        found = (topic for topic in topics if _is_wanted(topic, wanted))
+        return nsmallest(wanted.page_size + 1, found, key=lambda topic: topic.name)
+
+    def _named(self, names: Iterable[TopicName]) -> Iterable[AnyTopic]:
+        """Each once, though it be named by itself and by its base."""
+        exact = {name: topic for name in names if (topic := self._topics.find(str(name))) is not None}
+        bases = set(names) - exact.keys()
+        partitions = [topic for topic in self._topics if topic.record.name.base in bases] if bases else []
+        missing = bases - {topic.record.name.base for topic in partitions}
+        if missing:
+            raise TopicNotFoundError(
+                f"there is no topic {min(missing)}: list the topics of its namespace to see their names"
+            )
+        return {topic.name: topic for topic in (*exact.values(), *partitions)}.values()
+
+
+def _is_wanted(topic: AnyTopic, wanted: DescribeTopics) -> bool:
+    after = wanted.after
+    if wanted.namespace is not None and topic.record.name.namespace != wanted.namespace:
+        return False
+    if after is None:
+        return True
+    last = str(after.topic)
+    return topic.name > last or (topic.name == last and after.subscription is not None)
+
+
+class _Page:
+    """A page being filled, up to its bounds. The first subscription of a page always fits."""
+
+    def __init__(self, broker_id: str) -> None:
+        self._broker_id = broker_id
+        self._topics: list[TopicDescription] = []
+        self._bytes = 0
+
+    def fill(self, topics: list[AnyTopic], wanted: DescribeTopics) -> TopicsPage:
+        """The page that begins with these topics, which are sorted and go on past it if it is not the last one."""
+        for topic in topics:
+            if len(self._topics) == wanted.page_size or self._bytes >= DESCRIBE_BYTES_MAX:
+                return self._end(DescribeCursor(topic=self._topics[-1].topic))
+            after = wanted.after
+            seen = after.subscription if after is not None and after.topic == topic.record.name else None
+            if not self._add(topic, seen or ""):
+                last = self._topics[-1]
+                return self._end(DescribeCursor(topic=last.topic, subscription=last.subscriptions[-1].name))
+        return self._end(None)
+
+    def _end(self, cursor: DescribeCursor | None) -> TopicsPage:
+        return TopicsPage(topics=tuple(self._topics), next=cursor)
+
+    def _add(self, topic: AnyTopic, seen: str) -> bool:
+        """Add a topic with its subscriptions after `seen`; says whether they all fit."""
+        self._bytes += _ENTRY_BYTES + len(topic.name.encode())
+        names = sorted(name for name in topic.subscriptions if name > seen)
+        subscriptions: list[SubscriptionDescription] = []
+        for name in names:
+            if subscriptions and self._bytes >= DESCRIBE_BYTES_MAX:
+                break
+            subscription = _describe_subscription(topic, topic.subscriptions[name])
+            subscriptions.append(subscription)
+            self._bytes += _wire_bytes(subscription)
+        self._topics.append(_describe_topic(topic, self._broker_id, tuple(subscriptions)))
+        return len(subscriptions) == len(names)
+
+
+def _wire_bytes(subscription: SubscriptionDescription) -> int:
+    names = (subscription.name, *(consumer.name for consumer in subscription.consumers))
+    return sum(_ENTRY_BYTES + len(name.encode()) for name in names)
+
+
+def _describe_topic(
+    topic: AnyTopic, broker_id: str, subscriptions: tuple[SubscriptionDescription, ...]
+) -> TopicDescription:
+    record = topic.record
+    log = topic.log if isinstance(topic, ReliableTopic) else None
+    return TopicDescription(
+        topic=record.name,
+        topic_id=record.topic_id,
+        strategy=record.strategy,
+        broker_id=broker_id,
+        created_ms=record.created_ms,
+        start_offset=log.start_offset if log else 0,
+        end_offset=log.durable_end if log else 0,
+        messages_in=topic.messages_in,
+        bytes_in=topic.bytes_in,
+        producers=len(topic.producers),
+        subscription_count=len(topic.subscriptions),
+        subscriptions=subscriptions,
+    )
+
+
+def _describe_subscription(topic: AnyTopic, subscription: AnySubscription) -> SubscriptionDescription:
+    record, counts = subscription.record, subscription.counts
+    return SubscriptionDescription(
+        name=record.name,
+        type=record.type,
+        created_ms=record.created_ms,
+        reliable=_reliable_state(topic, subscription),
+        messages_out=counts.messages,
+        bytes_out=counts.bytes,
+        redelivered=counts.redelivered,
+        nacked=subscription.nacked if isinstance(subscription, ReliableSubscription) else 0,
+        dropped=subscription.dropped if isinstance(subscription, NonReliableSubscription) else 0,
+        consumer_count=len(subscription.consumers),
+        connected_count=subscription.connected(),
+        consumers=_describe_consumers(subscription),
+    )
+
+
+def _reliable_state(topic: AnyTopic, subscription: AnySubscription) -> ReliableState | None:
+    if not isinstance(topic, ReliableTopic) or not isinstance(subscription, ReliableSubscription):
+        return None
+    engine = subscription.driver.engine
+    position, lag = engine.cursor.position, engine.lag
+    return ReliableState(
+        position=position,
+        acknowledged_beyond=engine.durable_end - position - lag,
+        lag=lag,
+        in_flight=engine.in_flight,
+        waiting=engine.waiting,
+        ready=engine.ready,
+        oldest_unacknowledged_ms=topic.log.append_time_ms(position) if lag else None,
+    )
+
+
+def _describe_consumers(subscription: AnySubscription) -> tuple[ConsumerDescription, ...]:
+    shown = nsmallest(DESCRIBE_CONSUMERS_MAX, subscription.consumers.values(), key=_connected_first)
+    in_flight: dict[int, int] = {}
+    if isinstance(subscription, ReliableSubscription):
+        in_flight = {view.consumer_id: view.in_flight for view in subscription.driver.engine.consumers}
+    return tuple(
+        ConsumerDescription(
+            name=consumer.name,
+            consumer_id=consumer.consumer_id,
+            is_connected=consumer.stream is not None,
+            in_flight=in_flight.get(consumer.consumer_id, 0),
+        )
+        for consumer in shown
+    )
+
+
+def _connected_first(consumer: Consumer) -> tuple[bool, str]:
+    return consumer.stream is None, consumer.name

@@ -1,0 +1,48 @@
+"""Namespaces, for administrators."""
+
+from danube.metadata.records import Records
+from danube.model.admin_calls import NamespacePolicies
+from danube.model.errors import NamespaceNotFoundError, PreconditionFailedError
+from danube.model.topic import TopicName
+
+BUILT_IN_NAMESPACES = ("default", "system")
+"""There from the first start, and never deleted."""
+
+
+class NamespaceControl:
+    """What administrators do with namespaces."""
+
+    def __init__(self, records: Records) -> None:
+        self._records = records
+
+    async def names(self) -> list[str]:
+        """Every namespace once, sorted by name."""
+        return sorted(record.name for record in await self._records.namespaces())
+
+    async def require(self, name: str) -> None:
+        """Raise NamespaceNotFoundError unless it is there."""
+        if not await self._records.namespace_exists(name):
+            raise NamespaceNotFoundError(f"there is no namespace {name!r}: list the namespaces to see their names")
+
+    async def topics(self, name: str) -> list[TopicName]:
+        """The topics of a namespace, sorted. Raises NamespaceNotFoundError."""
+        await self.require(name)
+        return sorted(record.name for record in await self._records.topics_of(name))
+
+    async def policies(self, name: str) -> NamespacePolicies:
+        """The limits of a namespace: those of the broker, since none can be set yet. Raises NamespaceNotFoundError."""
+        await self.require(name)
+        return NamespacePolicies()
+
+    async def create(self, name: str) -> None:
+        """Create a namespace. Raises AlreadyExistsError."""
+        await self._records.create_namespace(name)
+
+    async def delete(self, name: str) -> None:
+        """Delete an empty namespace; one from `bootstrap_namespaces` comes back at the next start.
+
+        Raises NamespaceNotFoundError; PreconditionFailedError for one that has topics, and for the built-in ones.
+        """
+        if name in BUILT_IN_NAMESPACES:
+            raise PreconditionFailedError(f"namespace {name!r} is built in and stays: delete the topics in it instead")
+        await self._records.delete_namespace(name)

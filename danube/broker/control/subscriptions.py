@@ -1,0 +1,29 @@
+"""Subscriptions, for administrators."""
+
+from danube.broker.consumers import Consumers
+from danube.broker.control.topics import served_topic
+from danube.broker.topics import Topics
+from danube.model.admin_calls import Unsubscribe
+from danube.model.topic import TopicName
+
+
+class SubscriptionControl:
+    """What administrators do with subscriptions of this broker's topics."""
+
+    def __init__(self, topics: Topics, consumers: Consumers) -> None:
+        self._topics = topics
+        self._consumers = consumers
+
+    def names(self, topic: TopicName) -> list[str]:
+        """The names of a topic's subscriptions, sorted. Raises TopicNotFoundError, also for a base name."""
+        return sorted(served_topic(self._topics, topic).subscriptions)
+
+    async def unsubscribe(self, wanted: Unsubscribe) -> None:
+        """Delete a subscription that nobody uses, with its consumers and its place in the topic.
+
+        Raises:
+            TopicNotFoundError, SubscriptionNotFoundError.
+            PreconditionFailedError: a consumer is connected; nothing was changed.
+        """
+        served_topic(self._topics, wanted.topic)
+        await self._consumers.unsubscribe(wanted.topic, wanted.subscription)

@@ -1,0 +1,138 @@
+"""One reader of stored batches, by offset or by time: what is durable, as it is stored, as fast as it is read.
+
+One list of batches is in hand at a time, so thousands of readers cost no more than their streams' queues.
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+from danube.broker.topic import ReliableTopic
+from danube.model.errors import DanubeError, InvalidRequestError, StorageUnavailableError
+from danube.model.limits import READ_BYTES_MAX
+from danube.model.stream import Fetch, FetchedBatch, FetchFrom, FetchTime
+from danube.runtime.tasks import TaskScope
+from danube.storage.log import StoredBatch, TopicLog
+
+_log = logging.getLogger(__name__)
+
+
+class FetchOutlet(Protocol):
+    """The way to the reader."""
+
+    @property
+    def room(self) -> int:
+        """As `ServerStream.room`."""
+
+    def write(self, batches: Sequence[FetchedBatch]) -> None:
+        """Hand batches over; only called where there is room."""
+
+    def finish(self) -> None:
+        """All that was asked for is there."""
+
+    def fail(self, error: DanubeError) -> None:
+        """End, for this reason."""
+
+
+def resolve(wanted: Fetch, log: TopicLog) -> tuple[int, int | None]:
+    """The first offset to read and the one to end before; None is no end. Raises InvalidRequestError."""
+    first, durable_end = log.start_offset, log.durable_end
+    start = _start(wanted, log)
+    if not first <= start <= durable_end:
+        raise InvalidRequestError(
+            f"{wanted.topic} has offsets {first} to {durable_end} (not included), and {start} is not among them"
+        )
+    if wanted.end is None:
+        return start, None if wanted.follow else durable_end
+    if wanted.end < start or (wanted.end > durable_end and not wanted.follow):
+        raise InvalidRequestError(
+            f"{wanted.topic} can be read from {start} to at most {durable_end}, and not to {wanted.end}; "
+            "to wait for what comes later, follow"
+        )
+    return start, wanted.end
+
+
+def _start(wanted: Fetch, log: TopicLog) -> int:
+    match wanted.start:
+        case FetchFrom.EARLIEST:
+            return log.start_offset
+        case FetchFrom.LATEST:
+            return log.durable_end
+        case FetchTime(append_time_ms):
+            return max(log.start_offset, log.offset_at(append_time_ms))
+        case int(offset):
+            return offset
+
+
+class FetchSession:
+    """Reads from where it stands to its end, whenever there is room and something durable to read."""
+
+    def __init__(self, topic: ReliableTopic, wanted: Fetch, outlet: FetchOutlet, tasks: TaskScope) -> None:
+        """Raises InvalidRequestError for offsets that are not there."""
+        self._topic = topic
+        self._outlet = outlet
+        self._tasks = tasks
+        self._at, self._end = resolve(wanted, topic.log)
+        self._bytes_max = min(wanted.bytes_max or READ_BYTES_MAX, READ_BYTES_MAX)
+        self._reading = self._ended = False
+        topic.streams.add(self)
+        if wanted.follow:
+            topic.followers.add(self.pump)
+
+    def pump(self) -> None:
+        """Hand over what can be handed over now."""
+        while not (self._ended or self._reading):
+            if self._at == self._end:
+                self.cancel()
+                self._outlet.finish()
+            elif self._outlet.room <= 0 or self._at >= self._topic.log.durable_end:
+                return
+            else:
+                self._read_next()
+
+    def stop(self, error: DanubeError) -> None:
+        """End: the topic is not served here any more."""
+        self._fail(error)
+
+    def cancel(self) -> None:
+        """The reader went away."""
+        self._ended = True
+        self._topic.streams.discard(self)
+        self._topic.followers.discard(self.pump)
+
+    def _read_next(self) -> None:
+        hot = self._topic.log.read_hot(self._at, self._bytes_max)
+        if hot is not None:
+            self._hand_over(hot)
+            return
+        self._reading = True
+        self._tasks.spawn(self._read_cold(), f"fetch from {self._at}")
+
+    async def _read_cold(self) -> None:
+        try:
+            batches = await self._topic.log.read(self._at, self._bytes_max)
+        except DanubeError as error:
+            _log.error("cannot read offset %d of %s: %s", self._at, self._topic.name, error)
+            self._fail(StorageUnavailableError("stored messages cannot be read; the broker's log says why"))
+            return
+        self._reading = False
+        if not self._ended:
+            self._hand_over(batches)
+            self.pump()
+
+    def _hand_over(self, stored: Sequence[StoredBatch]) -> None:
+        batches = [self._cut(batch) for batch in stored if self._end is None or batch.base_offset < self._end]
+        last = batches[-1]
+        self._at = last.base_offset + last.end
+        self._outlet.write(batches)
+
+    def _cut(self, batch: StoredBatch) -> FetchedBatch:
+        """The whole batch and which part of it is meant."""
+        first = max(0, self._at - batch.base_offset)
+        end = batch.count if self._end is None else min(batch.count, self._end - batch.base_offset)
+        return FetchedBatch(batch.base_offset, batch.count, batch.append_time_ms, batch.body, first, end)
+
+    def _fail(self, error: DanubeError) -> None:
+        if not self._ended:
+            self.cancel()
+            self._outlet.fail(error)

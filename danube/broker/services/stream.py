@@ -1,0 +1,185 @@
+"""StreamService: whole batches, up and down."""
+
+from collections.abc import Sequence
+
+from danube.broker.fetching import FetchSession
+from danube.broker.publishing import PublishSession
+from danube.broker.services.context import ServiceContext
+from danube.broker.topic import ReliableTopic
+from danube.model.calls import CreateProducer
+from danube.model.errors import DanubeError, InternalError, InvalidRequestError, PreconditionFailedError
+from danube.model.limits import BATCH_BYTES_MAX, PUBLISH_WINDOW_BYTES
+from danube.model.stream import (
+    FetchedBatch,
+    PublishAcknowledged,
+    PublishBatch,
+    PublishOpen,
+    PublishOpened,
+    PublishRefused,
+)
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc.carrier import ServerStream, Service
+from danube.wire import decode_stream, encode_stream
+
+SERVICE = "danube.stream.StreamService"
+
+
+def stream_service(context: ServiceContext) -> Service:
+    """`danube.stream.StreamService`."""
+    return Service(
+        SERVICE,
+        server_streams={"Fetch": lambda stream: _Fetching(context, stream)},
+        streams={"Publish": lambda stream: _Publishing(context, stream)},
+    )
+
+
+def _reliable(context: ServiceContext, name: TopicName) -> ReliableTopic:
+    topic = context.topics.get(name)
+    if not isinstance(topic, ReliableTopic):
+        raise PreconditionFailedError(f"{name} is not reliable: it keeps no messages and takes no batches")
+    return topic
+
+
+class _Publishing:
+    """One Publish stream."""
+
+    def __init__(self, context: ServiceContext, stream: ServerStream) -> None:
+        self._context = context
+        self._stream = stream
+        self._session: PublishSession | None = None
+        self._producer_id = 0
+        self._opening = self._gone = False
+
+    def on_message(self, message: bytes) -> None:
+        try:
+            request = decode_stream.publish_request(message)
+            if isinstance(request, PublishOpen):
+                self._open(request)
+            else:
+                self._take(request)
+        except DanubeError:
+            self.on_cancel()
+            raise
+
+    def on_half_close(self) -> None:
+        if self._session is None:
+            self._stream.finish()
+        else:
+            self._session.half_close()
+
+    def on_ready(self) -> None:
+        if self._session is not None:
+            self._session.ready()
+
+    def on_cancel(self) -> None:
+        self._gone = True
+        if self._session is not None:
+            self._session.cancel()
+
+    def _take(self, batch: PublishBatch) -> None:
+        if self._session is None:
+            raise InvalidRequestError("a batch came before the stream was opened: open it with the first message")
+        self._context.producers.is_attached(self._producer_id)  # a sign of life
+        self._session.take(batch)
+
+    def _open(self, wanted: PublishOpen) -> None:
+        if self._opening:
+            raise InvalidRequestError("the stream is open already: open another one for another producer")
+        if wanted.strategy is not DispatchStrategy.RELIABLE:
+            raise PreconditionFailedError("only reliable topics take batches: send single messages to the others")
+        self._opening = True
+        self._stream.pause_reading()
+        self._context.tasks.spawn(self._attach(wanted), "open a publish stream")
+
+    async def _attach(self, wanted: PublishOpen) -> None:
+        call = CreateProducer(
+            request_id=0,
+            topic=wanted.topic,
+            producer_name=wanted.producer_name,
+            strategy=wanted.strategy,
+            schema=wanted.schema,
+        )
+        try:
+            self._producer_id = await self._context.producers.create(call)
+            self._begin(_reliable(self._context, wanted.topic))
+        except DanubeError as error:
+            self._stream.fail(error)
+        except BaseException:
+            self._stream.fail(InternalError("internal error; the broker's log has the details"))
+            raise
+
+    def _begin(self, topic: ReliableTopic) -> None:
+        if self._context.closing is not None:
+            raise self._context.closing
+        if self._gone:
+            return
+        self._session = PublishSession(topic, _PublishAnswers(self._stream), self._context.clock)
+        opened = PublishOpened(
+            producer_id=self._producer_id, window_bytes=PUBLISH_WINDOW_BYTES, batch_bytes_max=BATCH_BYTES_MAX
+        )
+        self._stream.write(encode_stream.publish_opened(opened))
+        self._stream.resume_reading()
+
+
+class _PublishAnswers:
+    """A session's answers, as bytes on its stream."""
+
+    def __init__(self, stream: ServerStream) -> None:
+        self._stream = stream
+        self.pause_reading = stream.pause_reading
+        self.resume_reading = stream.resume_reading
+        self.finish = stream.finish
+
+    @property
+    def room(self) -> int:
+        return self._stream.room
+
+    def acknowledge(self, answer: PublishAcknowledged) -> None:
+        self._stream.write(encode_stream.publish_acknowledged(answer))
+
+    def refuse(self, answer: PublishRefused) -> None:
+        self._stream.write(encode_stream.publish_refused(answer))
+        self._stream.finish()
+
+
+class _Fetching:
+    """One Fetch stream."""
+
+    def __init__(self, context: ServiceContext, stream: ServerStream) -> None:
+        self._context = context
+        self._stream = stream
+        self._session: FetchSession | None = None
+
+    def on_message(self, message: bytes) -> None:
+        wanted = decode_stream.fetch(message)
+        topic = _reliable(self._context, wanted.topic)
+        self._session = FetchSession(topic, wanted, _FetchAnswers(self._stream), self._context.tasks)
+        self._stream.open()
+        self._session.pump()
+
+    def on_half_close(self) -> None:
+        """The request is all that comes."""
+
+    def on_ready(self) -> None:
+        if self._session is not None:
+            self._session.pump()
+
+    def on_cancel(self) -> None:
+        if self._session is not None:
+            self._session.cancel()
+
+
+class _FetchAnswers:
+    """A reader's batches, as bytes on its stream."""
+
+    def __init__(self, stream: ServerStream) -> None:
+        self._stream = stream
+        self.finish = stream.finish
+        self.fail = stream.fail
+
+    @property
+    def room(self) -> int:
+        return self._stream.room
+
+    def write(self, batches: Sequence[FetchedBatch]) -> None:
+        self._stream.write(encode_stream.fetched(batches))

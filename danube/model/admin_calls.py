@@ -1,0 +1,251 @@
+"""What administrators and brokers say to each other, as values; `model/calls.py` has what clients say."""
+
+from dataclasses import dataclass
+
+from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import DispatchStrategy, TopicName
+
+# Topics and their subscriptions
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateTopic:
+    """Create a plain topic."""
+
+    topic: TopicName
+    strategy: DispatchStrategy
+    schema_subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreatePartitionedTopic:
+    """Create the partitions of a topic."""
+
+    base: TopicName
+    partitions: int
+    """At least 1."""
+    strategy: DispatchStrategy
+    schema_subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """One topic in a listing."""
+
+    topic: TopicName
+    broker_id: str | None
+    """Decimal digits; None when it is assigned to no broker."""
+    strategy: DispatchStrategy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDetails:
+    """One topic, as the original's DescribeTopic shows it."""
+
+    info: TopicInfo
+    subscriptions: tuple[str, ...]
+    """Their names, sorted."""
+    schema_subject: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsubscribe:
+    """Delete a subscription."""
+
+    topic: TopicName
+    subscription: str
+
+
+# Namespaces
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamespacePolicies:
+    """The limits of a namespace; 0 is no limit, beyond what the broker itself can do."""
+
+    max_producers_per_topic: int = 0
+    max_subscriptions_per_topic: int = 0
+    max_consumers_per_topic: int = 0
+    max_consumers_per_subscription: int = 0
+    max_publish_rate: int = 0
+    """Messages a second."""
+    max_subscription_dispatch_rate: int = 0
+    """Messages a second."""
+    max_message_size: int = MESSAGE_BYTES_MAX
+    """Bytes."""
+
+
+# Brokers
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerInfo:
+    """One broker in a listing."""
+
+    broker_id: str
+    """Decimal digits."""
+    broker_url: str
+    """With the scheme."""
+    role: str
+    """`Cluster_Leader`, `Cluster_Follower` or `None`."""
+    status: str
+    """`active`, `draining` or `drained`."""
+    admin_url: str = ""
+    metrics_url: str = ""
+
+
+# What only our brokers answer: the package `danube.control`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeCursor:
+    """Where the next page begins: after this subscription of this topic, or after the whole topic."""
+
+    topic: TopicName
+    subscription: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DescribeTopics:
+    """Ask for topics in full, a page at a time, in the order of their names."""
+
+    namespace: str | None = None
+    """Only topics of this namespace."""
+    topics: tuple[TopicName, ...] = ()
+    """Only these; a base name means all its partitions. None given means all there are."""
+    page_size: int
+    """The most topics of one page; it may hold fewer, see `TopicsPage`."""
+    after: DescribeCursor | None = None
+    """Where the page before this one ended."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConsumerDescription:
+    """One consumer of a subscription."""
+
+    name: str
+    consumer_id: int
+    is_connected: bool
+    """Whether its stream is open."""
+    in_flight: int
+    """Messages it was sent and has not answered; 0 on topics that are not reliable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReliableState:
+    """Where a subscription of a reliable topic stands; the numbers are messages."""
+
+    position: int
+    """Every offset below it is acknowledged."""
+    acknowledged_beyond: int
+    """Above the position."""
+    lag: int
+    """Durable and not acknowledged."""
+    in_flight: int
+    """Sent, not answered."""
+    waiting: int
+    """In back-off."""
+    ready: int
+    """To be sent again as soon as a consumer has room."""
+    oldest_unacknowledged_ms: int | None
+    """When the message at the position was appended, by the broker's clock; None without lag."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionDescription:
+    """One subscription in full; the counters start with the broker."""
+
+    name: str
+    type: SubscriptionType
+    created_ms: int
+    reliable: ReliableState | None
+    """None on a topic that is not reliable, which keeps nothing."""
+    messages_out: int
+    """Written to consumers, redeliveries included."""
+    bytes_out: int
+    redelivered: int
+    nacked: int
+    dropped: int
+    """Of a topic that is not reliable: messages that no consumer had room for."""
+    consumer_count: int
+    connected_count: int
+    consumers: tuple[ConsumerDescription, ...]
+    """At most DESCRIBE_CONSUMERS_MAX, those connected first; `consumer_count` says how many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDescription:
+    """One topic in full; the counters start with the broker."""
+
+    topic: TopicName
+    topic_id: int
+    strategy: DispatchStrategy
+    broker_id: str
+    """Decimal digits."""
+    created_ms: int
+    start_offset: int
+    """The first that can be read."""
+    end_offset: int
+    """After the last durable message; 0 on a topic that is not reliable."""
+    messages_in: int
+    bytes_in: int
+    producers: int
+    subscription_count: int
+    subscriptions: tuple[SubscriptionDescription, ...]
+    """Sorted by name; the next page goes on with those that did not fit."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicsPage:
+    """The answer to DescribeTopics.
+
+    A page ends at `page_size` topics or about DESCRIBE_BYTES_MAX bytes. A topic whose subscriptions do not fit comes
+    again on the next page, with the rest of them.
+    """
+
+    topics: tuple[TopicDescription, ...]
+    next: DescribeCursor | None
+    """None on the last page."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JournalDescription:
+    """A broker's journal; counters since it was opened, and where it stands."""
+
+    rounds: int
+    failed_rounds: int
+    bytes_written: int
+    syncs: int
+    files: int
+    size_bytes: int
+    backlog_bytes: int
+    """Accepted and not yet written."""
+    cache_bytes: int
+    last_round_ms: float
+    stopped_reason: str | None
+    """Why nothing more is written; None while all is well."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerDescription:
+    """One broker in full."""
+
+    info: BrokerInfo
+    connect_url: str
+    """What clients dial; another than the broker's URL when a proxy stands in front."""
+    cluster_name: str
+    mode: str
+    version: str
+    uptime_s: float
+    topics: int
+    subscriptions: int
+    producers: int
+    consumers: int
+    """With an open stream."""
+    journal: JournalDescription
+
+    @property
+    def is_healthy(self) -> bool:
+        """Whether it takes messages."""
+        return self.journal.stopped_reason is None

@@ -1,0 +1,164 @@
+"""What a broker tells about itself, version 1: one JSON object a record of TELEMETRY_TOPIC. Pure.
+
+The format is described in `docs/formats/telemetry.md`. A `Stamp` says who published a record and when; the reading
+beside it says how one thing stood then. Readings are named tuples: a broker compares one of each of its topics and
+subscriptions at every tick.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from danube.model.errors import InvalidRequestError
+from danube.model.topic import TopicName
+
+VERSION = 1
+SYSTEM_NAMESPACE = "system"
+TELEMETRY_TOPIC = TopicName(SYSTEM_NAMESPACE, "telemetry")
+TELEMETRY_PRODUCER = "danube-telemetry"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stamp:
+    """Who published a record, when, and as which of its records."""
+
+    broker_id: str
+    start_id: str
+    """Another one after each start of the broker: counters begin again, and so does `sequence`."""
+    sequence: int
+    """Of the records of this start, from 0, without a gap."""
+    at_ms: int
+    """Broker clock; the reading is at most as old as a tick takes, and never younger."""
+    full: bool
+    """Published because a full round was due; on a broker's record: the full round ends here."""
+    gone: bool = False
+    """The broker serves it no longer; the reading is the last one."""
+
+
+class BrokerReading(NamedTuple):
+    """The load of one broker. Counters count from its start."""
+
+    broker_version: str
+    uptime_s: float
+    topics: int
+    subscriptions: int
+    producers: int
+    consumers: int
+    """With an open stream."""
+    cpu_s: float
+    """Processor time used by the process, user and system."""
+    rss_bytes: int
+    journal_rounds: int
+    journal_failed_rounds: int
+    journal_bytes_written: int
+    journal_size_bytes: int
+    journal_backlog_bytes: int
+    journal_last_round_ms: float
+    journal_stopped: bool
+
+
+class TopicReading(NamedTuple):
+    """One topic; the last fields are those of a reliable one. Counters count from the broker's start."""
+
+    topic: str
+    topic_id: str
+    """Tells a topic from one of the same name that was deleted."""
+    strategy: str
+    """"reliable" or "non_reliable"."""
+    partition_base: str | None
+    partition_index: int | None
+    messages_in: int
+    bytes_in: int
+    producers: int
+    subscriptions: int
+    consumers: int
+    """With an open stream."""
+    start_offset: int | None = None
+    head: int | None = None
+    """The offset after the last durable message."""
+    start_append_ms: int | None = None
+    """Of the oldest message that can be read; None when there is none."""
+    head_append_ms: int | None = None
+    """Of the newest message; None when there is none."""
+    log_bytes: int | None = None
+
+
+class SubscriptionReading(NamedTuple):
+    """One subscription; the last fields are those of a reliable topic's. Counters count from the broker's start."""
+
+    topic: str
+    topic_id: str
+    subscription: str
+    subscription_id: str
+    """Tells a subscription from one of the same name that was deleted."""
+    type: str
+    """"exclusive", "shared", "failover" or "key_shared"."""
+    consumers: int
+    """With an open stream."""
+    consumers_known: int
+    messages_out: int
+    """Redelivered ones included."""
+    dropped: int | None = None
+    """Of a non-reliable topic only: messages that no consumer had room for."""
+    start_offset: int | None = None
+    """Of the topic, for the risk that messages go before they are read."""
+    head: int | None = None
+    position: int | None = None
+    """Everything below it is acknowledged."""
+    acknowledged_beyond: int | None = None
+    """Messages above `position` that are acknowledged too."""
+    lag_messages: int | None = None
+    in_flight: int | None = None
+    waiting: int | None = None
+    """In back-off."""
+    ready: int | None = None
+    """To be sent again as soon as a consumer has room."""
+    redelivered: int | None = None
+    nacked: int | None = None
+    oldest_unread_append_ms: int | None = None
+    """Of the message at `position`; None when nothing is unread."""
+    head_append_ms: int | None = None
+
+
+Reading = BrokerReading | TopicReading | SubscriptionReading
+KINDS: Mapping[str, type[Reading]] = {
+    "broker": BrokerReading,
+    "topic": TopicReading,
+    "subscription": SubscriptionReading,
+}
+_KIND_OF = {reading: kind for kind, reading in KINDS.items()}
+_STAMP_FIELDS = ("broker_id", "start_id", "sequence", "at_ms", "full", "gone")
+
+
+def encode_record(stamp: Stamp, reading: Reading) -> bytes:
+    """One record: UTF-8 JSON on one line, its keys always in the same order."""
+    fields: dict[str, Any] = {"version": VERSION, "kind": _KIND_OF[type(reading)]}
+    for name in _STAMP_FIELDS:
+        fields[name] = getattr(stamp, name)
+    fields.update(reading._asdict())
+    return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def decode_record(record: bytes) -> tuple[Stamp, Reading] | None:
+    """A record as it was published; None for one of a kind or version that is not known here: skip it.
+
+    Keys that are not known are left out, as a later broker may add some. Raises InvalidRequestError for anything else.
+    """
+    try:
+        fields = json.loads(record)
+    except ValueError:
+        raise InvalidRequestError("this is not a telemetry record: it is no JSON") from None
+    if not isinstance(fields, dict) or not isinstance(fields.get("version"), int):
+        raise InvalidRequestError("this is not a telemetry record: it has no version")
+    kind = KINDS.get(str(fields.get("kind")))
+    if fields["version"] != VERSION or kind is None:
+        return None
+    return Stamp(**_pick(_STAMP_FIELDS, fields)), kind(**_pick(kind._fields, fields))
+
+
+def _pick(names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
+    missing = [name for name in names if name not in fields]
+    if missing:
+        raise InvalidRequestError(f"a telemetry record of version {VERSION} lacks {', '.join(missing)}")
+    return {name: fields[name] for name in names}

@@ -1,0 +1,69 @@
+"""The admin port of one real broker process, over gRPC."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from danube.model.errors import NamespaceNotFoundError, PreconditionFailedError, UnsupportedError
+from danube.model.topic import TopicName
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.runtime.clock import SystemClock
+from danube.testing.admin_peer import AdminPeer
+from danube.testing.process import BrokerProcess
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+T = TypeVar("T")
+
+
+def ask(broker: BrokerProcess, question: Callable[[AdminPeer], Awaitable[T]]) -> T:
+    """Connect, ask, and go."""
+
+    async def asking() -> T:
+        channel = GrpcCarrier(SystemClock()).connect(broker.endpoints.admin)
+        try:
+            return await question(AdminPeer(channel))
+        finally:
+            await channel.close()
+
+    return asyncio.run(asking())
+
+
+def test_namespaces_and_topics_outlive_kill_9(broker: BrokerProcess) -> None:
+    topic = TopicName("apart", "orders")
+
+    async def change(admin: AdminPeer) -> None:
+        for name in ("apart", "gone"):
+            await admin.create_namespace(name)
+        await admin.create_topic(topic)
+        await admin.delete_namespace("gone")
+
+    ask(broker, change)
+    broker.kill()
+    broker.start()
+    assert ask(broker, lambda admin: admin.namespaces()) == ("apart", "default", "system")
+    (described,) = ask(broker, lambda admin: admin.describe_page(namespace="apart")).topics
+    assert described.topic == topic
+
+
+def test_refusals_come_with_their_class_and_their_sentence(broker: BrokerProcess) -> None:
+    with pytest.raises(PreconditionFailedError, match="built in"):
+        ask(broker, lambda admin: admin.delete_namespace("default"))
+    with pytest.raises(NamespaceNotFoundError):
+        ask(broker, lambda admin: admin.topics("nowhere"))
+    with pytest.raises(UnsupportedError, match="a standalone broker"):
+        ask(broker, lambda admin: admin.call("/danube_admin.ClusterAdmin/ClusterStatus"))
+
+
+def test_broker_tells_where_its_ports_are(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", flags=["--prom-exporter", "127.0.0.1:0"]) as broker:
+        (info,) = ask(broker, lambda admin: admin.brokers())
+    ports = broker.endpoints
+    assert (info.broker_url, info.admin_url, info.metrics_url) == (
+        f"http://{ports.broker}",
+        f"http://{ports.admin}",
+        f"http://{ports.metrics}",
+    )

@@ -1,0 +1,77 @@
+"""Batches over real sockets to a real broker that is killed."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+
+import pytest
+
+from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, ProducerOptions
+from danube.client.publish_lane import StoredRange
+from danube.model.errors import InvalidRequestError
+from danube.testing.process import BrokerProcess
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+
+TOPIC = "/default/orders"
+
+
+@pytest.fixture
+async def client(broker: BrokerProcess) -> AsyncIterator[DanubeClient]:
+    async with await DanubeClientBuilder().service_url(broker.endpoints.service_url).build() as client:
+        yield client
+
+
+def reliable(client: DanubeClient) -> Producer:
+    builder = client.new_producer().with_topic(TOPIC).with_name("p")
+    builder.with_options(ProducerOptions(retry_total_s=60))
+    return builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
+
+
+async def fetched(client: DanubeClient) -> list[tuple[int, bytes]]:
+    async with aclosing(client.fetch(TOPIC)) as messages:
+        return [(message.msg_id.topic_offset, message.payload) async for message in messages]
+
+
+async def test_many_messages_arrive_in_order_over_grpc(client: DanubeClient) -> None:
+    payloads = [b"%d" % n + bytes(200) for n in range(50_000)]
+    async with reliable(client) as producer:
+        assert await producer.send_many(payloads) == 50_000
+    assert await fetched(client) == list(enumerate(payloads))
+
+
+async def test_fetch_is_refused_over_grpc_with_the_valid_range(client: DanubeClient) -> None:
+    async with reliable(client) as producer:
+        await producer.send_many([b"x"])
+    with pytest.raises(InvalidRequestError, match="0 to 1"):
+        await anext(client.fetch(TOPIC, start=2))
+
+
+async def test_kill_9_in_the_middle_loses_nothing_acknowledged_and_keeps_the_order(
+    broker: BrokerProcess, client: DanubeClient
+) -> None:
+    stored: list[StoredRange] = []
+    kill_at = [5, 20]
+
+    async def source() -> AsyncIterator[bytes]:
+        for n in itertools.count():
+            if kill_at and len(stored) >= kill_at[0]:
+                kill_at.pop(0)
+                await asyncio.to_thread(broker.kill)
+                await asyncio.to_thread(broker.launch)
+            if not kill_at and len(stored) > 40:
+                return
+            yield b"%09d" % n + bytes(1_000)
+            await asyncio.sleep(0)
+
+    async with reliable(client) as producer:
+        count = await producer.send_many(source(), on_stored=stored.append)
+    found = await fetched(client)
+    assert [offset for offset, _ in found] == list(range(len(found)))
+    numbers = [int(payload[:9]) for _, payload in found]
+    assert list(dict.fromkeys(numbers)) == list(range(count))
+    sent = iter(range(count))
+    for one in stored:
+        expected = list(itertools.islice(sent, one.count))
+        assert numbers[one.first_offset : one.first_offset + one.count] == expected

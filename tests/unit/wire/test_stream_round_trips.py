@@ -1,0 +1,112 @@
+"""Every message of `danube.stream`: encoded by one side, decoded by the other, the same value."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from danube.model.calls import OutgoingMessage, SchemaReference
+from danube.model.errors import (
+    DamagedDataError,
+    InternalError,
+    InvalidBatchError,
+    InvalidNameError,
+    InvalidRequestError,
+    StorageUnavailableError,
+    UnavailableError,
+)
+from danube.model.stream import (
+    Fetch,
+    FetchedBatch,
+    FetchFrom,
+    FetchTime,
+    PublishAcknowledged,
+    PublishBatch,
+    PublishOpen,
+    PublishOpened,
+    PublishRefused,
+)
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.wire import decode_stream, encode, encode_stream
+from danube.wire.gen import DanubeStream_pb2
+
+UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+TOPIC = TopicName("default", "orders")
+
+
+@given(UINT64, st.binary(max_size=300))
+def test_batch(sequence: int, body: bytes) -> None:
+    batch = PublishBatch(sequence, body)
+    encoded = encode_stream.publish_batch(batch)
+    assert decode_stream.publish_request(encoded) == batch
+    assert DanubeStream_pb2.PublishRequest.FromString(encoded).batch.body == body
+
+
+@pytest.mark.parametrize("schema", [None, SchemaReference(subject="s", pinned_version=3)])
+def test_opening(schema: SchemaReference | None) -> None:
+    opening = PublishOpen(topic=TOPIC, producer_name="p", strategy=DispatchStrategy.RELIABLE, schema=schema)
+    assert decode_stream.publish_request(encode_stream.publish_open(opening)) == opening
+
+
+@given(UINT64, st.lists(UINT64, max_size=20))
+def test_acknowledgement(sequence: int, offsets: list[int]) -> None:
+    answer = PublishAcknowledged(sequence, tuple(offsets))
+    assert decode_stream.publish_response(encode_stream.publish_acknowledged(answer)) == answer
+
+
+@given(UINT64, UINT64, UINT64)
+def test_opened(producer_id: int, window: int, longest: int) -> None:
+    answer = PublishOpened(producer_id=producer_id, window_bytes=window, batch_bytes_max=longest)
+    assert decode_stream.publish_response(encode_stream.publish_opened(answer)) == answer
+
+
+def test_refusal_comes_back_as_its_own_class() -> None:
+    refused = PublishRefused(7, StorageUnavailableError("the disk is full"))
+    back = decode_stream.publish_response(encode_stream.publish_refused(refused))
+    assert isinstance(back, PublishRefused)
+    assert (back.sequence, type(back.error), str(back.error)) == (7, StorageUnavailableError, "the disk is full")
+
+
+def test_refusal_by_an_error_that_must_not_cross_the_wire_says_nothing_of_it() -> None:
+    back = decode_stream.publish_response(
+        encode_stream.publish_refused(PublishRefused(1, DamagedDataError("/secret/path")))
+    )
+    assert isinstance(back, PublishRefused)
+    assert (type(back.error), "secret" in str(back.error)) == (InternalError, False)
+
+
+@pytest.mark.parametrize(("retryable", "kind"), [(True, UnavailableError), (False, InvalidRequestError)])
+def test_refusal_with_an_unknown_code_keeps_whether_to_try_again(retryable: bool, kind: type[Exception]) -> None:
+    refused = DanubeStream_pb2.PublishRefused(sequence=1, code="OF_TOMORROW", message="m", retryable=retryable)
+    back = decode_stream.publish_response(DanubeStream_pb2.PublishResponse(refused=refused).SerializeToString())
+    assert isinstance(back, PublishRefused)
+    assert type(back.error) is kind
+
+
+@given(
+    st.one_of(UINT64, st.builds(FetchTime, UINT64), st.sampled_from(FetchFrom)),
+    st.one_of(st.none(), UINT64),
+    st.booleans(),
+    UINT32,
+)
+def test_fetch(start: int | FetchTime | FetchFrom, end: int | None, follow: bool, bytes_max: int) -> None:
+    call = Fetch(topic=TOPIC, start=start, end=end, follow=follow, bytes_max=bytes_max)
+    assert decode_stream.fetch(encode_stream.fetch(call)) == call
+
+
+@given(st.lists(st.builds(FetchedBatch, UINT64, UINT32, UINT64, st.binary(max_size=300), UINT32, UINT32), max_size=4))
+def test_fetched(batches: list[FetchedBatch]) -> None:
+    assert decode_stream.fetched(encode_stream.fetched(batches)) == batches
+
+
+def test_shared_part_names_its_topic() -> None:
+    message = OutgoingMessage(0, 1, str(TOPIC), "b", b"", 1, "p")
+    assert decode_stream.shared_topic(encode.send_message(message)) == str(TOPIC)
+    assert decode_stream.shared_topic(b"") == ""
+    with pytest.raises(InvalidBatchError, match="must not have a payload"):
+        decode_stream.shared_topic(encode.send_message(message._replace(payload=b"x")))
+
+
+@pytest.mark.parametrize("request_bytes", [b"", b"\xff", b"\x0a\x00"])
+def test_requests_that_say_nothing_are_refused(request_bytes: bytes) -> None:
+    with pytest.raises((InvalidRequestError, InvalidNameError)):
+        decode_stream.publish_request(request_bytes)
