@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 LOCKED := $(VENV)/.locked
 WHEEL_INSTALLED := $(WHEEL_VENV)/.installed
 
-CHECKED := danube tests scripts $(wildcard bench examples)
+CHECKED := danube spark_analytics tests scripts $(wildcard bench examples)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --use-pep517
 UV_COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-annotate \
               --custom-compile-command "make lock"
@@ -71,7 +71,7 @@ soak: $(INSTALLED) ## Rounds of kill -9 under load, in .soak: nothing acknowledg
 .PHONY: lock
 lock: $(INSTALLED) ## Resolve the dependencies again, within the bounds of pyproject.toml
 	@echo "[lock] requirements/dev.txt, requirements/danube-client.txt"
-	@$(UV_COMPILE) --group dev --upgrade --output-file requirements/dev.txt pyproject.toml
+	@$(UV_COMPILE) --extra all --group dev --upgrade --output-file requirements/dev.txt pyproject.toml
 	@$(UV_COMPILE) --excludes requirements/danube-client.excludes --upgrade \
 	    --output-file requirements/danube-client.txt requirements/danube-client.in
 

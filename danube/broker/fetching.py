@@ -10,7 +10,7 @@ from typing import Protocol
 from danube.broker.topic import ReliableTopic
 from danube.model.errors import DanubeError, InvalidRequestError, StorageUnavailableError
 from danube.model.limits import READ_BYTES_MAX
-from danube.model.stream import Fetch, FetchedBatch, FetchFrom, FetchTime
+from danube.model.stream import Fetch, FetchedBatch, FetchFrom, FetchTime, TopicBounds
 from danube.runtime.tasks import TaskScope
 from danube.storage.log import StoredBatch, TopicLog
 
@@ -62,6 +62,13 @@ def _start(wanted: Fetch, log: TopicLog) -> int:
             return max(log.start_offset, log.offset_at(append_time_ms))
         case int(offset):
             return offset
+
+
+def bounds_of(log: TopicLog, append_times_ms: Sequence[int]) -> TopicBounds:
+    """What of a topic can be read now, and where its records of some times are."""
+    first, durable_end = log.start_offset, log.durable_end
+    offsets = tuple(min(max(first, log.offset_at(at_ms)), durable_end) for at_ms in append_times_ms)
+    return TopicBounds(topic_id=log.topic_id, start_offset=first, end_offset=durable_end, offsets=offsets)
 
 
 class FetchSession:

@@ -1,6 +1,6 @@
 """The client: where an application begins."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -8,7 +8,7 @@ from typing import Self
 from danube.client.address import host_and_port
 from danube.client.connection import Connection
 from danube.client.consumer import ConsumerBuilder
-from danube.client.fetch import fetch_messages
+from danube.client.fetch import fetch_batches, fetch_messages, topic_bounds
 from danube.client.lookup import LookupService
 from danube.client.message import Message
 from danube.client.producer import ProducerBuilder
@@ -16,7 +16,8 @@ from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import TlsMaterial, TokenSupplier
 from danube.client.transport import Transport
 from danube.model.errors import SettingsError
-from danube.model.stream import Fetch, FetchFrom, FetchStart
+from danube.model.limits import CLIENT_RETRY_TOTAL_S
+from danube.model.stream import Bounds, Fetch, FetchedBatch, FetchFrom, FetchStart, TopicBounds
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier
 from danube.rpc.grpc_carrier import GrpcCarrier
@@ -62,6 +63,30 @@ class DanubeClient:
         """
         wanted = Fetch(topic=TopicName.parse(topic), start=start, end=end, follow=follow)
         return fetch_messages(self._connection, wanted)
+
+    def fetch_batches(
+        self, topic: str, *, start: int, end: int, retry_s: float = CLIENT_RETRY_TOTAL_S
+    ) -> AsyncGenerator[list[FetchedBatch], None]:
+        """As `fetch`, from one offset to another, and as it is stored: for readers that take whole batches.
+
+        A broker that was lost is tried for `retry_s`. What is wrong with a body is the caller's to find:
+        `danube.storage.batch.check`.
+        """
+        wanted = Fetch(topic=TopicName.parse(topic), start=start, end=end)
+        return fetch_batches(self._connection, wanted, retry_s=retry_s)
+
+    async def bounds(self, topic: str, append_times_ms: Sequence[int] = ()) -> TopicBounds:
+        """Which offsets a reliable topic, or one partition, holds now, and where its records of some times are.
+
+        Raises UnsupportedError from a broker without it, TopicNotFoundError, DanubeError.
+        """
+        wanted = Bounds(topic=TopicName.parse(topic), append_times_ms=tuple(append_times_ms))
+        return await topic_bounds(self._connection, wanted)
+
+    async def partitions(self, topic: str) -> tuple[str, ...]:
+        """The topics behind a name: itself, the partitions of a partitioned one, or nothing. Raises DanubeError."""
+        found = await self._connection.lookup.partitions(self.uri, TopicName.parse(topic))
+        return tuple(map(str, found))
 
     async def close(self) -> None:
         """Close the producers and consumers that are left, then disconnect. Idempotent."""

@@ -1,4 +1,4 @@
-"""Reading stored messages by offset: a stream of batches, opened again where it broke."""
+"""Reading what is stored by offset: a stream of batches, opened again where it broke, and which offsets there are."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
@@ -12,35 +12,52 @@ from danube.client.settings import ConsumerOptions
 from danube.model.calls import ReceivedMessage
 from danube.model.errors import DanubeError
 from danube.model.limits import CLIENT_RETRY_TOTAL_S
-from danube.model.stream import Fetch, FetchedBatch
+from danube.model.stream import Bounds, Fetch, FetchedBatch, TopicBounds
 from danube.storage.batch import RecordKind, RecordView, check
 from danube.wire import decode, decode_stream, encode_stream
 
 
 async def fetch_messages(connection: Connection, wanted: Fetch) -> AsyncGenerator[Message, None]:
     """The messages asked for, in order, each once. Raises DanubeError when no further try is made."""
-    tries = _Tries(connection)
+    async with aclosing(fetch_batches(connection, wanted)) as answers:
+        async for batches in answers:
+            for batch in batches:
+                for received in messages_of(batch):
+                    yield Message(received)
+
+
+async def fetch_batches(
+    connection: Connection, wanted: Fetch, *, retry_s: float = CLIENT_RETRY_TOTAL_S
+) -> AsyncGenerator[list[FetchedBatch], None]:
+    """The same as it is stored: the batches of each answer, whose checksums are the caller's to check."""
+    tries = _Tries(connection, retry_s)
     while True:
         try:
-            async with aclosing(_batches(connection, wanted)) as batches:
-                async for batch in batches:
+            async with aclosing(_answers(connection, wanted)) as answers:
+                async for batches in answers:
                     tries.succeeded()
-                    wanted = replace(wanted, start=batch.base_offset + batch.end)
-                    for received in messages_of(batch):
-                        yield Message(received)
+                    wanted = replace(wanted, start=batches[-1].base_offset + batches[-1].end)
+                    yield batches
             return
         except DanubeError as error:
             await tries.failed(error)
 
 
-async def _batches(connection: Connection, wanted: Fetch) -> AsyncGenerator[FetchedBatch, None]:
+async def topic_bounds(connection: Connection, wanted: Bounds) -> TopicBounds:
+    """Which offsets a reliable topic holds now. Raises DanubeError."""
+    address = await connection.lookup.locate(connection.service_url, wanted.topic)
+    request = encode_stream.bounds(wanted)
+    return decode_stream.topic_bounds(await connection.transport.call(address, paths.BOUNDS, request))
+
+
+async def _answers(connection: Connection, wanted: Fetch) -> AsyncGenerator[list[FetchedBatch], None]:
     """One stream, from where the topic is now."""
     address = await connection.lookup.locate(connection.service_url, wanted.topic)
     stream = await connection.transport.open_stream(address, paths.FETCH, encode_stream.fetch(wanted))
     try:
         while (raw := await stream.receive()) is not None:
-            for batch in decode_stream.fetched(raw):
-                yield batch
+            if batches := decode_stream.fetched(raw):
+                yield batches
     finally:
         stream.cancel()
 
@@ -59,10 +76,10 @@ def messages_of(batch: FetchedBatch) -> Iterator[ReceivedMessage]:
 class _Tries:
     """The failures in a row, and the pauses between them."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, retry_s: float) -> None:
         self._clock = connection.clock
         self._rng = connection.rng
-        self._policy = ConsumerOptions().policy(CLIENT_RETRY_TOTAL_S)
+        self._policy = ConsumerOptions().policy(retry_s)
         self._attempt = 0
         self._since_s = 0.0
 

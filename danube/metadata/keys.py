@@ -9,6 +9,7 @@ its own, so that listing topics walks no subscriptions:
     /subscriptions/{namespace}/{topic}/{subscription}
     /consumers/{namespace}/{topic}/{subscription}/{consumer}
     /counters/{name}
+    /plans/{plan}
 
 The roots `/brokers`, `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
 """
@@ -24,9 +25,12 @@ PARTITIONED = "/partitioned"
 SUBSCRIPTIONS = "/subscriptions"
 CONSUMERS = "/consumers"
 COUNTERS = "/counters"
+PLANS = "/plans"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
+PLAN_COUNTER = f"{COUNTERS}/plans"
+"""How many plans were ever made."""
 
 
 def namespace(name: str) -> str:
@@ -99,6 +103,16 @@ def consumers_of_topic(topic_name: TopicName) -> str:
 def counter(name: str) -> str:
     """The key of a counter."""
     return _path(COUNTERS, name)
+
+
+def plan(plan_id: str) -> str:
+    """The key of a plan."""
+    return _path(PLANS, plan_id)
+
+
+def parse_plan(key: str) -> str:
+    """The plan that a key of its family names. Raises MetadataError."""
+    return _parts(PLANS, key, 1)[0]
 
 
 def _path(root: str, *names: str) -> str:

@@ -13,13 +13,17 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   |-- TopicNotFoundError
     |   |-- NamespaceNotFoundError
     |   |-- SubscriptionNotFoundError
+    |   |-- PlanNotFoundError
     |   |-- ProducerNotFoundError
     |   `-- ConsumerNotFoundError
     |-- AlreadyExistsError
     |   `-- TopicExistsError
     |-- PreconditionFailedError
-    |   `-- DispatchStrategyMismatchError
+    |   |-- DispatchStrategyMismatchError
+    |   `-- PlanRefusedError          too old, changed, rejected, applied: a new plan is needed
+    |       `-- PlanWaitsError        a person has to approve it first
     |-- NotPermittedError
+    |   |-- AccessLevelError          above the level that was chosen for this face
     |   `-- SubscriptionBusyError     an Exclusive subscription has a connected consumer
     |-- UnauthenticatedError
     |-- LimitReachedError             a policy or a bound of the broker
@@ -120,6 +124,12 @@ class SubscriptionNotFoundError(NotFoundError):
     code = "SUBSCRIPTION_NOT_FOUND"
 
 
+class PlanNotFoundError(NotFoundError):
+    """No such plan, or it is forgotten."""
+
+    code = "PLAN_NOT_FOUND"
+
+
 class ProducerNotFoundError(NotFoundError):
     """No producer with that id on this broker."""
 
@@ -156,10 +166,28 @@ class DispatchStrategyMismatchError(PreconditionFailedError):
     code = "DISPATCH_STRATEGY_MISMATCH"
 
 
+class PlanRefusedError(PreconditionFailedError):
+    """A plan cannot be applied, or decided about; a new one may be."""
+
+    code = "PLAN_REFUSED"
+
+
+class PlanWaitsError(PlanRefusedError):
+    """A plan waits for a person's approval."""
+
+    code = "PLAN_WAITS"
+
+
 class NotPermittedError(DanubeError):
     """The caller may not do this."""
 
     code = "NOT_PERMITTED"
+
+
+class AccessLevelError(NotPermittedError):
+    """An operation is above the access level that was chosen at start."""
+
+    code = "ACCESS_LEVEL"
 
 
 class SubscriptionBusyError(NotPermittedError):

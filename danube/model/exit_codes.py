@@ -1,10 +1,11 @@
 """Exit codes of every command: a promise to scripts.
 
 0  done                          5  the broker cannot be reached, or not now
-1  failed                        6  refused: not permitted, or the subscription is busy
+1  failed                        6  refused: not permitted, or the state does not allow it
 2  wrong usage or settings       7  the data folder cannot be used, or is in use
-4  what was named is not there   8  stored data is damaged
-130  interrupted
+3  planned, and not done: needs  8  stored data is damaged
+   --yes or a person's approval  130  interrupted
+4  what was named is not there
 """
 
 from enum import IntEnum
@@ -19,6 +20,7 @@ class ExitCode(IntEnum):
     OK = 0
     FAILURE = 1
     USAGE = 2
+    NEEDS_YES = 3
     NOT_FOUND = 4
     UNAVAILABLE = 5
     REFUSED = 6
@@ -35,6 +37,8 @@ _CODES: dict[type[DanubeError], ExitCode] = {
     errors.UnavailableError: ExitCode.UNAVAILABLE,
     errors.DeadlineExceededError: ExitCode.UNAVAILABLE,
     errors.NotPermittedError: ExitCode.REFUSED,
+    errors.PlanWaitsError: ExitCode.NEEDS_YES,
+    errors.PlanRefusedError: ExitCode.REFUSED,
     errors.UnauthenticatedError: ExitCode.REFUSED,
     errors.DataFolderError: ExitCode.DATA_FOLDER,
     errors.DamagedDataError: ExitCode.DAMAGED_DATA,

@@ -78,6 +78,8 @@ PUBLISH_RETRY_S = 0.005
 """A batch that found the journal's backlog full is tried again this much later."""
 PUBLISH_BATCH_COST_BYTES = 256
 """What a batch counts for against the window beside its body, so that tiny ones are bounded too."""
+BOUNDS_TIMES_MAX = 16
+"""Times that one Bounds call may ask offsets for; a reader needs two."""
 
 # Subscriptions and sessions
 UNACKED_MESSAGES_DEFAULT = 10
@@ -125,6 +127,39 @@ DESCRIBE_CONSUMERS_MAX = 100
 DESCRIBE_BYTES_MAX = 1 * MIB
 """Of one page, roughly: a subscription more may pass it, and it stays far below CLIENT_RECEIVE_BYTES_MAX."""
 
+LIST_ROWS_MAX = 100_000
+"""Rows of one page that may be asked for; a face has smaller bounds of its own."""
+PLAN_TTL_S = 900.0
+"""A plan that needs no approval is too old after this long."""
+PLAN_APPROVAL_TTL_S = 3_600.0
+"""The same of one that waits, or waited, for a person."""
+PLAN_KEEP_S = 7 * 24 * 3_600.0
+"""A plan that was applied, rejected or has expired can be looked at for this long."""
+PLANS_MAX = 1_000
+"""Kept at one time, those that are over first to go; with so many that wait, none is made."""
+PLAN_NAMES_MAX = 20
+"""Topics, and subscriptions, that a plan names; the rest is counted."""
+PLAN_MESSAGES_MARGIN = 100
+"""More messages than planned that may be there when a plan is applied, if a tenth is less."""
+PLAN_BYTES_MARGIN = 1 * MIB
+"""The same of their bytes."""
+PLAN_CONSUMERS_MARGIN = 1
+"""The same of producers, and of consumers."""
+PLAN_ARGUMENTS_BYTES_MAX = 16 * KIB
+"""Of a plan's arguments as JSON."""
+PLANS_PAGE_MAX = 100
+"""Plans of one page."""
+PLANS_PAGE_BYTES_MAX = 1 * MIB
+"""The same, roughly: one plan may pass it, and it stays below CLIENT_RECEIVE_BYTES_MAX."""
+CALLER_CHARS_MAX = 200
+"""Of a caller's name, and of its program's."""
+AUDIT_TEXT_CHARS_MAX = 2_048
+"""Of a call's arguments, and of its detail, in the audit log."""
+AUDIT_PAGE_MAX = 1_000
+"""Records of one page of the audit log."""
+AUDIT_PAGE_BYTES_MAX = 1 * MIB
+"""The same, roughly: one record may pass it, and it stays below CLIENT_RECEIVE_BYTES_MAX."""
+
 # Telemetry
 TELEMETRY_INTERVAL_S = 5.0
 """Between two looks at what has changed, when nothing is set."""
@@ -142,8 +177,8 @@ METADATA_KEY_BYTES_MAX = 4 * KIB
 """Of one key: four names of NAME_BYTES_MAX, percent-quoted, fit."""
 METADATA_VALUE_BYTES_MAX = 512 * KIB
 """Of one value: ZooKeeper takes 1 MiB in a whole transaction, etcd 1.5 MiB."""
-METADATA_TRANSACTION_PARTS_MAX = 4_096
-"""Conditions and writes in one transaction: creating PARTITIONS_MAX partitions at once fits."""
+METADATA_TRANSACTION_PARTS_MAX = 5_120
+"""Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at four parts each."""
 METADATA_OUTCOMES_MAX = 10_000
 """Transactions whose outcome a store remembers; one submitted again after so many others is applied anew."""
 METADATA_ATTEMPTS_MAX = 64
@@ -193,6 +228,20 @@ CLI_CONNECT_TIMEOUT_S = 5.0
 """A command that never reached its broker says so after this long."""
 CLI_RETRY_TOTAL_S = 60.0
 """A command that has lost its broker tries for this long."""
+
+# Spark
+SPARK_PARTITIONS_MAX = 10_000
+"""Slices of one read: Spark's driver keeps each of them in memory; beyond it slices become larger."""
+SPARK_PARTITION_ROWS = 250_000
+"""Rows of one slice, when nothing is set: a second of work or less, so that all cores have some."""
+SPARK_ARROW_ROWS = 10_000
+"""Stored batches smaller than this are joined before they go to Spark, where each batch costs about the same."""
+SPARK_BOUNDS_AT_ONCE_MAX = 64
+"""Partitions of one topic whose offsets are asked for at the same time."""
+SPARK_OPTION_CHARS_MAX = 256 * KIB
+"""Of one option: offsets of PARTITIONS_MAX partitions with the longest names would fit."""
+SPARK_RETRY_TOTAL_S = 60.0
+"""A read that has lost its broker tries for this long, when nothing is set; then Spark decides about the task."""
 
 # Process
 DRAIN_TIMEOUT_S = 10.0

@@ -110,3 +110,29 @@ class FetchedBatch:
     """The first record asked for, counted from the batch's own first."""
     end: int
     """The record after the last one asked for."""
+
+
+# Bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """Which offsets does one topic hold."""
+
+    topic: TopicName
+    append_times_ms: tuple[int, ...] = ()
+    """By the broker's clock; BOUNDS_TIMES_MAX at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicBounds:
+    """The answer to Bounds: what is durable at this moment."""
+
+    topic_id: int
+    """Never used again, not even by a topic of the same name."""
+    start_offset: int
+    """The first that can be read."""
+    end_offset: int
+    """After the last durable record."""
+    offsets: tuple[int, ...] = ()
+    """For each time, the first offset of the first batch appended then or later; `end_offset` when there is none."""

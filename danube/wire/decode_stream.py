@@ -4,8 +4,9 @@ What the model rejects is rejected here, as in `decode`.
 """
 
 from danube.model.errors import InvalidBatchError, InvalidRequestError
-from danube.model.limits import RPC_STATUS_MESSAGE_CHARS_MAX
+from danube.model.limits import BOUNDS_TIMES_MAX, RPC_STATUS_MESSAGE_CHARS_MAX
 from danube.model.stream import (
+    Bounds,
     Fetch,
     FetchedBatch,
     FetchFrom,
@@ -16,6 +17,7 @@ from danube.model.stream import (
     PublishOpen,
     PublishOpened,
     PublishRefused,
+    TopicBounds,
 )
 from danube.model.topic import DispatchStrategy
 from danube.wire.decode import schema_reference
@@ -83,6 +85,15 @@ def _start(message: DanubeStream_pb2.FetchRequest) -> FetchStart:
     return FetchFrom.EARLIEST
 
 
+def bounds(request: bytes) -> Bounds:
+    """A BoundsRequest."""
+    message = parse(DanubeStream_pb2.BoundsRequest, request)
+    times = tuple(message.append_times_ms)
+    if len(times) > BOUNDS_TIMES_MAX:
+        raise InvalidRequestError(f"Bounds asks for {len(times)} times, the limit is {BOUNDS_TIMES_MAX}: ask in parts")
+    return Bounds(topic=topic_name(message.topic_name), append_times_ms=times)
+
+
 # Answers
 
 
@@ -117,3 +128,14 @@ def fetched(response: bytes) -> list[FetchedBatch]:
         FetchedBatch(batch.base_offset, batch.count, batch.append_time_ms, batch.body, batch.first, batch.end)
         for batch in parse(DanubeStream_pb2.FetchResponse, response).batches
     ]
+
+
+def topic_bounds(response: bytes) -> TopicBounds:
+    """A BoundsResponse."""
+    message = parse(DanubeStream_pb2.BoundsResponse, response)
+    return TopicBounds(
+        topic_id=message.topic_id,
+        start_offset=message.start_offset,
+        end_offset=message.end_offset,
+        offsets=tuple(message.offsets),
+    )

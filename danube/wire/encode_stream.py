@@ -6,6 +6,7 @@ What carries a body is put together by hand: the body is copied once, into the m
 from collections.abc import Sequence
 
 from danube.model.stream import (
+    Bounds,
     Fetch,
     FetchedBatch,
     FetchFrom,
@@ -16,6 +17,7 @@ from danube.model.stream import (
     PublishOpen,
     PublishOpened,
     PublishRefused,
+    TopicBounds,
 )
 from danube.wire.encode import schema_reference
 from danube.wire.gen import DanubeStream_pb2
@@ -70,6 +72,12 @@ def _set_start(message: DanubeStream_pb2.FetchRequest, start: FetchStart) -> Non
             message.offset = start
 
 
+def bounds(call: Bounds) -> bytes:
+    """A BoundsRequest."""
+    request = DanubeStream_pb2.BoundsRequest(topic_name=str(call.topic), append_times_ms=call.append_times_ms)
+    return request.SerializeToString()
+
+
 # Answers
 
 
@@ -114,3 +122,13 @@ def _fetched_head(batch: FetchedBatch) -> bytes:
         end=batch.end,
     )
     return b"".join((fields.SerializeToString(), _FETCHED_BODY_TAG, varint(len(batch.body))))
+
+
+def topic_bounds(answer: TopicBounds) -> bytes:
+    """A BoundsResponse."""
+    return DanubeStream_pb2.BoundsResponse(
+        topic_id=answer.topic_id,
+        start_offset=answer.start_offset,
+        end_offset=answer.end_offset,
+        offsets=answer.offsets,
+    ).SerializeToString()

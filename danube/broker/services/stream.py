@@ -1,8 +1,8 @@
-"""StreamService: whole batches, up and down."""
+"""StreamService: whole batches, up and down, and which offsets there are."""
 
 from collections.abc import Sequence
 
-from danube.broker.fetching import FetchSession
+from danube.broker.fetching import FetchSession, bounds_of
 from danube.broker.publishing import PublishSession
 from danube.broker.services.context import ServiceContext
 from danube.broker.topic import ReliableTopic
@@ -18,7 +18,7 @@ from danube.model.stream import (
     PublishRefused,
 )
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.carrier import ServerStream, Service
+from danube.rpc.carrier import ServerStream, Service, UnaryCall
 from danube.wire import decode_stream, encode_stream
 
 SERVICE = "danube.stream.StreamService"
@@ -26,8 +26,15 @@ SERVICE = "danube.stream.StreamService"
 
 def stream_service(context: ServiceContext) -> Service:
     """`danube.stream.StreamService`."""
+
+    def bounds(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+        wanted = decode_stream.bounds(request)
+        log = _reliable(context, wanted.topic).log
+        return encode_stream.topic_bounds(bounds_of(log, wanted.append_times_ms))
+
     return Service(
         SERVICE,
+        unary={"Bounds": bounds},
         server_streams={"Fetch": lambda stream: _Fetching(context, stream)},
         streams={"Publish": lambda stream: _Publishing(context, stream)},
     )

@@ -179,3 +179,179 @@ class Journal(_message.Message):
     last_round_ms: float
     stopped_reason: str
     def __init__(self, rounds: _Optional[int] = ..., failed_rounds: _Optional[int] = ..., bytes_written: _Optional[int] = ..., syncs: _Optional[int] = ..., files: _Optional[int] = ..., size_bytes: _Optional[int] = ..., backlog_bytes: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., last_round_ms: _Optional[float] = ..., stopped_reason: _Optional[str] = ...) -> None: ...
+
+class Caller(_message.Message):
+    __slots__ = ("who", "face", "client")
+    WHO_FIELD_NUMBER: _ClassVar[int]
+    FACE_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_FIELD_NUMBER: _ClassVar[int]
+    who: str
+    face: str
+    client: str
+    def __init__(self, who: _Optional[str] = ..., face: _Optional[str] = ..., client: _Optional[str] = ...) -> None: ...
+
+class CreatePlanRequest(_message.Message):
+    __slots__ = ("operation", "arguments", "effect", "caller", "needs_approval")
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    NEEDS_APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    operation: str
+    arguments: str
+    effect: str
+    caller: Caller
+    needs_approval: bool
+    def __init__(self, operation: _Optional[str] = ..., arguments: _Optional[str] = ..., effect: _Optional[str] = ..., caller: _Optional[_Union[Caller, _Mapping[str, object]]] = ..., needs_approval: _Optional[bool] = ...) -> None: ...
+
+class Plan(_message.Message):
+    __slots__ = ("plan_id", "operation", "arguments", "effect", "impact", "asked_by", "approval", "created_ms", "expires_ms", "decided_by", "decided_ms", "applied_by", "applied_ms")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    IMPACT_FIELD_NUMBER: _ClassVar[int]
+    ASKED_BY_FIELD_NUMBER: _ClassVar[int]
+    APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    CREATED_MS_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_MS_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_BY_FIELD_NUMBER: _ClassVar[int]
+    DECIDED_MS_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_BY_FIELD_NUMBER: _ClassVar[int]
+    APPLIED_MS_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    operation: str
+    arguments: str
+    effect: str
+    impact: Impact
+    asked_by: Caller
+    approval: str
+    created_ms: int
+    expires_ms: int
+    decided_by: Caller
+    decided_ms: int
+    applied_by: Caller
+    applied_ms: int
+    def __init__(self, plan_id: _Optional[str] = ..., operation: _Optional[str] = ..., arguments: _Optional[str] = ..., effect: _Optional[str] = ..., impact: _Optional[_Union[Impact, _Mapping[str, object]]] = ..., asked_by: _Optional[_Union[Caller, _Mapping[str, object]]] = ..., approval: _Optional[str] = ..., created_ms: _Optional[int] = ..., expires_ms: _Optional[int] = ..., decided_by: _Optional[_Union[Caller, _Mapping[str, object]]] = ..., decided_ms: _Optional[int] = ..., applied_by: _Optional[_Union[Caller, _Mapping[str, object]]] = ..., applied_ms: _Optional[int] = ...) -> None: ...
+
+class Impact(_message.Message):
+    __slots__ = ("changes", "irreversible", "topics", "topic_count", "subscriptions", "subscription_count", "producers", "consumers", "messages", "bytes", "fingerprint")
+    CHANGES_FIELD_NUMBER: _ClassVar[int]
+    IRREVERSIBLE_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_COUNT_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    PRODUCERS_FIELD_NUMBER: _ClassVar[int]
+    CONSUMERS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    BYTES_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    changes: _containers.RepeatedScalarFieldContainer[str]
+    irreversible: _containers.RepeatedScalarFieldContainer[str]
+    topics: _containers.RepeatedScalarFieldContainer[str]
+    topic_count: int
+    subscriptions: _containers.RepeatedScalarFieldContainer[str]
+    subscription_count: int
+    producers: int
+    consumers: int
+    messages: int
+    bytes: int
+    fingerprint: str
+    def __init__(self, changes: _Optional[_Iterable[str]] = ..., irreversible: _Optional[_Iterable[str]] = ..., topics: _Optional[_Iterable[str]] = ..., topic_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[str]] = ..., subscription_count: _Optional[int] = ..., producers: _Optional[int] = ..., consumers: _Optional[int] = ..., messages: _Optional[int] = ..., bytes: _Optional[int] = ..., fingerprint: _Optional[str] = ...) -> None: ...
+
+class GetPlanRequest(_message.Message):
+    __slots__ = ("plan_id",)
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    def __init__(self, plan_id: _Optional[str] = ...) -> None: ...
+
+class ListPlansRequest(_message.Message):
+    __slots__ = ("page_size", "page_token", "open_only")
+    PAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    OPEN_ONLY_FIELD_NUMBER: _ClassVar[int]
+    page_size: int
+    page_token: str
+    open_only: bool
+    def __init__(self, page_size: _Optional[int] = ..., page_token: _Optional[str] = ..., open_only: _Optional[bool] = ...) -> None: ...
+
+class ListPlansResponse(_message.Message):
+    __slots__ = ("plans", "next_page_token", "now_ms")
+    PLANS_FIELD_NUMBER: _ClassVar[int]
+    NEXT_PAGE_TOKEN_FIELD_NUMBER: _ClassVar[int]
+    NOW_MS_FIELD_NUMBER: _ClassVar[int]
+    plans: _containers.RepeatedCompositeFieldContainer[Plan]
+    next_page_token: str
+    now_ms: int
+    def __init__(self, plans: _Optional[_Iterable[_Union[Plan, _Mapping[str, object]]]] = ..., next_page_token: _Optional[str] = ..., now_ms: _Optional[int] = ...) -> None: ...
+
+class DecidePlanRequest(_message.Message):
+    __slots__ = ("plan_id", "approve", "caller")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    APPROVE_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    approve: bool
+    caller: Caller
+    def __init__(self, plan_id: _Optional[str] = ..., approve: _Optional[bool] = ..., caller: _Optional[_Union[Caller, _Mapping[str, object]]] = ...) -> None: ...
+
+class ApplyPlanRequest(_message.Message):
+    __slots__ = ("plan_id", "operation", "arguments", "caller")
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    plan_id: str
+    operation: str
+    arguments: str
+    caller: Caller
+    def __init__(self, plan_id: _Optional[str] = ..., operation: _Optional[str] = ..., arguments: _Optional[str] = ..., caller: _Optional[_Union[Caller, _Mapping[str, object]]] = ...) -> None: ...
+
+class RecordRequest(_message.Message):
+    __slots__ = ("caller", "operation", "arguments", "effect", "outcome", "plan_id", "error", "detail")
+    CALLER_FIELD_NUMBER: _ClassVar[int]
+    OPERATION_FIELD_NUMBER: _ClassVar[int]
+    ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
+    EFFECT_FIELD_NUMBER: _ClassVar[int]
+    OUTCOME_FIELD_NUMBER: _ClassVar[int]
+    PLAN_ID_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    caller: Caller
+    operation: str
+    arguments: str
+    effect: str
+    outcome: str
+    plan_id: str
+    error: str
+    detail: str
+    def __init__(self, caller: _Optional[_Union[Caller, _Mapping[str, object]]] = ..., operation: _Optional[str] = ..., arguments: _Optional[str] = ..., effect: _Optional[str] = ..., outcome: _Optional[str] = ..., plan_id: _Optional[str] = ..., error: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class RecordResponse(_message.Message):
+    __slots__ = ("sequence", "hash")
+    SEQUENCE_FIELD_NUMBER: _ClassVar[int]
+    HASH_FIELD_NUMBER: _ClassVar[int]
+    sequence: int
+    hash: str
+    def __init__(self, sequence: _Optional[int] = ..., hash: _Optional[str] = ...) -> None: ...
+
+class ReadRequest(_message.Message):
+    __slots__ = ("start", "limit")
+    START_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    start: int
+    limit: int
+    def __init__(self, start: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+
+class ReadResponse(_message.Message):
+    __slots__ = ("records", "start", "end", "first")
+    RECORDS_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    END_FIELD_NUMBER: _ClassVar[int]
+    FIRST_FIELD_NUMBER: _ClassVar[int]
+    records: _containers.RepeatedScalarFieldContainer[bytes]
+    start: int
+    end: int
+    first: int
+    def __init__(self, records: _Optional[_Iterable[bytes]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., first: _Optional[int] = ...) -> None: ...

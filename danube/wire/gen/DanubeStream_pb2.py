@@ -28,10 +28,15 @@ publish(
     b'etchResponse\x12,\n\x07batches\x18\x01 \x03(\x0b2\x1b.danube.stream.Fe'
     b'tchedBatch"t\n\x0cFetchedBatch\x12\x13\n\x0bbase_offset\x18\x01 \x01(\x04\x12'
     b'\r\n\x05count\x18\x02 \x01(\r\x12\x16\n\x0eappend_time_ms\x18\x03 \x01(\x04\x12\r\n\x05first\x18'
-    b'\x04 \x01(\r\x12\x0b\n\x03end\x18\x05 \x01(\r\x12\x0c\n\x04body\x18\x06 \x01(\x0c2\xa3\x01\n\rStreamServi'
-    b'ce\x12L\n\x07Publish\x12\x1d.danube.stream.PublishRequest\x1a\x1e.d'
-    b'anube.stream.PublishResponse(\x010\x01\x12D\n\x05Fetch\x12\x1b.danu'
-    b'be.stream.FetchRequest\x1a\x1c.danube.stream.FetchResp'
-    b'onse0\x01b\x06proto3',
+    b'\x04 \x01(\r\x12\x0b\n\x03end\x18\x05 \x01(\r\x12\x0c\n\x04body\x18\x06 \x01(\x0c"<\n\rBoundsReques'
+    b't\x12\x12\n\ntopic_name\x18\x01 \x01(\t\x12\x17\n\x0fappend_times_ms\x18\x02 \x03(\x04"]'
+    b'\n\x0eBoundsResponse\x12\x10\n\x08topic_id\x18\x01 \x01(\x04\x12\x14\n\x0cstart_offs'
+    b'et\x18\x02 \x01(\x04\x12\x12\n\nend_offset\x18\x03 \x01(\x04\x12\x0f\n\x07offsets\x18\x04 \x03(\x042\xea\x01'
+    b'\n\rStreamService\x12L\n\x07Publish\x12\x1d.danube.stream.Publi'
+    b'shRequest\x1a\x1e.danube.stream.PublishResponse(\x010\x01\x12D\n'
+    b'\x05Fetch\x12\x1b.danube.stream.FetchRequest\x1a\x1c.danube.str'
+    b'eam.FetchResponse0\x01\x12E\n\x06Bounds\x12\x1c.danube.stream.Bo'
+    b'undsRequest\x1a\x1d.danube.stream.BoundsResponseb\x06prot'
+    b'o3',
     globals(),
 )

@@ -118,3 +118,23 @@ class FetchedBatch(_message.Message):
     end: int
     body: bytes
     def __init__(self, base_offset: _Optional[int] = ..., count: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., first: _Optional[int] = ..., end: _Optional[int] = ..., body: _Optional[bytes] = ...) -> None: ...
+
+class BoundsRequest(_message.Message):
+    __slots__ = ("topic_name", "append_times_ms")
+    TOPIC_NAME_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIMES_MS_FIELD_NUMBER: _ClassVar[int]
+    topic_name: str
+    append_times_ms: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_name: _Optional[str] = ..., append_times_ms: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class BoundsResponse(_message.Message):
+    __slots__ = ("topic_id", "start_offset", "end_offset", "offsets")
+    TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    OFFSETS_FIELD_NUMBER: _ClassVar[int]
+    topic_id: int
+    start_offset: int
+    end_offset: int
+    offsets: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, topic_id: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...

@@ -1,0 +1,154 @@
+"""The one way from any face to the cluster: check the level, plan or apply or run, and write the audit log.
+
+A change that cannot be recorded is not made: its record `started` is durable before it is tried. What was refused is
+recorded too, as far as the log can be reached.
+"""
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from danube.admin.access import Guard
+from danube.admin.gateway import AdminGateway
+from danube.admin.operations.fields import Params, Result
+from danube.admin.operations.operation import AnyOperation, Call, Operation, Report, say_nothing
+from danube.admin.operations.plan_views import PlannedResult, planned_result
+from danube.model.audit import AuditEntry, Outcome, bounded
+from danube.model.errors import (
+    DanubeError,
+    InvalidRequestError,
+    NotPermittedError,
+    PlanRefusedError,
+)
+from danube.model.plans import Arguments, Caller, Decision, Effect, PlanApplication, PlanRequest
+from danube.runtime.clock import Clock
+
+P = TypeVar("P", bound=Params)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Session:
+    """Who calls through which face, under which rules."""
+
+    gateway: AdminGateway
+    caller: Caller
+    clock: Clock
+    guard: Guard
+    report: Report = say_nothing
+
+
+def parse_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> Params:
+    """The parameters of an operation. Raises InvalidRequestError, which names each argument that is wrong."""
+    try:
+        params: Params = operation.params.model_validate(arguments)
+    except ValidationError as error:
+        problems = "; ".join(_problem(each) for each in error.errors(include_url=False, include_input=False))
+        raise InvalidRequestError(f"{operation.name}: {problems}") from None
+    return params
+
+
+async def execute(session: Session, operation: Operation[P, Any], params: P, *, plan_id: str | None = None) -> Result:
+    """Carry an operation out; a planned one answers a plan without `plan_id`, and applies it with one.
+
+    Raises DanubeError; the log has it then.
+    """
+    try:
+        session.guard.check(operation.name, operation.level)
+        if operation.is_planned:
+            return await _planned(session, operation, params, plan_id)
+        if plan_id is not None:
+            raise InvalidRequestError(f"{operation.name} acts at once and takes no plan_id: leave it out")
+        return await _run(session, operation, params)
+    except DanubeError as error:
+        await _record_error(session, operation, params, error, plan_id)
+        raise
+
+
+async def decide(session: Session, operation: AnyOperation, params: Params, plan_id: str, *, approve: bool) -> None:
+    """Approve or reject the plan that `operation` answered: a person was asked by the face itself."""
+    decision = Decision(plan_id=plan_id, approve=approve, caller=session.caller)
+    await session.gateway.decide_plan(decision)
+    detail = "approved" if approve else "rejected"
+    await session.gateway.record(_entry(session, operation, params, Outcome.DONE, plan_id=plan_id, detail=detail))
+
+
+async def _run(session: Session, operation: Operation[P, Any], params: P) -> Result:
+    run = operation.run
+    if run is None:
+        raise InvalidRequestError(f"{operation.name} acts by a plan alone")
+    if operation.effect is not Effect.READ:
+        await session.gateway.record(_entry(session, operation, params, Outcome.STARTED))
+    call = Call(gateway=session.gateway, clock=session.clock, caller=session.caller, report=session.report)
+    result: Result = await run(call, params)
+    await session.gateway.record(_entry(session, operation, params, Outcome.DONE))
+    return result
+
+
+async def _planned(session: Session, operation: AnyOperation, params: Params, plan_id: str | None) -> PlannedResult:
+    arguments = _arguments(params)
+    if plan_id is None:
+        request = PlanRequest(
+            operation=operation.name,
+            arguments=arguments,
+            effect=operation.effect,
+            caller=session.caller,
+            needs_approval=session.guard.needs_approval(operation.effect, session.caller.face),
+        )
+        plan = await session.gateway.create_plan(request)
+        outcome = Outcome.PLANNED
+    else:
+        await session.gateway.record(_entry(session, operation, params, Outcome.STARTED, plan_id=plan_id))
+        application = PlanApplication(
+            plan_id=plan_id, operation=operation.name, arguments=arguments, caller=session.caller
+        )
+        plan = await session.gateway.apply_plan(application)
+        outcome = Outcome.DONE
+    await session.gateway.record(_entry(session, operation, params, outcome, plan_id=plan.plan_id))
+    return planned_result(plan, session.clock.now_ms())
+
+
+async def _record_error(
+    session: Session, operation: AnyOperation, params: Params, error: DanubeError, plan_id: str | None
+) -> None:
+    refused = isinstance(error, (NotPermittedError, PlanRefusedError))
+    outcome = Outcome.REFUSED if refused else Outcome.FAILED
+    entry = _entry(session, operation, params, outcome, plan_id=plan_id, detail=str(error), error=error.code)
+    try:
+        await session.gateway.record(entry)
+    except DanubeError:  # the call's own error says more than that the log cannot be reached either
+        return
+
+
+def _entry(
+    session: Session,
+    operation: AnyOperation,
+    params: Params,
+    outcome: Outcome,
+    *,
+    plan_id: str | None = None,
+    detail: str = "",
+    error: str | None = None,
+) -> AuditEntry:
+    return bounded(
+        AuditEntry(
+            caller=session.caller,
+            operation=operation.name,
+            arguments=_arguments(params),
+            effect=operation.effect,
+            outcome=outcome,
+            plan_id=plan_id,
+            error=error,
+            detail=detail,
+        )
+    )
+
+
+def _arguments(params: Params) -> Arguments:
+    """As JSON values; pydantic writes a SecretStr as asterisks."""
+    return params.model_dump(mode="json")
+
+
+def _problem(error: Any) -> str:  # noqa: ANN401 - pydantic's own typed dict
+    where = ".".join(str(each) for each in error["loc"])
+    return f"{where}: {error['msg']}" if where else str(error["msg"])

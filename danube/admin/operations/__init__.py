@@ -1,0 +1,26 @@
+"""What an administrator can do: each operation declared once, here in menu order."""
+
+from danube.admin.operations import brokers, cluster, health, namespaces, oversight, subscriptions, topics
+from danube.admin.operations.operation import AnyOperation
+from danube.model.errors import NotFoundError
+
+REGISTRY: tuple[AnyOperation, ...] = (
+    *brokers.OPERATIONS,
+    *cluster.OPERATIONS,
+    *namespaces.OPERATIONS,
+    *topics.OPERATIONS,
+    *subscriptions.OPERATIONS,
+    *health.OPERATIONS,
+    *oversight.OPERATIONS,
+)
+"""Every operation; names and words are unique."""
+
+BY_NAME = {operation.name: operation for operation in REGISTRY}
+
+
+def operation_of(name: str) -> AnyOperation:
+    """The operation of this name. Raises NotFoundError."""
+    operation = BY_NAME.get(name)
+    if operation is None:
+        raise NotFoundError(f"there is no operation {name[:60]!r}: it is one of {', '.join(BY_NAME)}")
+    return operation

@@ -1,0 +1,109 @@
+"""health.*: is all well?"""
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from danube.admin.operations.fields import VOLATILE, Params, Result
+from danube.admin.operations.operation import Call, Example, Operation
+from danube.model.admin_calls import BrokerDescription, BrokerInfo
+from danube.model.errors import DanubeError, UnsupportedError
+from danube.model.plans import Effect
+
+
+class CheckStatus(StrEnum):
+    """How a check ended, from good to bad."""
+
+    OK = "ok"
+    UNKNOWN = "unknown"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Check(Result):
+    """One check."""
+
+    name: str = Field(description="What was looked at.")
+    status: CheckStatus = Field(description="`ok`, `unknown`, `warning` or `critical`.")
+    detail: Annotated[str, VOLATILE] = Field(description="What was found, and what to do about it.")
+
+
+class Health(Result):
+    """All checks, and the worst of them."""
+
+    verdict: CheckStatus = Field(description="The worst of the checks; unknown ones do not count.")
+    checks: list[Check] = Field(description="Every check that was made.")
+
+
+async def _health(call: Call, params: Params) -> Health:  # noqa: ARG001 - it has none
+    brokers = await call.gateway.brokers()
+    checks = [_brokers(list(brokers)), await _leader(call, len(brokers)), await _writes(call), await _namespaces(call)]
+    order = list(CheckStatus)
+    known = [check.status for check in checks if check.status is not CheckStatus.UNKNOWN]
+    return Health(verdict=max(known, key=order.index, default=CheckStatus.UNKNOWN), checks=checks)
+
+
+def _brokers(brokers: list[BrokerInfo]) -> Check:
+    if not brokers:
+        return _check("brokers", CheckStatus.CRITICAL, "no broker is registered: start one")
+    idle = [info for info in brokers if info.status != "active"]
+    if not idle:
+        return _check("brokers", CheckStatus.OK, f"{len(brokers)} active")
+    worst = CheckStatus.CRITICAL if len(idle) == len(brokers) else CheckStatus.WARNING
+    words = ", ".join(f"{info.broker_id} is {info.status}" for info in idle[:5])
+    return _check("brokers", worst, f"{len(idle)} of {len(brokers)} not active: {words}")
+
+
+async def _leader(call: Call, brokers: int) -> Check:
+    leader = await call.gateway.leader()
+    if leader is not None:
+        return _check("leader", CheckStatus.OK, f"broker {leader} leads")
+    if brokers <= 1:
+        return _check("leader", CheckStatus.OK, "a broker that stands alone needs none")
+    return _check("leader", CheckStatus.CRITICAL, "nobody leads: topics are not assigned until a leader is elected")
+
+
+async def _writes(call: Call) -> Check:
+    try:
+        description = await call.gateway.describe_broker()
+    except UnsupportedError:
+        return _check("messages", CheckStatus.UNKNOWN, "this broker does not tell whether it takes messages")
+    return _check("messages", *_judge_journal(description))
+
+
+def _judge_journal(description: BrokerDescription) -> tuple[CheckStatus, str]:
+    journal = description.journal
+    if journal.stopped_reason is not None:
+        return CheckStatus.CRITICAL, f"the broker takes no messages: {journal.stopped_reason}"
+    if journal.failed_rounds:
+        return CheckStatus.WARNING, f"{journal.failed_rounds} writes failed and were undone: look at the disk"
+    return CheckStatus.OK, f"the broker takes messages; its last write took {journal.last_round_ms:.1f} ms"
+
+
+async def _namespaces(call: Call) -> Check:
+    try:
+        namespaces = await call.gateway.namespaces()
+    except DanubeError as error:
+        return _check("metadata", CheckStatus.CRITICAL, f"the namespaces cannot be listed: {error}")
+    return _check("metadata", CheckStatus.OK, f"{len(namespaces)} namespaces")
+
+
+def _check(name: str, status: CheckStatus, detail: str) -> Check:
+    return Check(name=name, status=status, detail=detail)
+
+
+HEALTH_CHECK = Operation(
+    name="health_check",
+    words=("cluster", "health"),
+    summary="Check the brokers, the leader, the journal and the metadata, and give a verdict.",
+    description="Start here when something seems wrong. For consumers that fall behind, call analyze_consumer_lag.",
+    effect=Effect.READ,
+    params=Params,
+    result=Health,
+    run=_health,
+    examples=(Example("Is all well?"),),
+    is_idempotent=True,
+)
+
+OPERATIONS = (HEALTH_CHECK,)

@@ -1,0 +1,140 @@
+"""What an operation is: declared once, shown on every face.
+
+The parameters and the result are pydantic models. Their field descriptions become CLI help, form labels, tool schemas
+and OpenAPI text; the effect decides what guards it; the examples are run on every face by `tests/faces`. A declaration
+that lacks something is refused when the module is imported.
+"""
+
+import re
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel
+
+from danube.admin.access import LEVEL_OF, AccessLevel
+from danube.admin.gateway import AdminGateway
+from danube.admin.operations.fields import Params, Result
+from danube.model.plans import Caller, Effect
+from danube.runtime.clock import Clock
+
+P = TypeVar("P", bound=Params)
+R = TypeVar("R", bound=Result)
+
+Report = Callable[[float, float | None, str], Awaitable[None]]
+"""Tells how far long work is: done, total if it is known, and a word on what is being done."""
+
+
+async def say_nothing(done: float, total: float | None, message: str) -> None:
+    """A report that nobody hears."""
+    del done, total, message
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """What an operation is given besides its parameters."""
+
+    gateway: AdminGateway
+    clock: Clock
+    caller: Caller
+    report: Report = say_nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Example:
+    """One call that works on a freshly seeded broker: `danube.testing.seeded`."""
+
+    title: str
+    arguments: dict[str, Any] = field(default_factory=dict)
+    """Parameters by name, as JSON values."""
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Which field of a result holds its rows, and which field of a row tells where the next page begins."""
+
+    rows: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(Generic[P, R]):
+    """One thing that an administrator can do."""
+
+    name: str
+    """In snake case: the name of the MCP tool."""
+    words: tuple[str, ...]
+    """On the command line: noun and verb."""
+    summary: str
+    """One line, a sentence."""
+    description: str = ""
+    """What a caller must know beyond the summary: when to use it, what to call next."""
+    effect: Effect
+    params: type[P]
+    result: type[R]
+    run: Callable[[Call, P], Awaitable[R]] | None = None
+    """What it does; None for an operation that is planned: the plan acts."""
+    examples: tuple[Example, ...]
+    positional: tuple[str, ...] = ()
+    """Parameters that are arguments on the command line, not options."""
+    listing: Listing | None = None
+    toolset: str = "default"
+    is_tool: bool = True
+    """Whether an assistant may have it."""
+    needs_person: bool = False
+    """Whether it gives a person's consent: never a tool, and on the command line only in a terminal."""
+    access: AccessLevel | None = None
+    """Its level, where that is another than its effect's."""
+    is_idempotent: bool = False
+    """Whether calling it twice does the same as once."""
+
+    def __post_init__(self) -> None:
+        """Refuse what no face could show."""
+        problems = list(_problems(self))
+        if problems:
+            raise TypeError(f"operation {self.name!r}: {'; '.join(problems)}")
+
+    @property
+    def level(self) -> AccessLevel:
+        """The access level it needs."""
+        return self.access or LEVEL_OF[self.effect]
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether it acts by a plan."""
+        return self.effect.is_planned and not self.needs_person
+
+    @property
+    def command(self) -> str:
+        """Its words, as typed."""
+        return " ".join(self.words)
+
+
+AnyOperation = Operation[Any, Any]
+
+
+def _problems(operation: AnyOperation) -> list[str]:
+    found = []
+    if not re.fullmatch(r"[a-z][a-z0-9]*(_[a-z0-9]+)*", operation.name):
+        found.append("its name is not in snake case")
+    if not operation.words or not operation.summary.endswith("."):
+        found.append("it needs words and a summary that is a sentence")
+    if not operation.examples:
+        found.append("it has no example")
+    if operation.is_planned != (operation.run is None):
+        found.append("an operation either moves or destroys by a plan, or has a `run`")
+    if operation.needs_person and operation.is_tool:
+        found.append("a person's consent is no tool")
+    found += [f"{name} is no parameter" for name in operation.positional if name not in operation.params.model_fields]
+    found += _undescribed(operation.params) + _undescribed(operation.result)
+    for example in operation.examples:
+        operation.params.model_validate(example.arguments)
+    return found
+
+
+def _undescribed(model: type[BaseModel]) -> list[str]:
+    return [
+        f"{model.__name__}.{name} has no description"
+        for name, info in model.model_fields.items()
+        if not info.description
+    ]

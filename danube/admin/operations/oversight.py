@@ -1,0 +1,199 @@
+"""plans.* and audit: what people see and decide. None of it is a tool: an assistant is what they oversee."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from danube.admin.access import AccessLevel
+from danube.admin.operations.fields import VOLATILE, WIDE, Completes, Millis, PageParams, PageResult, Params, Result
+from danube.admin.operations.operation import Call, Example, Listing, Operation
+from danube.admin.operations.paging import page_of
+from danube.admin.operations.plan_views import PlanView, plan_view
+from danube.model.audit import AuditRecord, Outcome, verify
+from danube.model.limits import AUDIT_PAGE_MAX
+from danube.model.plans import Decision, Effect, Face, PlanStatus
+
+
+class ListPlansParams(PageParams):
+    """Which plans."""
+
+    status: PlanStatus | None = Field(default=None, description="Only plans that stand so.")
+
+
+class PlanParams(Params):
+    """One plan."""
+
+    plan_id: Annotated[str, Completes("plan")] = Field(min_length=1, max_length=60, description="The plan's id.")
+
+
+class PlanList(PageResult):
+    """Plans."""
+
+    plans: list[PlanView] = Field(description="Sorted by id.")
+
+
+class AuditParams(Params):
+    """Which records."""
+
+    limit: int = Field(default=50, ge=1, le=AUDIT_PAGE_MAX, description="The most records to show.")
+    before: int | None = Field(
+        default=None, ge=0, description="Only records before this sequence; the newest without it."
+    )
+    verify_all: bool = Field(
+        default=False, description="Check the chain from its first record, not only what is shown."
+    )
+
+
+class AuditRow(Result):
+    """One call."""
+
+    sequence: Annotated[int, VOLATILE] = Field(description="Its place in the log.")
+    at_ms: Millis
+    who: Annotated[str, VOLATILE] = Field(description="Who called.")
+    face: Annotated[Face, VOLATILE] = Field(description="Through which face.")
+    client: Annotated[str, VOLATILE, WIDE] = Field(description="Through which program, where that is not ours.")
+    operation: str = Field(description="What was called.")
+    arguments: dict[str, Any] = Field(description="With what; secrets are left out.")
+    plan_id: Annotated[str | None, VOLATILE] = Field(description="The plan that was made or applied.")
+    outcome: Outcome = Field(description="How it ended; `started` alone: nobody knows.")
+    error: str | None = Field(description="The code of the error.")
+    detail: Annotated[str, WIDE, VOLATILE] = Field(description="What was said.")
+    hash: Annotated[str, WIDE, VOLATILE] = Field(description="The hash of this record.")
+
+
+class AuditTrail(Result):
+    """The audit log, newest record last."""
+
+    is_intact: bool = Field(description="Whether the records that were checked are what was written.")
+    checked: Annotated[int, VOLATILE] = Field(description="Records that were checked.")
+    broken_at: int | None = Field(description="The sequence of the first record that does not fit.")
+    reason: str = Field(description="Why it does not fit; empty when all do.")
+    total: Annotated[int, VOLATILE] = Field(description="Records there are.")
+    records: Annotated[list[AuditRow], VOLATILE] = Field(description="The records asked for, in their order.")
+
+
+async def _plans(call: Call, params: ListPlansParams) -> PlanList:
+    now_ms = call.clock.now_ms()
+    views = sorted((plan_view(plan, now_ms) for plan in await call.gateway.plans()), key=lambda view: view.plan_id)
+    wanted = [view for view in views if params.status in {None, view.status}]
+    page, cursor = page_of(wanted, lambda view: view.plan_id, params)
+    return PlanList(total=len(wanted), next_cursor=cursor, plans=page)
+
+
+async def _approve(call: Call, params: PlanParams) -> PlanView:
+    return await _decide(call, params, approve=True)
+
+
+async def _reject(call: Call, params: PlanParams) -> PlanView:
+    return await _decide(call, params, approve=False)
+
+
+async def _decide(call: Call, params: PlanParams, *, approve: bool) -> PlanView:
+    decision = Decision(plan_id=params.plan_id, approve=approve, caller=call.caller)
+    return plan_view(await call.gateway.decide_plan(decision), call.clock.now_ms())
+
+
+async def _audit(call: Call, params: AuditParams) -> AuditTrail:
+    newest = await call.gateway.audit(0, 1)
+    end = newest.end if params.before is None else min(newest.end, params.before)
+    first = max(newest.start, end - params.limit)
+    shown = [record for record in await _read(call, first, end) if record.sequence < end]
+    checked = await _read(call, newest.start, end) if params.verify_all else shown
+    verdict = verify(checked)
+    return AuditTrail(
+        is_intact=verdict.is_intact,
+        checked=verdict.checked,
+        broken_at=verdict.broken_at,
+        reason=verdict.reason,
+        total=newest.end - newest.start,
+        records=[_row(record) for record in shown],
+    )
+
+
+async def _read(call: Call, start: int, end: int) -> list[AuditRecord]:
+    records: list[AuditRecord] = []
+    while start < end:
+        page = await call.gateway.audit(start, min(AUDIT_PAGE_MAX, end - start))
+        if not page.records:
+            break
+        records += page.records
+        start = page.records[-1].sequence + 1
+        await call.report(start, end, "reading the audit log")
+    return records
+
+
+def _row(record: AuditRecord) -> AuditRow:
+    entry = record.entry
+    return AuditRow(
+        sequence=record.sequence,
+        at_ms=record.at_ms,
+        who=entry.caller.who,
+        face=entry.caller.face,
+        client=entry.caller.client,
+        operation=entry.operation,
+        arguments=dict(entry.arguments),
+        plan_id=entry.plan_id,
+        outcome=entry.outcome,
+        error=entry.error,
+        detail=entry.detail,
+        hash=record.hash,
+    )
+
+
+LIST_PLANS = Operation(
+    name="list_plans",
+    words=("plans", "list"),
+    summary="List the plans: those that wait for approval, and those that are over.",
+    effect=Effect.READ,
+    params=ListPlansParams,
+    result=PlanList,
+    run=_plans,
+    listing=Listing(rows="plans", key="plan_id"),
+    is_tool=False,
+    examples=(Example("Every plan"), Example("Those that wait for approval", {"status": "waiting"})),
+    is_idempotent=True,
+)
+
+APPROVE_PLAN = Operation(
+    name="approve_plan",
+    words=("plans", "approve"),
+    summary="Approve a plan that waits: whoever asked for it may apply it then.",
+    effect=Effect.DESTROY,
+    params=PlanParams,
+    result=PlanView,
+    run=_approve,
+    positional=("plan_id",),
+    is_tool=False,
+    needs_person=True,
+    examples=(Example("The plan that waits", {"plan_id": "plan-seeded"}),),
+)
+
+REJECT_PLAN = Operation(
+    name="reject_plan",
+    words=("plans", "reject"),
+    summary="Reject a plan that waits: nobody can apply it any more.",
+    effect=Effect.WRITE,
+    params=PlanParams,
+    result=PlanView,
+    run=_reject,
+    positional=("plan_id",),
+    is_tool=False,
+    access=AccessLevel.WRITE,
+    examples=(Example("The plan that waits", {"plan_id": "plan-seeded"}),),
+)
+
+AUDIT = Operation(
+    name="audit",
+    words=("audit",),
+    summary="Show who called what, and check that the log is what was written.",
+    description="Exit code 8 when the chain is broken.",
+    effect=Effect.READ,
+    params=AuditParams,
+    result=AuditTrail,
+    run=_audit,
+    is_tool=False,
+    examples=(Example("The newest calls"), Example("Check the whole log", {"limit": 1, "verify_all": True})),
+    is_idempotent=True,
+)
+
+OPERATIONS = (LIST_PLANS, APPROVE_PLAN, REJECT_PLAN, AUDIT)

@@ -1,0 +1,104 @@
+"""Plans, as people and assistants see them."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Result
+from danube.model.plans import Caller, Effect, Face, Plan, PlanStatus
+
+
+class PlanView(Result):
+    """A plan: what would happen, or has happened."""
+
+    plan_id: Annotated[str, VOLATILE] = Field(description="Call the operation again with it to apply the plan.")
+    operation: str = Field(description="The operation that was planned.")
+    arguments: Annotated[dict[str, Any], WIDE] = Field(description="Its parameters.")
+    effect: Effect = Field(description="What it does to the cluster.")
+    status: PlanStatus = Field(description="Where the plan stands.")
+    changes: list[str] = Field(description="What is done.")
+    irreversible: list[str] = Field(description="What cannot be undone.")
+    topics: list[str] = Field(description="Topics that it touches, the first of them.")
+    topic_count: int = Field(description="Topics that it touches.")
+    subscriptions: list[str] = Field(
+        description="Subscriptions that it touches, as `topic subscription`, the first of them."
+    )
+    subscription_count: int = Field(description="Subscriptions that it touches.")
+    producers: int | None = Field(description="Producers attached now; null where the broker does not tell.")
+    consumers: int | None = Field(description="Consumers attached now; null where the broker does not tell.")
+    messages: int | None = Field(description="Messages that go; null where the broker does not tell.")
+    bytes: int | None = Field(description="Their bytes; null where the broker does not tell.")
+    asked_by: Annotated[str, VOLATILE] = Field(description="Who asked for the plan.")
+    asked_through: Annotated[Face, VOLATILE] = Field(description="The face that it was asked for through.")
+    decided_by: Annotated[str | None, VOLATILE] = Field(description="Who approved or rejected it.")
+    created_ms: Millis
+    expires_ms: Millis
+    applied_ms: Annotated[int | None, VOLATILE] = Field(
+        description="When it was applied, milliseconds since the epoch."
+    )
+
+
+class PlannedResult(Result):
+    """What an operation answers that acts by a plan: the plan, or that it was applied."""
+
+    status: PlanStatus = Field(description="`applied`: it is done. Anything else: nothing has changed.")
+    plan: PlanView = Field(description="The plan.")
+    next_step: str = Field(description="What to do next, a sentence.")
+
+
+def plan_view(plan: Plan, now_ms: int) -> PlanView:
+    """The plan as it stands at this time."""
+    impact = plan.impact
+    return PlanView(
+        plan_id=plan.plan_id,
+        operation=plan.operation,
+        arguments=dict(plan.arguments),
+        effect=plan.effect,
+        status=plan.status(now_ms),
+        changes=list(impact.changes),
+        irreversible=list(impact.irreversible),
+        topics=list(impact.topics),
+        topic_count=impact.topic_count,
+        subscriptions=list(impact.subscriptions),
+        subscription_count=impact.subscription_count,
+        producers=impact.producers,
+        consumers=impact.consumers,
+        messages=impact.messages,
+        bytes=impact.bytes,
+        asked_by=caller_text(plan.asked_by),
+        asked_through=plan.asked_by.face,
+        decided_by=caller_text(plan.decided_by) if plan.decided_by else None,
+        created_ms=plan.created_ms,
+        expires_ms=plan.expires_ms,
+        applied_ms=plan.applied_ms,
+    )
+
+
+def planned_result(plan: Plan, now_ms: int) -> PlannedResult:
+    """The answer to who asked for the plan, or applied it."""
+    status = plan.status(now_ms)
+    return PlannedResult(status=status, plan=plan_view(plan, now_ms), next_step=_next_step(plan, status))
+
+
+def caller_text(caller: Caller) -> str:
+    """A caller in a few words."""
+    return f"{caller.who} ({caller.client})" if caller.client else caller.who
+
+
+def _next_step(plan: Plan, status: PlanStatus) -> str:
+    match status:
+        case PlanStatus.APPLIED:
+            return "Done."
+        case PlanStatus.READY:
+            return (
+                f"Nothing has changed yet. Call {plan.operation} again with plan_id {plan.plan_id} to apply the plan."
+            )
+        case PlanStatus.WAITING:
+            return (
+                f"Nothing has changed yet. A person has to approve it: `danube-admin plans approve {plan.plan_id}` in a"
+                f" terminal, the TUI or the web page. Then call {plan.operation} again with plan_id {plan.plan_id}."
+            )
+        case PlanStatus.REJECTED | PlanStatus.EXPIRED:
+            return (
+                f"Nothing has changed, and nothing will: the plan is {status}. Ask for a new one if it is still wanted."
+            )

@@ -1,0 +1,170 @@
+"""Results as people read them: facts, tables and sentences, the same on the command line, in the TUI and on the web.
+
+What comes from a cluster is text that strangers chose. `printable` shows its control characters instead of obeying
+them, on every face; markup is each face's own matter and is switched off there.
+"""
+
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from pydantic import BaseModel
+
+from danube.admin.operations.fields import Result, Wide, marks
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.plan_views import PlannedResult, PlanView
+from danube.model.plans import canonical
+
+UNKNOWN = "-"
+"""What is shown of a null: not known, or not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Rows under columns; every cell is printable."""
+
+    title: str
+    columns: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A result, ready to be drawn."""
+
+    facts: tuple[tuple[str, str], ...] = ()
+    """Labels and values."""
+    tables: tuple[Table, ...] = ()
+    notes: tuple[str, ...] = ()
+    """Sentences below."""
+
+
+def view_of(operation: AnyOperation, result: Result, *, wide: bool = False) -> View:
+    """The result of an operation as a view; a narrow one leaves the wide fields out."""
+    if isinstance(result, PlannedResult):
+        return plan_view_of(result.plan, notes=(result.next_step,))
+    if isinstance(result, PlanView):
+        return plan_view_of(result)
+    listed = operation.listing.rows if operation.listing else None
+    facts, tables = [], []
+    for name, value in _shown_fields(result, wide=wide):
+        if name in {"total", "next_cursor"} and listed:
+            continue
+        if _is_rows(value) or name == listed:
+            tables.append(_table(label(name), value, _row_type(result, name), wide=wide))
+        else:
+            facts.append((label(name), cell(value, name)))
+    return View(tuple(facts), tuple(tables), _page_notes(result) if listed else ())
+
+
+def plan_view_of(plan: PlanView, *, notes: Sequence[str] = ()) -> View:
+    """A plan: what it does and touches, and what cannot be undone."""
+    touched = [
+        ("Topics", _some(plan.topics, plan.topic_count)),
+        ("Subscriptions", _some(plan.subscriptions, plan.subscription_count)),
+        ("Producers", cell(plan.producers)),
+        ("Consumers", cell(plan.consumers)),
+        ("Messages", cell(plan.messages)),
+        ("Bytes", cell(plan.bytes)),
+    ]
+    facts = [
+        ("Plan", plan.plan_id),
+        ("Operation", printable(f"{plan.operation} {canonical(plan.arguments)}")),
+        ("Effect", plan.effect),
+        ("Status", plan.status),
+        *touched,
+        ("Asked by", printable(f"{plan.asked_by} through {plan.asked_through}")),
+        *([("Decided by", printable(plan.decided_by))] if plan.decided_by else []),
+        ("Good until", cell(plan.expires_ms, "expires_ms")),
+    ]
+    lines = [f"Does: {printable(each)}" for each in plan.changes]
+    lines += [f"Cannot be undone: {printable(each)}" for each in plan.irreversible]
+    return View(tuple(facts), (), (*lines, *map(printable, notes)))
+
+
+def printable(text: str) -> str:
+    """The text with whatever would move the cursor, change colours or hide itself shown as an escape."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(each if _is_harmless(each) else _escape(each) for each in text)
+
+
+def label(name: str) -> str:
+    """A field's name as a heading."""
+    words = name.removesuffix("_ms") if name.endswith("_ms") else name
+    return words.replace("_", " ").capitalize().replace(" id", " ID")
+
+
+def cell(value: Any, name: str = "") -> str:  # noqa: ANN401 - any value of a result
+    """One value on one line; a field whose name ends with `_ms` and is a moment becomes a time in UTC."""
+    match value:
+        case None:
+            return UNKNOWN
+        case bool():
+            return "yes" if value else "no"
+        case int() | float():
+            return _number(value, name)
+        case list() | tuple():
+            return ", ".join(cell(each) for each in value) or UNKNOWN
+        case dict():
+            return printable(", ".join(f"{key}={canonical(each)}" for key, each in value.items() if each is not None))
+        case _:
+            return printable(str(value))
+
+
+def _number(value: float, name: str) -> str:
+    if name.endswith("_ms") and value > _MOMENT_MS:
+        return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
+
+
+_MOMENT_MS = 10**11
+"""Milliseconds since the epoch are larger, durations smaller."""
+
+
+def _shown_fields(result: BaseModel, *, wide: bool) -> list[tuple[str, Any]]:
+    hidden = frozenset() if wide else marks(type(result), Wide)
+    return [(name, getattr(result, name)) for name in type(result).model_fields if name not in hidden]
+
+
+def _is_rows(value: object) -> bool:
+    return isinstance(value, list) and bool(value) and isinstance(value[0], BaseModel)
+
+
+def _row_type(result: BaseModel, name: str) -> type[BaseModel] | None:
+    """Of a field `list[Row]`: an empty table has columns too."""
+    arguments = getattr(type(result).model_fields[name].annotation, "__args__", ())
+    found = arguments[0] if arguments else None
+    return found if isinstance(found, type) and issubclass(found, BaseModel) else None
+
+
+def _table(title: str, rows: Sequence[BaseModel], row_type: type[BaseModel] | None, *, wide: bool) -> Table:
+    if row_type is None:
+        return Table(title, (title,), tuple((cell(row),) for row in rows))
+    hidden = frozenset() if wide else marks(row_type, Wide)
+    names = [name for name in row_type.model_fields if name not in hidden]
+    cells = tuple(tuple(cell(getattr(row, name), name) for name in names) for row in rows)
+    return Table(title, tuple(map(label, names)), cells)
+
+
+def _page_notes(result: BaseModel) -> tuple[str, ...]:
+    total, cursor = getattr(result, "total", None), getattr(result, "next_cursor", None)
+    return (f"There are more of them, {total:,} in all: go on with cursor {cursor}.",) if cursor else ()
+
+
+def _some(names: Sequence[str], count: int) -> str:
+    shown = ", ".join(map(printable, names[:5]))
+    more = count - min(len(names), 5)
+    return f"{count:,}" + (f" ({shown}{f' and {more:,} more' if more else ''})" if names else "")
+
+
+def _is_harmless(character: str) -> bool:
+    # C: control, format, surrogate, private use, unassigned; Zl and Zp end lines
+    return unicodedata.category(character)[0] != "C" and unicodedata.category(character) not in {"Zl", "Zp"}
+
+
+def _escape(character: str) -> str:
+    number = ord(character)
+    return f"\\x{number:02x}" if number < 0x100 else f"\\u{number:04x}" if number < 0x10000 else f"\\U{number:08x}"

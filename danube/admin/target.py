@@ -1,0 +1,37 @@
+"""Which cluster a face speaks to, and how."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from danube.admin.access import Guard
+from danube.admin.gateway import AdminGateway
+
+DEFAULT_ENDPOINT = "http://127.0.0.1:50051"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """Everything that is needed to reach a cluster's admin port, resolved from flags, variables and a context."""
+
+    endpoint: str = DEFAULT_ENDPOINT
+    """`http://host:port` or `https://host:port`, of any broker."""
+    context: str | None = None
+    """The name of the context it came from; None when flags or variables named the endpoint."""
+    token: str | None = field(default=None, repr=False)
+    tls: bool = False
+    tls_domain: str | None = None
+    """The name that the broker's certificate must have, where that is not the endpoint's host."""
+    ca_file: Path | None = None
+    cert_file: Path | None = None
+    key_file: Path | None = None
+    guard: Guard = field(default_factory=Guard)
+    assume_yes: bool = False
+    """Plans made on the command line are applied without a question."""
+    timeout_s: float = 5.0
+    """Of one call to a broker."""
+
+
+Connect = Callable[[Target], AbstractAsyncContextManager[AdminGateway]]
+"""Opens a gateway and closes it; reaches nobody before the first call."""

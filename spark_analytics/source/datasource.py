@@ -1,0 +1,156 @@
+"""The data source `danube` as Spark sees it.
+
+Neither reader has `pushFilters`: from Spark 4.1 to 4.3 the plan of the first filtered query would serve all later ones.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from danube.model.errors import InvalidRequestError
+from spark_analytics.options import SourceOptions, parse_options
+from spark_analytics.source.link import close_link, link_to
+from spark_analytics.source.offsets import StreamOffsets
+from spark_analytics.source.planning import OffsetRange, TopicState, batch_ranges, slices
+from spark_analytics.source.reading import RecordBatch, SliceReader
+from spark_analytics.source.rows import spark_schema
+
+
+class DanubeDataSource(DataSource):
+    """Reads the stored messages of reliable topics, in batches and as a stream. Made by Spark, on the driver.
+
+    Name: `danube`
+
+    Options: `docs/spark.md` and `spark_analytics.options.SourceOptions`; only `topic` is required.
+
+    Examples:
+        >>> register(spark)
+        >>> spark.read.format("danube").option("topic", "/default/orders").load()
+        >>> spark.readStream.format("danube").option("topic", "/default/orders").load()
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.source_options = parse_options(options)  # and not the texts themselves: one of them may be a token
+
+    @classmethod
+    def name(cls) -> str:
+        """What `format` is given."""
+        return "danube"
+
+    def schema(self) -> str:
+        """The chosen columns, as DDL."""
+        return spark_schema(self.source_options.columns)
+
+    def reader(self, schema: StructType) -> "DanubeReader":
+        """A batch reader. Runs on the driver."""
+        self.source_options.refuse_for("batch")
+        return DanubeReader(self.source_options)
+
+    def streamReader(self, schema: StructType) -> "DanubeStreamReader":  # noqa: N802 - Spark's name
+        """A reader of a stream. Runs on the driver, in one process for each query."""
+        self.source_options.refuse_for("stream")
+        return DanubeStreamReader(self.source_options)
+
+
+class DanubeReader(DataSourceReader):
+    """One batch read: planned once per DataFrame on the driver, read slice by slice on the workers."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._slice_reader = _slice_reader(options)
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """The slices. Runs on the driver, once per DataFrame: later actions read the same offsets again."""
+        options = self._options
+        times_ms = (*options.start.times_ms, *options.end.times_ms)
+        try:
+            states = link_to(options.endpoint).states(options.topic, times_ms)
+        finally:
+            close_link()
+        ranges = batch_ranges(states, options.start, options.end, fail_on_data_loss=options.fail_on_data_loss)
+        return _input_partitions(slices(ranges, options.rows_per_partition))
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """One slice. Runs on a worker."""
+        return _read(self._slice_reader, partition)
+
+
+class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """One stream: its offsets are its checkpoint, and no broker knows of it.
+
+    All but `read` runs on the driver, in one process of its own for the life of the query.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._slice_reader = _slice_reader(options)
+        self._target: StreamOffsets | None = None
+        """Where a query ends that reads what was there when it began."""
+        self._seen: StreamOffsets | None = None
+
+    def initialOffset(self) -> Mapping[str, Any]:  # noqa: N802 - Spark's name
+        """Where a query without a checkpoint begins."""
+        options = self._options
+        states = self._states(options.start.times_ms)
+        start = StreamOffsets.initial(states, options.start, fail_on_data_loss=options.fail_on_data_loss)
+        return start.to_json()
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """What one micro-batch may read."""
+        rows_max = self._options.max_rows_per_trigger
+        return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
+
+    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Mapping[str, Any]:  # noqa: N802 - Spark's name
+        """Where the next micro-batch ends."""
+        since, states = StreamOffsets.from_json(start), self._states()
+        self._seen = StreamOffsets.ends(states)
+        rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        end = since.advanced(states, rows_max, fail_on_data_loss=self._options.fail_on_data_loss)
+        return (end if self._target is None else end.capped(self._target)).to_json()
+
+    def reportLatestOffset(self) -> Mapping[str, Any] | None:  # noqa: N802 - Spark's name
+        """What there was to read at the last look, for the query's metrics."""
+        return self._seen.to_json() if self._seen else None
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Read no further than what is there now."""
+        self._target = StreamOffsets.ends(self._states())
+
+    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+        """The slices of one micro-batch: decided by the two offsets alone, so a repeated batch reads the same."""
+        ranges = StreamOffsets.from_json(start).ranges_to(StreamOffsets.from_json(end))
+        return _input_partitions(slices(ranges, self._options.rows_per_partition))
+
+    def read(self, partition: InputPartition) -> Iterator[RecordBatch]:
+        """One slice. Runs on a worker."""
+        return _read(self._slice_reader, partition)
+
+    def commit(self, end: Mapping[str, Any]) -> None:
+        """Nothing to do: what is read is known to the checkpoint alone."""
+
+    def stop(self) -> None:
+        """Disconnect."""
+        close_link()
+
+    def _states(self, times_ms: Sequence[int] = ()) -> list[TopicState]:
+        return link_to(self._options.endpoint).states(self._options.topic, times_ms)
+
+
+def _slice_reader(options: SourceOptions) -> SliceReader:
+    return SliceReader(endpoint=options.endpoint, columns=options.columns, fail_on_data_loss=options.fail_on_data_loss)
+
+
+def _input_partitions(planned: Sequence[OffsetRange]) -> list[InputPartition]:
+    return [InputPartition(one) for one in planned]
+
+
+def _read(reader: SliceReader, partition: InputPartition) -> Iterator[RecordBatch]:
+    """Spark hands over a partition without a slice where none was planned."""
+    if partition.value is None:
+        return iter(())
+    if not isinstance(partition.value, OffsetRange):
+        raise InvalidRequestError("this partition was planned by another data source")
+    return reader.read(partition.value)

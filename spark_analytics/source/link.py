@@ -1,0 +1,149 @@
+"""The way from Spark's processes to the cluster, for code that is not async: an event loop and a client of its own.
+
+Planning goes through it on the driver, reading on the workers. A process keeps one, so that the tasks that Spark gives
+a worker one after the other share a connection.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
+
+from danube.client.retry import Failure, RetryPolicy, delay_before_retry
+from danube.model.errors import DanubeError, TopicNotFoundError
+from danube.model.limits import CONNECT_TIMEOUT_S, SPARK_BOUNDS_AT_ONCE_MAX
+from danube.model.stream import FetchedBatch
+from danube.runtime.clock import SystemClock
+from danube.runtime.rng import SystemRng
+from spark_analytics.source.planning import OffsetRange, TopicState
+
+if TYPE_CHECKING:
+    from danube.client.client import DanubeClient
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endpoint:
+    """Where the cluster is and how to speak to it; it travels to the workers with each task."""
+
+    service_url: str
+    ca_pem: bytes | None = field(default=None, repr=False)
+    token: str | None = field(default=None, repr=False)
+    retry_s: float
+    """How long a broker that was lost is tried for."""
+
+
+class Link:
+    """A client with its event loop. Not for several threads; use it from where no event loop runs."""
+
+    def __init__(self, endpoint: Endpoint) -> None:
+        self.endpoint = endpoint
+        self._runner = asyncio.Runner()
+        self._client = self._runner.run(_client(endpoint))
+        self._reached = False
+        self._clock = SystemClock()
+        self._rng = SystemRng()
+
+    def states(self, topic: str, times_ms: Sequence[int] = ()) -> list[TopicState]:
+        """What there is of a topic: of itself, or of all its partitions. Raises TopicNotFoundError, DanubeError."""
+        return self._runner.run(self._patiently(lambda: self._states(topic, times_ms)))
+
+    def batches(self, wanted: OffsetRange) -> Iterator[list[FetchedBatch]]:
+        """The stored batches that hold a range, some at a time, as they come. Raises DanubeError."""
+        answers = self._client.fetch_batches(
+            wanted.topic, start=wanted.start, end=wanted.end, retry_s=self.endpoint.retry_s
+        )
+        try:
+            while (batches := self._runner.run(_next(answers))) is not None:
+                yield batches
+        finally:
+            self._runner.run(answers.aclose())
+
+    def close(self) -> None:
+        """Disconnect. Idempotent."""
+        with suppress(RuntimeError):  # closed already
+            self._runner.run(self._client.close())
+        self._runner.close()
+
+    async def _states(self, topic: str, times_ms: Sequence[int]) -> list[TopicState]:
+        names = await self._client.partitions(topic)
+        if not names:
+            raise TopicNotFoundError(
+                f"there is no topic {topic} at {self.endpoint.service_url}: check the option topic, or create it"
+            )
+        found: list[TopicState] = []
+        for at in range(0, len(names), SPARK_BOUNDS_AT_ONCE_MAX):
+            some = names[at : at + SPARK_BOUNDS_AT_ONCE_MAX]
+            found += await asyncio.gather(*(self._state(name, times_ms) for name in some))
+        return found
+
+    async def _state(self, topic: str, times_ms: Sequence[int]) -> TopicState:
+        bounds = await self._client.bounds(topic, times_ms)
+        offsets_at = dict(zip(times_ms, bounds.offsets, strict=True))
+        return TopicState(topic, bounds.topic_id, bounds.start_offset, bounds.end_offset, offsets_at)
+
+    async def _patiently(self, work: Callable[[], Awaitable[T]]) -> T:
+        """The answer, tried for again while that may help; a cluster that was never reached is given up soon."""
+        began_s, attempt = self._clock.monotonic_s(), 0
+        while True:
+            try:
+                answer = await work()
+            except DanubeError as error:
+                attempt += 1
+                now_s = self._clock.monotonic_s()
+                failure = Failure(error=error, attempt=attempt, elapsed_s=now_s - began_s)
+                delay_s = delay_before_retry(self._policy(), failure, self._rng.uniform(0, 1))
+                if delay_s is None:
+                    raise
+                await self._clock.sleep_until(now_s + delay_s)
+            else:
+                self._reached = True
+                return answer
+
+    def _policy(self) -> RetryPolicy:
+        patience_s = self.endpoint.retry_s
+        return RetryPolicy(total_s=patience_s if self._reached else min(patience_s, CONNECT_TIMEOUT_S))
+
+
+_open: list[Link] = []
+"""The link of this process: one at most."""
+
+
+def link_to(endpoint: Endpoint) -> Link:
+    """This process's link; the one to another cluster, or with another token, is closed for it."""
+    if _open and _open[0].endpoint == endpoint:
+        return _open[0]
+    close_link()
+    _open.append(Link(endpoint))
+    return _open[0]
+
+
+def close_link() -> None:
+    """Disconnect this process. Idempotent."""
+    while _open:
+        _open.pop().close()
+
+
+async def _client(endpoint: Endpoint) -> "DanubeClient":
+    # grpc comes with these, and Spark's workers are forked: it has to be loaded after that.
+    from danube.client.client import DanubeClientBuilder  # noqa: PLC0415 - as above
+    from danube.rpc.grpc_carrier import GrpcCarrier  # noqa: PLC0415 - as above
+    from danube.rpc.grpc_credentials import channel_credentials  # noqa: PLC0415 - as above
+
+    builder = DanubeClientBuilder().service_url(endpoint.service_url)
+    token = endpoint.token
+    if token is not None:
+        builder = builder.with_token(token)
+    if endpoint.ca_pem is not None:
+        credentials = channel_credentials(ca=endpoint.ca_pem, certificate=None, key=None)
+        builder = builder.with_carrier(GrpcCarrier(SystemClock(), channel_credentials=credentials))
+    return await builder.build()
+
+
+def _next(answers: AsyncGenerator[list[FetchedBatch], None]) -> Coroutine[None, None, list[FetchedBatch] | None]:
+    async def following() -> list[FetchedBatch] | None:
+        return await anext(answers, None)
+
+    return following()

@@ -1,0 +1,82 @@
+"""One slice of a topic -> Arrow batches, through the stream of stored batches that brokers offer. Runs on workers."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import pyarrow as pa  # type: ignore[import-untyped]
+
+from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
+from danube.model.limits import SPARK_ARROW_ROWS
+from danube.model.stream import FetchedBatch
+from spark_analytics.source.columns import ColumnBuilder
+from spark_analytics.source.link import Endpoint, link_to
+from spark_analytics.source.planning import OffsetRange, first_readable
+
+RecordBatch: TypeAlias = Any  # pyarrow has no types
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SliceReader:
+    """Reads slices: what a worker needs to know beside the slice itself."""
+
+    endpoint: Endpoint
+    columns: Sequence[str]
+    fail_on_data_loss: bool
+
+    def read(self, wanted: OffsetRange) -> Iterator[RecordBatch]:
+        """The records of a slice, each once and in order, as Arrow batches.
+
+        Raises PreconditionFailedError when the topic is another one by now or has lost records of the slice,
+        InvalidBatchError for a damaged body, and whatever the broker refuses with.
+        """
+        link = link_to(self.endpoint)
+        wanted = self._check(wanted)
+        if not wanted.rows:
+            return
+        builder = ColumnBuilder(wanted.topic, self.columns)
+        yield from _joined(map(builder.build, _contiguous(wanted, link.batches(wanted))))
+
+    def _check(self, wanted: OffsetRange) -> OffsetRange:
+        """The slice as far as it is still there."""
+        (state,) = link_to(self.endpoint).states(wanted.topic)
+        if state.topic_id != wanted.topic_id:
+            raise PreconditionFailedError(
+                f"{wanted.topic} was deleted and created again after this read was planned: load it again"
+            )
+        start = first_readable(state, wanted.start, fail_on_data_loss=self.fail_on_data_loss)
+        return OffsetRange(wanted.topic, wanted.topic_id, min(start, wanted.end), wanted.end)
+
+
+def _contiguous(wanted: OffsetRange, answers: Iterator[list[FetchedBatch]]) -> Iterator[FetchedBatch]:
+    """The batches, with every offset of the slice once. Raises UnavailableError where one is missing."""
+    at = wanted.start
+    for batch in (batch for answer in answers for batch in answer):
+        if batch.base_offset + batch.first != at:
+            raise _gap(wanted, at)
+        at = batch.base_offset + batch.end
+        yield batch
+    if at != wanted.end:
+        raise _gap(wanted, at)
+
+
+def _gap(wanted: OffsetRange, at: int) -> DanubeError:
+    return UnavailableError(f"the broker did not send offset {at} of {wanted.topic}: read again")
+
+
+def _joined(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    """The same rows; small batches that follow each other become one."""
+    waiting: list[RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= SPARK_ARROW_ROWS:
+            yield _join(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield _join(waiting)
+
+
+def _join(batches: list[RecordBatch]) -> RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
