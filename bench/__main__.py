@@ -4,15 +4,17 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import journal, machine, startup, stream, unary, wheel
+from bench import admin_start, journal, machine, spark, startup, stream, unary, wheel
 from bench.result import Figure
 
 BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "startup": startup.run,
     "unary": unary.run,
     "stream": stream.run,
+    "spark": spark.run,
     "wheel": wheel.run,
     "journal": journal.run,
+    "admin_start": admin_start.run,
 }
 
 

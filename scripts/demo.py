@@ -1,4 +1,5 @@
-"""The main job, end to end, narrated: publish real records, lose the broker, read every record back.
+"""The main job, end to end, narrated: publish real records, lose the broker, read every record back; then look after
+it: by hand, through an assistant, with Spark.
 
 A `danube-broker` process and the `danube` command of this project meet the published danube-client in an environment of
 its own. Whatever is started is ended, also on failure and on Ctrl-C; with `--keep` the broker stays.
@@ -20,6 +21,7 @@ from typing import Any, TypeVar
 
 from danube.model.errors import UnavailableError
 from danube.testing.process import BrokerProcess
+from scripts.demo_admin import AdminStory
 from scripts.demo_programs import STEP_S_MAX, DemoFailedError, Programs
 
 _BIN = Path(sys.executable).parent
@@ -88,16 +90,17 @@ class Demo:
         publisher = await self._make_topic()
         await self._subscribe(["cli", "wheel", "yours"])
         await self._publish_through_a_kill(publisher)
-        _tell("5/6 Reading everything back, with both readers at once")
+        _tell("5/11 Reading everything back, with both readers at once")
         by_cli, by_wheel = await self._read_both()
         self._judge("danube consume", by_cli)
         self._judge("danube-client", by_wheel)
         await self._count_unread()
+        await AdminStory(self._programs, self.broker).tell()
 
     def _start_the_broker(self) -> None:
         startup = self._start_broker()
         at = self.broker.endpoints
-        _tell(f"1/6 danube-broker serves clients on {at.broker}, administrators on {at.admin}")
+        _tell(f"1/11 danube-broker serves clients on {at.broker}, administrators on {at.admin}")
         _tell(f"    (standalone, {startup}, data in {self._folder})")
 
     def _start_broker(self) -> str:
@@ -113,7 +116,7 @@ class Demo:
         client, rows = await self._ask_wheel("rows")
         self._rows = _rows(Path(rows["file"]))
         _tell(
-            f"2/6 The application: danube-client {client['version']}, unmodified ({client['verified']} files verified)"
+            f"2/11 The application: danube-client {client['version']}, unmodified ({client['verified']} files verified)"
         )
         _tell(f"    from {client['file']}")
         _tell(f"    Its records: {rows['count']:,} rows of airports.csv (vega-datasets)")
@@ -130,10 +133,10 @@ class Demo:
         await self._danube_consume(cli, *_EXCLUSIVE, "--count", "0")
         await self._ask_wheel("subscribe", "--subscription", wheel)
         await self._danube_consume(kept, "--count", "0")
-        _tell(f"3/6 Reliable topic {_TOPIC} with the subscriptions {', '.join(names)}")
+        _tell(f"3/11 Reliable topic {_TOPIC} with the subscriptions {', '.join(names)}")
 
     async def _publish_through_a_kill(self, publisher: Process) -> None:
-        _tell(f"4/6 Publishing {len(self._rows):,} records, one call and one acknowledgement each")
+        _tell(f"4/11 Publishing {len(self._rows):,} records, one call and one acknowledgement each")
         begun = time.monotonic()
         _pipe(publisher.stdin).write(b"\n")
         while (acknowledged := (await self._heard(publisher, "acknowledged"))["count"]) < len(self._rows) // 2:
@@ -175,7 +178,7 @@ class Demo:
 
     async def _count_unread(self) -> None:
         by_cli, by_wheel = await self._read_both()
-        _tell(f"6/6 Left unread: cli {len(by_cli):,}, wheel {len(by_wheel):,}")
+        _tell(f"6/11 Left unread: cli {len(by_cli):,}, wheel {len(by_wheel):,}")
         if by_cli or by_wheel:
             raise DemoFailedError("acknowledged records came again")
 

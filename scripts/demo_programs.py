@@ -41,10 +41,10 @@ class Programs:
         self._running.append(process)
         return process
 
-    async def run(self, name: str, *arguments: str | Path) -> bytes:
+    async def run(self, name: str, *arguments: str | Path, timeout_s: float = STEP_S_MAX) -> bytes:
         """Run a program to its end and answer what it wrote to stdout."""
         process = await self.start(name, *arguments)
-        async with asyncio.timeout(STEP_S_MAX):
+        async with asyncio.timeout(timeout_s):
             output, _ = await process.communicate()
         if process.returncode != 0:
             raise self.failure(name, f"ended with exit code {process.returncode}")

@@ -13,7 +13,7 @@ __all__ = ["register"]
 
 def register(spark: "SparkSession") -> "SparkSession":
     """Have the session know the format `danube`; answers the session. Doing it again changes nothing."""
-    from spark_analytics.source.datasource import DanubeDataSource
+    from spark_analytics.source.datasource import DanubeDataSource  # noqa: PLC0415 - it takes PySpark with it
 
     spark.dataSource.register(DanubeDataSource)
     return spark

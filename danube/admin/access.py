@@ -50,7 +50,7 @@ class Guard:
         """Raise AccessLevelError unless an operation of this level may be called."""
         if not self.level.allows(level):
             raise AccessLevelError(
-                f"{operation} needs access level {level!r} and this is {self.level!r}: ask whoever started it to choose"
+                f"{operation} needs access level `{level}` and this is `{self.level}`: ask whoever started it to choose"
                 f" `--access {level}`"
             )
 

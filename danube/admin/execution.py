@@ -1,9 +1,11 @@
 """The one way from any face to the cluster: check the level, plan or apply or run, and write the audit log.
 
-A change that cannot be recorded is not made: its record `started` is durable before it is tried. What was refused is
-recorded too, as far as the log can be reached.
+A change that cannot be recorded is not made: its record `started` is durable before it is tried. How a call ended, what
+was only read and what was refused is recorded as far as the log can be reached: who looks into a broker that cannot
+write any more still gets answers.
 """
 
+import logging
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -25,6 +27,8 @@ from danube.model.plans import Arguments, Caller, Decision, Effect, PlanApplicat
 from danube.runtime.clock import Clock
 
 P = TypeVar("P", bound=Params)
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +70,25 @@ async def execute(session: Session, operation: Operation[P, Any], params: P, *, 
 
 
 async def decide(session: Session, operation: AnyOperation, params: Params, plan_id: str, *, approve: bool) -> None:
-    """Approve or reject the plan that `operation` answered: a person was asked by the face itself."""
+    """Approve or reject the plan that `operation` answered: a person was asked by the face itself.
+
+    Raises DanubeError; the log has it then.
+    """
     decision = Decision(plan_id=plan_id, approve=approve, caller=session.caller)
-    await session.gateway.decide_plan(decision)
+    asked = "approving the plan" if approve else "rejecting the plan"
+    try:
+        await session.gateway.record(_entry(session, operation, params, Outcome.STARTED, plan_id=plan_id, detail=asked))
+        await session.gateway.decide_plan(decision)
+    except DanubeError as error:
+        await _record_error(session, operation, params, error, plan_id)
+        raise
     detail = "approved" if approve else "rejected"
-    await session.gateway.record(_entry(session, operation, params, Outcome.DONE, plan_id=plan_id, detail=detail))
+    await _note(session, _entry(session, operation, params, Outcome.DONE, plan_id=plan_id, detail=detail))
+
+
+async def record_refusal(session: Session, operation: AnyOperation, params: Params, error: DanubeError) -> None:
+    """Put a call that a face itself refuses into the log, as far as that can be reached."""
+    await _record_error(session, operation, params, error, None)
 
 
 async def _run(session: Session, operation: Operation[P, Any], params: P) -> Result:
@@ -81,7 +99,7 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
         await session.gateway.record(_entry(session, operation, params, Outcome.STARTED))
     call = Call(gateway=session.gateway, clock=session.clock, caller=session.caller, report=session.report)
     result: Result = await run(call, params)
-    await session.gateway.record(_entry(session, operation, params, Outcome.DONE))
+    await _note(session, _entry(session, operation, params, Outcome.DONE))
     return result
 
 
@@ -104,7 +122,7 @@ async def _planned(session: Session, operation: AnyOperation, params: Params, pl
         )
         plan = await session.gateway.apply_plan(application)
         outcome = Outcome.DONE
-    await session.gateway.record(_entry(session, operation, params, outcome, plan_id=plan.plan_id))
+    await _note(session, _entry(session, operation, params, outcome, plan_id=plan.plan_id))
     return planned_result(plan, session.clock.now_ms())
 
 
@@ -113,11 +131,17 @@ async def _record_error(
 ) -> None:
     refused = isinstance(error, (NotPermittedError, PlanRefusedError))
     outcome = Outcome.REFUSED if refused else Outcome.FAILED
-    entry = _entry(session, operation, params, outcome, plan_id=plan_id, detail=str(error), error=error.code)
+    await _note(
+        session, _entry(session, operation, params, outcome, plan_id=plan_id, detail=str(error), error=error.code)
+    )
+
+
+async def _note(session: Session, entry: AuditEntry) -> None:
+    """Write down what has happened already; it stays so, and its answer is given, when the log cannot be reached."""
     try:
         await session.gateway.record(entry)
-    except DanubeError:  # the call's own error says more than that the log cannot be reached either
-        return
+    except DanubeError as error:
+        _log.warning("the audit log has no record that %s ended as %s: %s", entry.operation, entry.outcome, error)
 
 
 def _entry(

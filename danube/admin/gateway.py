@@ -14,11 +14,12 @@ from danube.model.admin_calls import (
     CreateTopic,
     DescribeTopics,
     NamespacePolicies,
+    RaftStatus,
     TopicDetails,
     TopicInfo,
     TopicsPage,
 )
-from danube.model.audit import AuditEntry, AuditPage, AuditRecord
+from danube.model.audit import AuditEntry, AuditPage, AuditReceipt
 from danube.model.plans import Decision, Plan, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 
@@ -32,19 +33,6 @@ class Connection:
     """Whether the broker answers `danube.control`; the original does not, and keeps neither plans nor audit log."""
     state_folder: str | None = None
     """Where plans and audit log are kept instead; None while the broker keeps them."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RaftStatus:
-    """The brokers that agree, as the original's ClusterStatus tells it; ids are decimal digits."""
-
-    self_node_id: str
-    raft_addr: str
-    leader_id: str | None
-    current_term: int
-    last_applied: int
-    voters: tuple[str, ...]
-    learners: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,7 +120,7 @@ class AdminGateway(Protocol):
 
     # Audit
 
-    async def record(self, entry: AuditEntry) -> AuditRecord:
+    async def record(self, entry: AuditEntry) -> AuditReceipt:
         """Add to the audit log; durable when this returns."""
 
     async def audit(self, start: int, limit: int) -> AuditPage:

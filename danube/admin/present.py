@@ -52,11 +52,11 @@ def view_of(operation: AnyOperation, result: Result, *, wide: bool = False) -> V
     for name, value in _shown_fields(result, wide=wide):
         if name in {"total", "next_cursor"} and listed:
             continue
-        if _is_rows(value) or name == listed:
-            tables.append(_table(label(name), value, _row_type(result, name), wide=wide))
+        if name == listed or (isinstance(value, list) and _row_type(result, name) is not None):
+            tables.append(_table(_label(result, name), value, _row_type(result, name), wide=wide))
         else:
-            facts.append((label(name), cell(value, name)))
-    return View(tuple(facts), tuple(tables), _page_notes(result) if listed else ())
+            facts.append((_label(result, name), cell(value, name)))
+    return View(tuple(facts), tuple(tables), _page_notes(result) if listed else _done_notes(operation, result))
 
 
 def plan_view_of(plan: PlanView, *, notes: Sequence[str] = ()) -> View:
@@ -70,10 +70,10 @@ def plan_view_of(plan: PlanView, *, notes: Sequence[str] = ()) -> View:
         ("Bytes", cell(plan.bytes)),
     ]
     facts = [
-        ("Plan", plan.plan_id),
+        ("Plan", printable(plan.plan_id)),
         ("Operation", printable(f"{plan.operation} {canonical(plan.arguments)}")),
-        ("Effect", plan.effect),
-        ("Status", plan.status),
+        ("Effect", str(plan.effect)),
+        ("Status", str(plan.status)),
         *touched,
         ("Asked by", printable(f"{plan.asked_by} through {plan.asked_through}")),
         *([("Decided by", printable(plan.decided_by))] if plan.decided_by else []),
@@ -97,6 +97,10 @@ def label(name: str) -> str:
     return words.replace("_", " ").capitalize().replace(" id", " ID")
 
 
+def _label(result: BaseModel, name: str) -> str:
+    return type(result).model_fields[name].title or label(name)
+
+
 def cell(value: Any, name: str = "") -> str:  # noqa: ANN401 - any value of a result
     """One value on one line; a field whose name ends with `_ms` and is a moment becomes a time in UTC."""
     match value:
@@ -115,22 +119,20 @@ def cell(value: Any, name: str = "") -> str:  # noqa: ANN401 - any value of a re
 
 
 def _number(value: float, name: str) -> str:
-    if name.endswith("_ms") and value > _MOMENT_MS:
+    if name.endswith("_ms") and _MOMENT_MS < value < _YEAR_9999_MS:
         return datetime.fromtimestamp(value / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"
 
 
 _MOMENT_MS = 10**11
 """Milliseconds since the epoch are larger, durations smaller."""
+_YEAR_9999_MS = 253_370_764_800_000
+"""What is later is no time that anybody meant; it is shown as a number."""
 
 
 def _shown_fields(result: BaseModel, *, wide: bool) -> list[tuple[str, Any]]:
     hidden = frozenset() if wide else marks(type(result), Wide)
     return [(name, getattr(result, name)) for name in type(result).model_fields if name not in hidden]
-
-
-def _is_rows(value: object) -> bool:
-    return isinstance(value, list) and bool(value) and isinstance(value[0], BaseModel)
 
 
 def _row_type(result: BaseModel, name: str) -> type[BaseModel] | None:
@@ -152,6 +154,12 @@ def _table(title: str, rows: Sequence[BaseModel], row_type: type[BaseModel] | No
 def _page_notes(result: BaseModel) -> tuple[str, ...]:
     total, cursor = getattr(result, "total", None), getattr(result, "next_cursor", None)
     return (f"There are more of them, {total:,} in all: go on with cursor {cursor}.",) if cursor else ()
+
+
+def _done_notes(operation: AnyOperation, result: BaseModel) -> tuple[str, ...]:
+    if not operation.done:
+        return ()
+    return (operation.done.format_map({name: cell(getattr(result, name)) for name in type(result).model_fields}),)
 
 
 def _some(names: Sequence[str], count: int) -> str:

@@ -3,12 +3,25 @@
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
+from enum import StrEnum
 from pathlib import Path
 
 from danube.admin.access import Guard
 from danube.admin.gateway import AdminGateway
+from danube.model.limits import ADMIN_CALL_TIMEOUT_S
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:50051"
+
+
+class Colour(StrEnum):
+    """What a cluster can be marked with, so that nobody takes one for another."""
+
+    RED = "red"
+    YELLOW = "yellow"
+    GREEN = "green"
+    CYAN = "cyan"
+    BLUE = "blue"
+    MAGENTA = "magenta"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,8 +42,10 @@ class Target:
     guard: Guard = field(default_factory=Guard)
     assume_yes: bool = False
     """Plans made on the command line are applied without a question."""
-    timeout_s: float = 5.0
+    timeout_s: float = ADMIN_CALL_TIMEOUT_S
     """Of one call to a broker."""
+    colour: Colour | None = None
+    """Of the context; None where it has none."""
 
 
 Connect = Callable[[Target], AbstractAsyncContextManager[AdminGateway]]

@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from danube import __version__
 from danube.broker.consumers import Consumers
 from danube.broker.control import Control
+from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerUrls
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.namespaces import BUILT_IN_NAMESPACES, NamespaceControl
+from danube.broker.control.planned import planned_operations
+from danube.broker.control.plans import PlanControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.data_folder import DataFolder, open_data_folder
@@ -21,6 +24,7 @@ from danube.broker.services.context import ServiceContext
 from danube.broker.settings import BrokerSettings, advertised_urls, bound_url
 from danube.broker.telemetry import Telemetry, TelemetrySource
 from danube.broker.topics import DispatchSettings, Topics
+from danube.metadata.plan_records import PlanRecords
 from danube.metadata.records import Records
 from danube.metadata.sqlite import SqliteStore
 from danube.model.errors import ShuttingDownError
@@ -99,10 +103,11 @@ class _Assembly:
         self._parts.push_async_callback(writer.aclose)
         folder = await writer.run(lambda: open_data_folder(settings.data_dir, self._world.rng))
         self._parts.callback(folder.lock.release)
-        records = await self._open_metadata(folder)
+        records, plans = await self._open_metadata(folder)
         journal = await self._open_journal(folder, records, writer)
         self._parts.push_async_callback(self._tasks.close)
-        context = await self._open_topics(records, journal, folder)
+        context = await self._open_topics(records, plans, journal, folder)
+        await context.control.audit.open()  # before anybody else can make a topic of its name
         broker = await self._listen(settings.broker_addr, client_services(context))
         context.broker_url, context.connect_url = advertised_urls(settings, broker)
         admin = await self._listen(settings.admin_addr, admin_services(context))
@@ -113,13 +118,13 @@ class _Assembly:
         await self._start_telemetry(context, journal, folder.broker_id)
         return Addresses(broker, admin, metrics)
 
-    async def _open_metadata(self, folder: DataFolder) -> Records:
+    async def _open_metadata(self, folder: DataFolder) -> tuple[Records, PlanRecords]:
         store = await SqliteStore.open(folder.metadata_path, self._world.clock)
         self._parts.push_async_callback(store.close)
         records = Records(store, self._world.rng)
         for namespace in (*BUILT_IN_NAMESPACES, *self._settings.bootstrap_namespaces):
             await records.ensure_namespace(namespace)
-        return records
+        return records, PlanRecords(store, self._world.rng)
 
     async def _open_journal(self, folder: DataFolder, records: Records, writer: BlockingThread) -> Journal:
         self._parts.push_async_callback(self._reader.aclose)
@@ -136,7 +141,9 @@ class _Assembly:
         self._parts.push_async_callback(journal.close)
         return journal
 
-    async def _open_topics(self, records: Records, journal: Journal, folder: DataFolder) -> ServiceContext:
+    async def _open_topics(
+        self, records: Records, plans: PlanRecords, journal: Journal, folder: DataFolder
+    ) -> ServiceContext:
         settings, clock = self._settings, self._world.clock
         dispatch = DispatchSettings(
             window=settings.max_unacked_messages, policy=RedeliveryPolicy(ack_timeout_s=settings.ack_timeout_s)
@@ -151,7 +158,13 @@ class _Assembly:
             producers=producers,
             consumers=consumers,
             control=self._control(
-                topics, producers, consumers, records=records, journal=journal, broker_id=folder.broker_id
+                topics,
+                producers,
+                consumers,
+                records=records,
+                plans=plans,
+                journal=journal,
+                broker_id=folder.broker_id,
             ),
             counts=RpcCounts(),
             clock=clock,
@@ -165,6 +178,7 @@ class _Assembly:
         consumers: Consumers,
         *,
         records: Records,
+        plans: PlanRecords,
         journal: Journal,
         broker_id: int,
     ) -> Control:
@@ -178,12 +192,17 @@ class _Assembly:
         )
         brokers = BrokerControl(identity, topics, journal, clock)
         namespaces = NamespaceControl(records)
+        topic_control = TopicControl(topics, producers, consumers, namespaces=namespaces, brokers=brokers)
+        subscriptions = SubscriptionControl(topics, consumers)
+        operations = planned_operations(topic_control, subscriptions, namespaces)
         return Control(
             brokers=brokers,
             namespaces=namespaces,
-            topics=TopicControl(topics, producers, consumers, namespaces=namespaces, brokers=brokers),
-            subscriptions=SubscriptionControl(topics, consumers),
+            topics=topic_control,
+            subscriptions=subscriptions,
             descriptions=Descriptions(topics, brokers),
+            plans=PlanControl(operations, plans, clock=clock, rng=self._world.rng),
+            audit=AuditLog(topics, brokers, clock),
         )
 
     @staticmethod

@@ -11,7 +11,7 @@ from danube.broker.consumer import Consumer
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics import Topics
-from danube.metadata.records import ConsumerRecord, Records
+from danube.metadata.records import Also, ConsumerRecord, Records
 from danube.model.calls import Subscribe
 from danube.model.errors import (
     ConsumerNotFoundError,
@@ -79,10 +79,13 @@ class Consumers:
                 await self._remember(topic, subscription, consumer, request)
             return identity
 
-    async def unsubscribe(self, name: TopicName, subscription_name: str) -> None:
+    async def unsubscribe(self, name: TopicName, subscription_name: str, *, also: Also | None = None) -> None:
         """Delete a subscription with its consumers and its cursor. A consumer that connects meanwhile loses its stream.
 
+        No subscription of the topic comes or goes meanwhile; `also` goes into the same transaction.
+
         Raises:
+            What `also` raises.
             TopicNotFoundError, SubscriptionNotFoundError.
             PreconditionFailedError: a consumer is connected.
         """
@@ -90,10 +93,18 @@ class Consumers:
         async with topic.changing:
             if topic.is_closed:
                 raise TopicNotFoundError(f"topic {name} was deleted just now")
-            subscription = topic.subscription(subscription_name)
-            _refuse_while_connected(subscription, self._clock.monotonic_s())
-            await self._records.delete_subscription(name, subscription_name)
+            subscription = self.unused_subscription(topic, subscription_name)
+            await self._records.delete_subscription(name, subscription_name, also=also)
             self._remove(topic, subscription)
+
+    def unused_subscription(self, topic: AnyTopic, name: str) -> ReliableSubscription | NonReliableSubscription:
+        """The subscription, which nobody uses now.
+
+        Raises SubscriptionNotFoundError, and PreconditionFailedError while a consumer is connected.
+        """
+        subscription = topic.subscription(name)
+        _refuse_while_connected(subscription, self._clock.monotonic_s())
+        return subscription
 
     def get(self, identity: int) -> Membership:
         """The consumer of this id. Raises ConsumerNotFoundError."""

@@ -8,17 +8,19 @@ from dataclasses import dataclass
 
 from danube.broker.topic import AnyTopic
 from danube.broker.topics import Topics
+from danube.model.audit import AUDIT_TOPIC
 from danube.model.calls import CreateProducer, SendMessage
 from danube.model.errors import (
     DispatchStrategyMismatchError,
     LimitReachedError,
+    NotPermittedError,
     PreconditionFailedError,
     TopicNotFoundError,
     TopicNotServedError,
 )
 from danube.model.limits import PRODUCERS_PER_TOPIC_MAX, SESSION_FORGET_S, SWEEP_INTERVAL_S
 from danube.model.message import producer_id
-from danube.model.topic import DispatchStrategy
+from danube.model.topic import DispatchStrategy, TopicName
 
 _SWEEPS_TO_FORGET = int(SESSION_FORGET_S / SWEEP_INTERVAL_S)
 
@@ -47,7 +49,9 @@ class Producers:
         Raises:
             DispatchStrategyMismatchError, TopicNotFoundError, NamespaceNotFoundError, TopicExistsError,
             PreconditionFailedError, LimitReachedError.
+            NotPermittedError: to the audit log, which the broker writes alone.
         """
+        _refuse_audit_log(request.topic)
         if request.schema_subject is not None:
             raise PreconditionFailedError(
                 f"schema subject {request.schema_subject!r} is not registered: there is no schema registry yet; "
@@ -64,7 +68,8 @@ class Producers:
     def topic_of(self, message: SendMessage) -> AnyTopic:
         """The topic that a message goes to.
 
-        Raises TopicNotServedError when its producer or topic is not here: clients then look up and attach anew.
+        Raises TopicNotServedError when its producer or topic is not here: clients then look up and attach anew. Raises
+        NotPermittedError as `create` does.
         """
         session = self._sessions.get(message.producer_id)
         if session is None:
@@ -108,6 +113,7 @@ class Producers:
             raise TopicNotServedError(
                 f"producer {message.producer_id} is not attached to this broker: look the topic up and create it again"
             )
+        _refuse_audit_log(topic.record.name)
         return self._attach(topic, message.producer_id)
 
     def _attach(self, topic: AnyTopic, identity: int) -> ProducerSession:
@@ -118,6 +124,11 @@ class Producers:
             session = self._sessions[identity] = ProducerSession(identity, topic)
             topic.producers.add(identity)
         return session
+
+
+def _refuse_audit_log(name: TopicName) -> None:
+    if name == AUDIT_TOPIC:
+        raise NotPermittedError(f"{name} is the audit log, which the broker writes alone: publish to another topic")
 
 
 def _word(strategy: DispatchStrategy) -> str:

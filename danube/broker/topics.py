@@ -3,12 +3,13 @@
 import asyncio
 import logging
 from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
-from danube.metadata.records import Records, SubscriptionRecord, TopicRecord
+from danube.metadata.records import Also, Records, SubscriptionRecord, TopicRecord
 from danube.model.errors import LimitReachedError, TopicExistsError, TopicNotFoundError
 from danube.model.limits import TOPICS_PER_BROKER_MAX
 from danube.model.subscription import Cursor
@@ -112,25 +113,28 @@ class Topics:
             for record in records:
                 self._open(record)
 
-    async def delete(self, name: TopicName) -> Sequence[AnyTopic]:
-        """Delete a topic, or all partitions of a base name; answers the topics that are gone.
+    def behind(self, name: TopicName) -> list[AnyTopic]:
+        """The topic itself, or all partitions of a base name in order. Raises TopicNotFoundError."""
+        names = self.matching(name)
+        if not names:
+            raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
+        return [self.get(each) for each in names]
 
-        Their consumers' streams are the caller's to end. Raises TopicNotFoundError.
+    async def delete(self, name: TopicName, *, also: Also | None = None) -> Sequence[AnyTopic]:
+        """Delete a topic, or all partitions of a base name, all or none; answers the topics that are gone.
+
+        Meanwhile no topic comes or goes, and no subscription of these; `also` goes into the same transaction. The
+        streams of consumers are the caller's to end. Raises TopicNotFoundError, and what `also` raises.
         """
-        async with self._changing:
-            names = self.matching(name)
-            if not names:
-                raise TopicNotFoundError(
-                    f"there is no topic {name}: list the topics of its namespace to see their names"
-                )
-            deleted = []
-            for each in names:
-                topic = self.get(each)
-                await self._records.delete_topic(topic.record)
+        async with self._changing, AsyncExitStack() as held:
+            deleted = self.behind(name)
+            for topic in deleted:
+                await held.enter_async_context(topic.changing)
+            await self._records.delete_topics([topic.record for topic in deleted], also=also)
+            for topic in deleted:
                 del self._topics[topic.name]
                 topic.close()
                 self._journal.forget(topic.record.topic_id)
-                deleted.append(topic)
             return deleted
 
     def open_subscription(

@@ -4,13 +4,14 @@ Fields may be added within a version when they have a default; a record of a new
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from enum import Enum
 from typing import TypeVar
 
 from danube.metadata import keys
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
+from danube.model.plans import Approval, Arguments, Caller, Effect, Face, Impact, Plan
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -155,6 +156,72 @@ def decode_partitioned(entry: Entry | None) -> frozenset[int]:
     return frozenset(_Fields(entry).numbers("indexes")) if entry is not None else frozenset()
 
 
+def encode_plan(plan: Plan) -> bytes:
+    """The value of a plan: its id is in the key."""
+    return _encode(
+        operation=plan.operation,
+        arguments=plan.arguments,
+        effect=plan.effect.name,
+        impact=asdict(plan.impact),
+        asked_by=_caller_fields(plan.asked_by),
+        approval=plan.approval.name,
+        created_ms=plan.created_ms,
+        expires_ms=plan.expires_ms,
+        decided_by=_caller_fields(plan.decided_by),
+        decided_ms=plan.decided_ms,
+        applied_by=_caller_fields(plan.applied_by),
+        applied_ms=plan.applied_ms,
+    )
+
+
+def decode_plan(entry: Entry) -> Plan:
+    """The plan that an entry holds."""
+    fields = _Fields(entry)
+    return Plan(
+        plan_id=keys.parse_plan(entry.key),
+        operation=fields.text("operation"),
+        arguments=fields.object("arguments"),
+        effect=fields.choice("effect", Effect),
+        impact=_impact(fields.section("impact")),
+        asked_by=_caller(fields.section("asked_by")),
+        approval=fields.choice("approval", Approval),
+        created_ms=fields.number("created_ms"),
+        expires_ms=fields.number("expires_ms"),
+        decided_by=_caller_or_none(fields, "decided_by"),
+        decided_ms=fields.number_or_none("decided_ms"),
+        applied_by=_caller_or_none(fields, "applied_by"),
+        applied_ms=fields.number_or_none("applied_ms"),
+    )
+
+
+def _caller_fields(caller: Caller | None) -> dict[str, str] | None:
+    return {"who": caller.who, "face": caller.face.name, "client": caller.client} if caller else None
+
+
+def _caller(fields: "_Fields") -> Caller:
+    return Caller(who=fields.text("who"), face=fields.choice("face", Face), client=fields.text("client"))
+
+
+def _caller_or_none(fields: "_Fields", name: str) -> Caller | None:
+    return _caller(fields.section(name)) if fields.has(name) else None
+
+
+def _impact(fields: "_Fields") -> Impact:
+    return Impact(
+        changes=fields.texts("changes"),
+        irreversible=fields.texts("irreversible"),
+        topics=fields.texts("topics"),
+        topic_count=fields.number("topic_count"),
+        subscriptions=fields.texts("subscriptions"),
+        subscription_count=fields.number("subscription_count"),
+        producers=fields.number_or_none("producers"),
+        consumers=fields.number_or_none("consumers"),
+        messages=fields.number_or_none("messages"),
+        bytes=fields.number_or_none("bytes"),
+        fingerprint=fields.text("fingerprint"),
+    )
+
+
 def _encode(**fields: object) -> bytes:
     return json.dumps({"version": RECORD_VERSION, **fields}, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -162,13 +229,17 @@ def _encode(**fields: object) -> bytes:
 class _Fields:
     """The fields of a value, each asked for by name and type."""
 
-    def __init__(self, entry: Entry) -> None:
+    def __init__(self, entry: Entry, fields: dict[str, object] | None = None) -> None:
         self._key = entry.key
+        self._entry = entry
+        if fields is not None:
+            self._fields = fields
+            return
         try:
             parsed = json.loads(entry.value)
         except ValueError as error:
             raise self._damaged("no JSON") from error
-        self._fields: dict[str, object] = parsed if isinstance(parsed, dict) else {}
+        self._fields = parsed if isinstance(parsed, dict) else {}
         version = self.number("version")
         if version > RECORD_VERSION:
             raise MetadataError(
@@ -180,6 +251,28 @@ class _Fields:
         value = self._fields.get(name)
         if not isinstance(value, int):
             raise self._damaged(f"no number {name!r}")
+        return value
+
+    def number_or_none(self, name: str) -> int | None:
+        return self.number(name) if self.has(name) else None
+
+    def has(self, name: str) -> bool:
+        return self._fields.get(name) is not None
+
+    def object(self, name: str) -> Arguments:
+        value = self._fields.get(name)
+        if not isinstance(value, dict):
+            raise self._damaged(f"no object {name!r}")
+        return value
+
+    def section(self, name: str) -> "_Fields":
+        """The fields of a value within this one."""
+        return _Fields(self._entry, dict(self.object(name)))
+
+    def text(self, name: str) -> str:
+        value = self.text_or_none(name)
+        if value is None:
+            raise self._damaged(f"no text {name!r}")
         return value
 
     def numbers(self, name: str) -> tuple[int, ...]:

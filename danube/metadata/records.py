@@ -44,9 +44,16 @@ from danube.model.subscription import SubscriptionType, check_member_name
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.runtime.rng import Rng, SystemRng
 
-__all__ = ["ConsumerRecord", "NamespaceRecord", "Records", "SubscriptionRecord", "TopicRecord"]
+__all__ = ["Also", "ConsumerRecord", "NamespaceRecord", "Records", "SubscriptionRecord", "TopicRecord"]
 
 T = TypeVar("T")
+
+Also = Callable[[Draft], Awaitable[None]]
+"""What goes along with a change, in its transaction: both happen or neither.
+
+Called once the change has read what it goes by, and again for each attempt. What it finds then still holds when both
+are applied, and what it raises ends the change.
+"""
 
 _FIRST_EPOCH = 1
 
@@ -87,7 +94,7 @@ class Records:
 
         return await self._change(change)
 
-    async def delete_namespace(self, name: str) -> None:
+    async def delete_namespace(self, name: str, *, also: Also | None = None) -> None:
         """Remove a namespace that has no topics; of a deletion and a creation of a topic in it, one fails.
 
         Raises NamespaceNotFoundError, and PreconditionFailedError while there are topics in it.
@@ -95,14 +102,11 @@ class Records:
 
         async def change(draft: Draft) -> None:
             await self._require_namespace(draft, name)
-            # Each creation of a topic moves the counter: one that comes after the list below makes this change anew.
+            # Each creation of a topic moves the counter: one that comes after the look below makes this change anew.
             await draft.read(keys.TOPIC_ID_COUNTER)
-            topics = len(await self._store.list(keys.topics_of(name)))
-            if topics:
-                raise PreconditionFailedError(
-                    f"namespace {name!r} is not empty, it has {topics} topic{'s' * (topics > 1)}: delete them first"
-                )
+            await self._require_empty(name)
             draft.delete(keys.namespace(name))
+            await _together(also, draft)
 
         async with self._topics_lock:
             await self._change(change)
@@ -114,6 +118,17 @@ class Records:
     async def namespace_exists(self, name: str) -> bool:
         """Whether there is such a namespace."""
         return await self._store.get(keys.namespace(name)) is not None
+
+    async def empty_namespace(self, name: str) -> int:
+        """The revision that created this namespace: another one when it was deleted and made anew meanwhile.
+
+        Raises as `delete_namespace`.
+        """
+        entry = await self._store.get(keys.namespace(name))
+        if entry is None:
+            raise _no_namespace(name)
+        await self._require_empty(name)
+        return entry.created_revision
 
     async def create_topic(
         self, name: TopicName, strategy: DispatchStrategy, now_ms: int, *, schema_subject: str | None = None
@@ -165,13 +180,19 @@ class Records:
 
         Raises TopicNotFoundError when it is gone, also when another one of that name has taken its place.
         """
+        await self.delete_topics([record])
+
+    async def delete_topics(self, records: Sequence[TopicRecord], *, also: Also | None = None) -> None:
+        """Remove one topic, or partitions of one base, as `delete_topic` does: all of them or none."""
 
         async def change(draft: Draft) -> None:
-            await self._read_topic(draft, record.name, record.topic_id)
-            draft.delete(keys.topic(record.name))
-            draft.delete_below(keys.subscriptions_of(record.name))
-            draft.delete_below(keys.consumers_of_topic(record.name))
-            await self._leave_base(draft, record.name)
+            for record in records:
+                await self._read_topic(draft, record.name, record.topic_id)
+                draft.delete(keys.topic(record.name))
+                draft.delete_below(keys.subscriptions_of(record.name))
+                draft.delete_below(keys.consumers_of_topic(record.name))
+            await self._leave_base(draft, [record.name for record in records])
+            await _together(also, draft)
 
         async with self._topics_lock:
             await self._change(change)
@@ -211,13 +232,14 @@ class Records:
         """The subscriptions of all topics."""
         return [decode_subscription(entry) for entry in await self._store.list(keys.SUBSCRIPTIONS)]
 
-    async def delete_subscription(self, topic: TopicName, name: str) -> None:
+    async def delete_subscription(self, topic: TopicName, name: str, *, also: Also | None = None) -> None:
         """Remove a subscription with its consumers. Raises SubscriptionNotFoundError."""
 
         async def change(draft: Draft) -> None:
             await self._read_subscription(draft, topic, name)
             draft.delete(keys.subscription(topic, name))
             draft.delete_below(keys.consumers_of(topic, name))
+            await _together(also, draft)
 
         await self._change(change)
 
@@ -268,8 +290,13 @@ class Records:
     @staticmethod
     async def _require_namespace(draft: Draft, name: str) -> None:
         if await draft.read(keys.namespace(name)) is None:
-            raise NamespaceNotFoundError(
-                f"namespace {name!r} does not exist: create it first (danube-admin namespaces create {name})"
+            raise _no_namespace(name)
+
+    async def _require_empty(self, name: str) -> None:
+        topics = len(await self._store.list(keys.topics_of(name)))
+        if topics:
+            raise PreconditionFailedError(
+                f"namespace {name!r} is not empty, it has {topics} topic{'s' * (topics > 1)}: delete them first"
             )
 
     @staticmethod
@@ -294,11 +321,12 @@ class Records:
         draft.put(keys.partitioned(base), encode_partitioned(joined))
 
     @staticmethod
-    async def _leave_base(draft: Draft, name: TopicName) -> None:
-        base, index = name.base, name.partition_index
-        if base is None or index is None:
+    async def _leave_base(draft: Draft, names: Sequence[TopicName]) -> None:
+        """Take partitions of one base (or one plain topic, which has none) out of the list of the base's partitions."""
+        base = names[0].base
+        if base is None:
             return
-        left = decode_partitioned(await draft.read(keys.partitioned(base))) - {index}
+        left = decode_partitioned(await draft.read(keys.partitioned(base))) - {name.partition_index for name in names}
         if left:
             draft.put(keys.partitioned(base), encode_partitioned(left))
         else:
@@ -318,3 +346,14 @@ class Records:
         if entry is None:
             raise SubscriptionNotFoundError(f"topic {topic} has no subscription {name!r}: subscribe first")
         return decode_subscription(entry)
+
+
+def _no_namespace(name: str) -> NamespaceNotFoundError:
+    return NamespaceNotFoundError(
+        f"namespace {name!r} does not exist: create it first (danube-admin namespaces create {name})"
+    )
+
+
+async def _together(also: Also | None, draft: Draft) -> None:
+    if also is not None:
+        await also(draft)

@@ -95,6 +95,19 @@ class BrokerInfo:
     metrics_url: str = ""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RaftStatus:
+    """The brokers that agree, as the original's ClusterStatus tells it; ids are decimal digits."""
+
+    self_node_id: str
+    raft_addr: str
+    leader_id: str | None
+    current_term: int
+    last_applied: int
+    voters: tuple[str, ...]
+    learners: tuple[str, ...]
+
+
 # What only our brokers answer: the package `danube.control`
 
 

@@ -42,6 +42,7 @@ def judge(observations: Sequence[Observation], at_ms: int, policy: LagPolicy) ->
         return LagVerdict(
             status=LagStatus.NOT_KEPT,
             rule=LagRule.NOT_RELIABLE,
+            broker_id=last.broker_id,
             observed_ms=last.at_ms,
             consumers=last.consumers,
             eta_reason=EtaReason.NOT_KEPT,
@@ -92,6 +93,7 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
     verdict = LagVerdict(
         status=LagStatus.UNKNOWN,
         rule=LagRule.SILENT,
+        broker_id=last.broker_id,
         observed_ms=last.at_ms,
         consumers=last.consumers,
         lag_messages=last.lag_messages,
@@ -253,7 +255,7 @@ def _age_s(at_ms: int, append_ms: float) -> float:
 
 
 def _retention_ratio(last: Observation) -> float | None:
-    """(head - position) / (head - start), klag-exporter's `lag_retention_ratio` as a share; null without kept messages."""
+    """(head - position) / (head - start), klag-exporter's `lag_retention_ratio`, as a share of 1."""
     kept = last.head - last.start_offset
     return (last.head - last.position) / kept if kept > 0 else None
 
@@ -266,7 +268,7 @@ def _with_rates(verdict: LagVerdict, window: Sequence[_Look]) -> LagVerdict:
     seen = [look.seen for look in window]
     seconds = (window[-1].at_ms - window[0].at_ms) / 1_000
     if seconds <= 0:
-        return verdict
+        return verdict if verdict.lag_messages else replace(verdict, eta_s=0.0, eta_reason=None)
     steps = list(pairwise(seen))
     arrived = sum(max(0, after.head - before.head) for before, after in steps)
     acknowledged = sum(max(0, sum(_cursor(after)) - sum(_cursor(before))) for before, after in steps)

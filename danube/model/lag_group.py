@@ -4,11 +4,15 @@ Burrow's group evaluation: a group is as bad as its worst partition, and `comple
 window is known whole. The time to catch up counts skew: a group has caught up when its slowest partition has.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from danube.model.lag_verdict import SEVERITY, EtaReason, LagCause, LagMethod, LagPolicy, LagRule, LagStatus, LagVerdict
-from danube.model.topic import TopicName
+from danube.model.telemetry import SYSTEM_NAMESPACE
+
+_PARTITION = re.compile(r"(?P<base>/[^/]+/.+)-part-(?:0|[1-9][0-9]*)")
+_SYSTEM = f"/{SYSTEM_NAMESPACE}/"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,8 +21,6 @@ class PartitionLag:
 
     topic: str
     subscription: str
-    broker_id: str
-    """Who told of it last."""
     verdict: LagVerdict
 
     @property
@@ -64,9 +66,34 @@ class GroupLag:
     messages_lost: int | None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagFilter:
+    """Which subscriptions are asked for; those of the namespace `system` only when it is named."""
+
+    topic: str | None = None
+    """Its name, or that of the partitioned topic that it belongs to."""
+    subscription: str | None = None
+    namespace: str | None = None
+
+    def takes(self, topic: str, subscription: str) -> bool:
+        """Whether this one is asked for."""
+        if self.namespace is not None:
+            is_there = topic.startswith(f"/{self.namespace}/")
+        else:
+            is_there = self.topic is not None or not topic.startswith(_SYSTEM)
+        return is_there and self.topic in {None, topic, base_of(topic)} and self.subscription in {None, subscription}
+
+    def covers(self, other: "LagFilter") -> bool:
+        """Whether what was asked for by `other` is among what is asked for by this."""
+        everything = self.topic is None and self.subscription is None and self.namespace is None
+        is_system = f"/{other.namespace}/" == _SYSTEM or (other.topic or "").startswith(_SYSTEM)
+        return self == other or (everything and not is_system)
+
+
 def base_of(topic: str) -> str:
     """The partitioned topic that a name is a partition of, by its form; else the name itself."""
-    return str(TopicName.parse(topic).base or topic)
+    match = _PARTITION.fullmatch(topic)
+    return match["base"] if match else topic
 
 
 def groups_of(partitions: Iterable[PartitionLag], policy: LagPolicy) -> list[GroupLag]:

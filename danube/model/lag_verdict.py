@@ -154,6 +154,8 @@ class LagVerdict:
     status: LagStatus
     rule: LagRule
     cause: LagCause | None = None
+    broker_id: str | None = None
+    """Who told of it last."""
     observed_ms: int | None = None
     """When the newest record was made."""
     consumers: int | None = None

@@ -22,7 +22,7 @@ from danube.rpc.port_probe import check_free
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 
-_Arguments = list[tuple[str, int]]
+_Arguments = list[tuple[str, int | str]]
 
 
 class GrpcCarrier:
@@ -35,11 +35,14 @@ class GrpcCarrier:
         *,
         server_credentials: grpc.ServerCredentials | None = None,
         channel_credentials: grpc.ChannelCredentials | None = None,
+        tls_name: str | None = None,
     ) -> None:
+        """`tls_name` is the name that a server's certificate must have, where that is not the host that is dialled."""
         self._clock = clock
         self._options = options or CarrierOptions()
         self._server_credentials = server_credentials
         self._channel_credentials = channel_credentials
+        self._tls_name = tls_name
         _keep_engine()
 
     async def serve(self, address: str, services: Sequence[Service]) -> CarrierServer:
@@ -58,6 +61,8 @@ class GrpcCarrier:
 
     def connect(self, address: str) -> Channel:
         arguments = _channel_arguments(self._options)
+        if self._tls_name is not None:
+            arguments.append(("grpc.ssl_target_name_override", self._tls_name))
         if self._channel_credentials is None:
             channel = aio.insecure_channel(address, arguments)
         else:

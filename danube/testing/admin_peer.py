@@ -14,10 +14,33 @@ from danube.model.admin_calls import (
     TopicsPage,
     Unsubscribe,
 )
-from danube.model.limits import DESCRIBE_TOPICS_DEFAULT
+from danube.model.audit import AuditEntry, AuditPage, AuditReceipt, ReadAudit
+from danube.model.limits import AUDIT_PAGE_MAX, DESCRIBE_TOPICS_DEFAULT, PLANS_PAGE_MAX
+from danube.model.plans import (
+    Caller,
+    Decision,
+    Effect,
+    Face,
+    ListPlans,
+    Plan,
+    PlanApplication,
+    PlanCursor,
+    PlanRequest,
+    PlansPage,
+)
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel
-from danube.wire import decode_admin, decode_control, encode_admin, encode_control
+from danube.wire import (
+    decode_admin,
+    decode_control,
+    decode_oversight,
+    encode_admin,
+    encode_control,
+    encode_oversight,
+)
+
+PERSON = Caller(who="ada@desk", face=Face.CLI)
+ASSISTANT = Caller(who="ada@desk", face=Face.MCP, client="host 1.0")
 
 
 class AdminPeer:
@@ -122,6 +145,60 @@ class AdminPeer:
         """Describe the broker that is asked."""
         path = "/danube.control.Inspection/DescribeBroker"
         return decode_control.broker_description(await self.call(path, encode_control.describe_broker()))
+
+    async def plan(
+        self,
+        operation: str,
+        *,
+        effect: Effect = Effect.DESTROY,
+        caller: Caller = PERSON,
+        needs_approval: bool = False,
+        **arguments: object,
+    ) -> Plan:
+        """Ask for a plan."""
+        request = PlanRequest(
+            operation=operation, arguments=arguments, effect=effect, caller=caller, needs_approval=needs_approval
+        )
+        return decode_oversight.plan(
+            await self.call("/danube.control.Plans/CreatePlan", encode_oversight.create_plan(request))
+        )
+
+    async def get_plan(self, plan_id: str) -> Plan:
+        """Show a plan."""
+        answer = await self.call("/danube.control.Plans/GetPlan", encode_oversight.get_plan(plan_id))
+        return decode_oversight.plan(answer)
+
+    async def plans_page(
+        self, *, page_size: int = PLANS_PAGE_MAX, open_only: bool = False, after: PlanCursor | None = None
+    ) -> PlansPage:
+        """List a page of plans."""
+        wanted = ListPlans(page_size=page_size, open_only=open_only, after=after)
+        answer = await self.call("/danube.control.Plans/ListPlans", encode_oversight.list_plans(wanted))
+        return decode_oversight.plans_page(answer)
+
+    async def decide(self, plan_id: str, *, approve: bool = True, caller: Caller = PERSON) -> Plan:
+        """Approve or reject a plan."""
+        decision = Decision(plan_id=plan_id, approve=approve, caller=caller)
+        answer = await self.call("/danube.control.Plans/DecidePlan", encode_oversight.decide_plan(decision))
+        return decode_oversight.plan(answer)
+
+    async def apply(self, plan: Plan, *, caller: Caller = PERSON) -> Plan:
+        """Apply a plan, for the operation and arguments that it was made for."""
+        application = PlanApplication(
+            plan_id=plan.plan_id, operation=plan.operation, arguments=plan.arguments, caller=caller
+        )
+        answer = await self.call("/danube.control.Plans/ApplyPlan", encode_oversight.apply_plan(application))
+        return decode_oversight.plan(answer)
+
+    async def record(self, entry: AuditEntry) -> AuditReceipt:
+        """Write an entry into the audit log."""
+        answer = await self.call("/danube.control.Audit/Record", encode_oversight.audit_entry(entry))
+        return decode_oversight.audit_receipt(answer)
+
+    async def audit(self, start: int = 0, limit: int = AUDIT_PAGE_MAX) -> AuditPage:
+        """Read a page of the audit log."""
+        request = encode_oversight.read_audit(ReadAudit(start=start, limit=limit))
+        return decode_oversight.audit_page(await self.call("/danube.control.Audit/Read", request))
 
     async def _done(self, path: str, request: bytes) -> None:
         if not decode_admin.success(await self.call(path, request)):

@@ -31,6 +31,11 @@ class Endpoints:
         """What clients are given."""
         return f"http://{self.broker}"
 
+    @property
+    def admin_url(self) -> str:
+        """What administrators are given."""
+        return f"http://{self.admin}"
+
 
 class BrokerProcess:
     """`danube-broker` on a data folder, on free ports that it keeps over restarts. A context manager that kills it."""

@@ -8,6 +8,7 @@ from danube.model.admin_calls import (
     CreatePartitionedTopic,
     CreateTopic,
     NamespacePolicies,
+    RaftStatus,
     TopicDetails,
     TopicInfo,
     Unsubscribe,
@@ -90,10 +91,16 @@ def topics(response: bytes) -> tuple[TopicInfo, ...]:
 
 def _topic_info(name: str, broker_id: str, delivery: str) -> TopicInfo:
     return TopicInfo(
-        topic=topic_name(name),
+        topic=_as_it_is(name),
         broker_id=broker_id or None,
         strategy=DispatchStrategy.RELIABLE if delivery == "Reliable" else DispatchStrategy.NON_RELIABLE,
     )
+
+
+def _as_it_is(name: str) -> TopicName:
+    """A name that a broker tells, whatever its grammar: the original lets some be that ours would refuse."""
+    namespace, _, local = name.removeprefix("/").partition("/")
+    return TopicName(namespace, local)
 
 
 def topic_details(response: bytes) -> TopicDetails:
@@ -157,3 +164,17 @@ def leader(response: bytes) -> str | None:
     """The broker id in a BrokerResponse; None where there is no leader."""
     broker_id = parse(DanubeAdmin_pb2.BrokerResponse, response).leader
     return None if broker_id in {"", _NO_LEADER} else broker_id
+
+
+def cluster_status(response: bytes) -> RaftStatus:
+    """A ClusterStatusResponse, whose ids are numbers on the wire and 0 is nobody."""
+    message = parse(DanubeAdmin_pb2.ClusterStatusResponse, response)
+    return RaftStatus(
+        self_node_id=str(message.self_node_id),
+        raft_addr=message.raft_addr,
+        leader_id=str(message.leader_id) if message.leader_id else None,
+        current_term=message.current_term,
+        last_applied=message.last_applied,
+        voters=tuple(map(str, message.voters)),
+        learners=tuple(map(str, message.learners)),
+    )

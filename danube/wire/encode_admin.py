@@ -9,6 +9,7 @@ from danube.model.admin_calls import (
     CreatePartitionedTopic,
     CreateTopic,
     NamespacePolicies,
+    RaftStatus,
     TopicDetails,
     TopicInfo,
     Unsubscribe,
@@ -138,3 +139,17 @@ def _broker_info(info: BrokerInfo) -> DanubeAdmin_pb2.BrokerInfo:
 def leader(broker_id: str | None) -> bytes:
     """A BrokerResponse; None is said in the original's word."""
     return DanubeAdmin_pb2.BrokerResponse(leader=broker_id or _NO_LEADER).SerializeToString()
+
+
+def cluster_status(status: RaftStatus) -> bytes:
+    """A ClusterStatusResponse."""
+    message = DanubeAdmin_pb2.ClusterStatusResponse(
+        leader_id=int(status.leader_id or 0),
+        current_term=status.current_term,
+        last_applied=status.last_applied,
+        voters=map(int, status.voters),
+        learners=map(int, status.learners),
+        self_node_id=int(status.self_node_id),
+        raft_addr=status.raft_addr,
+    )
+    return message.SerializeToString()

@@ -22,6 +22,7 @@ Array: TypeAlias = Any  # pyarrow has no types
 
 _US_PER_MS = 1_000
 _TIME_MS_END = 253_402_300_800_000  # the year 10000: Spark's timestamps end before it
+_INT64_BITS = 64
 _INT64_END = 2**63
 
 
@@ -38,10 +39,8 @@ class ColumnBuilder:
     def build(self, batch: FetchedBatch) -> Array:
         """A RecordBatch of the records that were asked for. Raises InvalidBatchError for a damaged body."""
         header = check(batch.body)
-        if header.kind is RecordKind.PAYLOADS:
-            arrays = self._of_payloads(batch, header)
-        else:
-            arrays = self._of_messages(batch)
+        is_payloads = header.kind is RecordKind.PAYLOADS
+        arrays = self._of_payloads(batch, header) if is_payloads else self._of_messages(batch)
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def _of_payloads(self, batch: FetchedBatch, header: BatchHeader) -> list[Array]:
@@ -87,6 +86,8 @@ class ColumnBuilder:
 def _repeated(value: object, kind: Array, count: int) -> Array:
     if value is None:
         return pa.nulls(count, kind)
+    if pa.types.is_primitive(kind) and kind.bit_width == _INT64_BITS:
+        return pa.Array.from_buffers(kind, count, [None, pa.py_buffer(np.full(count, value, dtype=np.int64))])
     return pa.array([value], type=kind).take(pa.array(np.zeros(count, dtype=np.int32)))
 
 
@@ -125,7 +126,7 @@ _READ: Mapping[str, Callable[[ReceivedMessage], object]] = {
     "publish_time": lambda message: _time_us(message.publish_time_ms),
     "producer_name": lambda message: message.producer_name,
     "key": lambda message: message.routing_key,
-    "attributes": lambda message: list(message.attributes.items()),
+    "attributes": lambda message: sorted(message.attributes.items()),  # a repeated task gives the same rows
     "schema_id": lambda message: _int64(message.schema_id),
     "schema_version": lambda message: _int64(message.schema_version),
     "value": lambda message: message.payload,

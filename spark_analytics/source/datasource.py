@@ -3,20 +3,37 @@
 Neither reader has `pushFilters`: from Spark 4.1 to 4.3 the plan of the first filtered query would serve all later ones.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import wraps
+from typing import Literal, ParamSpec, TypeVar
 
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from danube.model.errors import InvalidRequestError
+from danube.model.errors import DanubeError, InvalidRequestError
 from spark_analytics.options import SourceOptions, parse_options
 from spark_analytics.source.link import close_link, link_to
-from spark_analytics.source.offsets import StreamOffsets
+from spark_analytics.source.offsets import OffsetJson, StreamOffsets
 from spark_analytics.source.planning import OffsetRange, TopicState, batch_ranges, slices
 from spark_analytics.source.reading import RecordBatch, SliceReader
 from spark_analytics.source.rows import spark_schema
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _in_a_sentence(method: Callable[P, R]) -> Callable[P, R]:
+    """Have an error that says all in its sentence reach Spark without the calls that led to it: Spark prints them."""
+
+    @wraps(method)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(*args, **kwargs)
+        except DanubeError as error:
+            raise error.with_traceback(None) from None
+
+    return run
 
 
 class DanubeDataSource(DataSource):
@@ -32,8 +49,10 @@ class DanubeDataSource(DataSource):
         >>> spark.readStream.format("danube").option("topic", "/default/orders").load()
     """
 
+    @_in_a_sentence
     def __init__(self, options: Mapping[str, str]) -> None:
-        self.source_options = parse_options(options)  # and not the texts themselves: one of them may be a token
+        # Spark's own constructor would keep the texts, and one of them may be a token.
+        self.source_options = parse_options(options)
 
     @classmethod
     def name(cls) -> str:
@@ -44,15 +63,22 @@ class DanubeDataSource(DataSource):
         """The chosen columns, as DDL."""
         return spark_schema(self.source_options.columns)
 
+    @_in_a_sentence
     def reader(self, schema: StructType) -> "DanubeReader":
         """A batch reader. Runs on the driver."""
-        self.source_options.refuse_for("batch")
+        self._check("batch", schema)
         return DanubeReader(self.source_options)
 
+    @_in_a_sentence
     def streamReader(self, schema: StructType) -> "DanubeStreamReader":  # noqa: N802 - Spark's name
         """A reader of a stream. Runs on the driver, in one process for each query."""
-        self.source_options.refuse_for("stream")
+        self._check("stream", schema)
         return DanubeStreamReader(self.source_options)
+
+    def _check(self, kind: Literal["batch", "stream"], schema: StructType) -> None:
+        self.source_options.refuse_for(kind)
+        if tuple(schema.fieldNames()) != tuple(self.source_options.columns):
+            raise InvalidRequestError("the data source danube has its own schema: choose with the option columns")
 
 
 class DanubeReader(DataSourceReader):
@@ -62,6 +88,7 @@ class DanubeReader(DataSourceReader):
         self._options = options
         self._slice_reader = _slice_reader(options)
 
+    @_in_a_sentence
     def partitions(self) -> Sequence[InputPartition]:
         """The slices. Runs on the driver, once per DataFrame: later actions read the same offsets again."""
         options = self._options
@@ -91,7 +118,8 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Where a query ends that reads what was there when it began."""
         self._seen: StreamOffsets | None = None
 
-    def initialOffset(self) -> Mapping[str, Any]:  # noqa: N802 - Spark's name
+    @_in_a_sentence
+    def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
         """Where a query without a checkpoint begins."""
         options = self._options
         states = self._states(options.start.times_ms)
@@ -103,7 +131,8 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         rows_max = self._options.max_rows_per_trigger
         return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
 
-    def latestOffset(self, start: Mapping[str, Any], limit: ReadLimit) -> Mapping[str, Any]:  # noqa: N802 - Spark's name
+    @_in_a_sentence
+    def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
         """Where the next micro-batch ends."""
         since, states = StreamOffsets.from_json(start), self._states()
         self._seen = StreamOffsets.ends(states)
@@ -111,15 +140,17 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         end = since.advanced(states, rows_max, fail_on_data_loss=self._options.fail_on_data_loss)
         return (end if self._target is None else end.capped(self._target)).to_json()
 
-    def reportLatestOffset(self) -> Mapping[str, Any] | None:  # noqa: N802 - Spark's name
+    def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802 - Spark's name
         """What there was to read at the last look, for the query's metrics."""
         return self._seen.to_json() if self._seen else None
 
+    @_in_a_sentence
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
         """Read no further than what is there now."""
         self._target = StreamOffsets.ends(self._states())
 
-    def partitions(self, start: Mapping[str, Any], end: Mapping[str, Any]) -> Sequence[InputPartition]:
+    @_in_a_sentence
+    def partitions(self, start: OffsetJson, end: OffsetJson) -> Sequence[InputPartition]:
         """The slices of one micro-batch: decided by the two offsets alone, so a repeated batch reads the same."""
         ranges = StreamOffsets.from_json(start).ranges_to(StreamOffsets.from_json(end))
         return _input_partitions(slices(ranges, self._options.rows_per_partition))
@@ -128,7 +159,7 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """One slice. Runs on a worker."""
         return _read(self._slice_reader, partition)
 
-    def commit(self, end: Mapping[str, Any]) -> None:
+    def commit(self, end: OffsetJson) -> None:
         """Nothing to do: what is read is known to the checkpoint alone."""
 
     def stop(self) -> None:
@@ -153,4 +184,11 @@ def _read(reader: SliceReader, partition: InputPartition) -> Iterator[RecordBatc
         return iter(())
     if not isinstance(partition.value, OffsetRange):
         raise InvalidRequestError("this partition was planned by another data source")
-    return reader.read(partition.value)
+    return _with_sentences(reader.read(partition.value))
+
+
+def _with_sentences(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
+    try:
+        yield from batches
+    except DanubeError as error:
+        raise error.with_traceback(None) from None

@@ -1,25 +1,26 @@
 """The way from Spark's processes to the cluster, for code that is not async: an event loop and a client of its own.
 
 Planning goes through it on the driver, reading on the workers. A process keeps one, so that the tasks that Spark gives
-a worker one after the other share a connection.
+a worker one after the other share a connection. Workers are forked by a process that has not imported this, so gRPC
+never sees a fork.
 """
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeVar
+from functools import cache
+from typing import Any, TypeVar
 
+from danube.client.client import DanubeClient, DanubeClientBuilder
 from danube.client.retry import Failure, RetryPolicy, delay_before_retry
 from danube.model.errors import DanubeError, TopicNotFoundError
 from danube.model.limits import CONNECT_TIMEOUT_S, SPARK_BOUNDS_AT_ONCE_MAX
 from danube.model.stream import FetchedBatch
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc_credentials import channel_credentials
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from spark_analytics.source.planning import OffsetRange, TopicState
-
-if TYPE_CHECKING:
-    from danube.client.client import DanubeClient
 
 T = TypeVar("T")
 
@@ -40,15 +41,15 @@ class Link:
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
-        self._runner = asyncio.Runner()
-        self._client = self._runner.run(_client(endpoint))
+        self._loop = _event_loop()
+        self._client = self._run(_client(endpoint))
         self._reached = False
         self._clock = SystemClock()
         self._rng = SystemRng()
 
     def states(self, topic: str, times_ms: Sequence[int] = ()) -> list[TopicState]:
         """What there is of a topic: of itself, or of all its partitions. Raises TopicNotFoundError, DanubeError."""
-        return self._runner.run(self._patiently(lambda: self._states(topic, times_ms)))
+        return self._run(self._patiently(lambda: self._states(topic, times_ms)))
 
     def batches(self, wanted: OffsetRange) -> Iterator[list[FetchedBatch]]:
         """The stored batches that hold a range, some at a time, as they come. Raises DanubeError."""
@@ -56,16 +57,18 @@ class Link:
             wanted.topic, start=wanted.start, end=wanted.end, retry_s=self.endpoint.retry_s
         )
         try:
-            while (batches := self._runner.run(_next(answers))) is not None:
+            while (batches := self._run(_next(answers))) is not None:
                 yield batches
         finally:
-            self._runner.run(answers.aclose())
+            self._run(answers.aclose())
 
     def close(self) -> None:
         """Disconnect. Idempotent."""
-        with suppress(RuntimeError):  # closed already
-            self._runner.run(self._client.close())
-        self._runner.close()
+        self._run(self._client.close())
+
+    def _run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Not by `asyncio.Runner`: at each run it spells out the last result for an error that nobody sees."""
+        return self._loop.run_until_complete(work)
 
     async def _states(self, topic: str, times_ms: Sequence[int]) -> list[TopicState]:
         names = await self._client.partitions(topic)
@@ -107,6 +110,12 @@ class Link:
         return RetryPolicy(total_s=patience_s if self._reached else min(patience_s, CONNECT_TIMEOUT_S))
 
 
+@cache
+def _event_loop() -> asyncio.AbstractEventLoop:
+    """One for the life of the process: gRPC goes on to hand events to loops that it has once seen."""
+    return asyncio.new_event_loop()
+
+
 _open: list[Link] = []
 """The link of this process: one at most."""
 
@@ -126,12 +135,7 @@ def close_link() -> None:
         _open.pop().close()
 
 
-async def _client(endpoint: Endpoint) -> "DanubeClient":
-    # grpc comes with these, and Spark's workers are forked: it has to be loaded after that.
-    from danube.client.client import DanubeClientBuilder  # noqa: PLC0415 - as above
-    from danube.rpc.grpc_carrier import GrpcCarrier  # noqa: PLC0415 - as above
-    from danube.rpc.grpc_credentials import channel_credentials  # noqa: PLC0415 - as above
-
+async def _client(endpoint: Endpoint) -> DanubeClient:
     builder = DanubeClientBuilder().service_url(endpoint.service_url)
     token = endpoint.token
     if token is not None:

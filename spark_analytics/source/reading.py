@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
-from danube.model.limits import SPARK_ARROW_ROWS
+from danube.model.limits import SPARK_ARROW_BYTES
 from danube.model.stream import FetchedBatch
 from spark_analytics.source.columns import ColumnBuilder
 from spark_analytics.source.link import Endpoint, link_to
@@ -35,7 +35,7 @@ class SliceReader:
         if not wanted.rows:
             return
         builder = ColumnBuilder(wanted.topic, self.columns)
-        yield from _joined(map(builder.build, _contiguous(wanted, link.batches(wanted))))
+        yield from _joined(map(builder.build, contiguous(wanted, link.batches(wanted))))
 
     def _check(self, wanted: OffsetRange) -> OffsetRange:
         """The slice as far as it is still there."""
@@ -48,7 +48,7 @@ class SliceReader:
         return OffsetRange(wanted.topic, wanted.topic_id, min(start, wanted.end), wanted.end)
 
 
-def _contiguous(wanted: OffsetRange, answers: Iterator[list[FetchedBatch]]) -> Iterator[FetchedBatch]:
+def contiguous(wanted: OffsetRange, answers: Iterator[list[FetchedBatch]]) -> Iterator[FetchedBatch]:
     """The batches, with every offset of the slice once. Raises UnavailableError where one is missing."""
     at = wanted.start
     for batch in (batch for answer in answers for batch in answer):
@@ -67,13 +67,13 @@ def _gap(wanted: OffsetRange, at: int) -> DanubeError:
 def _joined(batches: Iterator[RecordBatch]) -> Iterator[RecordBatch]:
     """The same rows; small batches that follow each other become one."""
     waiting: list[RecordBatch] = []
-    rows = 0
+    size = 0
     for batch in batches:
         waiting.append(batch)
-        rows += batch.num_rows
-        if rows >= SPARK_ARROW_ROWS:
+        size += batch.nbytes
+        if size >= SPARK_ARROW_BYTES:
             yield _join(waiting)
-            waiting, rows = [], 0
+            waiting, size = [], 0
     if waiting:
         yield _join(waiting)
 

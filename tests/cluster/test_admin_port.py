@@ -7,11 +7,19 @@ from typing import TypeVar
 
 import pytest
 
-from danube.model.errors import NamespaceNotFoundError, PreconditionFailedError, UnsupportedError
+from danube.model.audit import GENESIS, AuditEntry, AuditReceipt, Outcome, verify
+from danube.model.errors import (
+    NamespaceNotFoundError,
+    PlanRefusedError,
+    PlanWaitsError,
+    PreconditionFailedError,
+    UnsupportedError,
+)
+from danube.model.plans import Effect, Plan
 from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
+from danube.testing.admin_peer import ASSISTANT, AdminPeer
 from danube.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
@@ -67,3 +75,48 @@ def test_broker_tells_where_its_ports_are(tmp_path: Path) -> None:
         f"http://{ports.admin}",
         f"http://{ports.metrics}",
     )
+
+
+def test_life_of_a_plan_outlives_kill_9_at_every_step(broker: BrokerProcess) -> None:
+    topic = TopicName("default", "orders")
+
+    async def ask_for_a_plan(admin: AdminPeer) -> Plan:
+        await admin.create_partitioned_topic(topic, 3)
+        return await admin.plan("delete_topic", caller=ASSISTANT, needs_approval=True, topic=str(topic))
+
+    plan = ask(broker, ask_for_a_plan)
+    again(broker)
+    with pytest.raises(PlanWaitsError, match="plans approve"):
+        ask(broker, lambda admin: admin.apply(plan, caller=ASSISTANT))
+    approved = ask(broker, lambda admin: admin.decide(plan.plan_id))
+    again(broker)
+    assert ask(broker, lambda admin: admin.get_plan(plan.plan_id)) == approved
+    applied = ask(broker, lambda admin: admin.apply(plan, caller=ASSISTANT))
+    again(broker)
+    assert ask(broker, lambda admin: admin.plans_page()).plans == (applied,)
+    assert ask(broker, lambda admin: admin.topics("default")) == ()
+    with pytest.raises(PlanRefusedError, match="acts once"):
+        ask(broker, lambda admin: admin.apply(plan, caller=ASSISTANT))
+
+
+def test_audit_log_is_one_chain_across_kill_9(broker: BrokerProcess) -> None:
+    entry = AuditEntry(
+        caller=ASSISTANT, operation="delete_topic", arguments={}, effect=Effect.DESTROY, outcome=Outcome.PLANNED
+    )
+
+    async def record_many(admin: AdminPeer) -> list[AuditReceipt]:
+        return await asyncio.gather(*(admin.record(entry) for _ in range(20)))
+
+    receipts = []
+    for _ in range(3):
+        receipts += ask(broker, record_many)
+        again(broker)
+    records = ask(broker, lambda admin: admin.audit()).records
+    assert verify(records, previous=GENESIS).is_intact
+    assert {receipt.sequence: receipt.hash for receipt in receipts} == {one.sequence: one.hash for one in records}
+
+
+def again(broker: BrokerProcess) -> None:
+    """Kill the broker and start it."""
+    broker.kill()
+    broker.start()

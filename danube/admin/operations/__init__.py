@@ -1,6 +1,16 @@
 """What an administrator can do: each operation declared once, here in menu order."""
 
-from danube.admin.operations import brokers, cluster, health, namespaces, oversight, subscriptions, topics
+from danube.admin.operations import (
+    analytics,
+    brokers,
+    cluster,
+    health,
+    lag,
+    namespaces,
+    oversight,
+    subscriptions,
+    topics,
+)
 from danube.admin.operations.operation import AnyOperation
 from danube.model.errors import NotFoundError
 
@@ -11,6 +21,8 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *topics.OPERATIONS,
     *subscriptions.OPERATIONS,
     *health.OPERATIONS,
+    *lag.OPERATIONS,
+    *analytics.OPERATIONS,
     *oversight.OPERATIONS,
 )
 """Every operation; names and words are unique."""

@@ -4,10 +4,9 @@ from typing import Annotated
 
 from pydantic import Field
 
-from danube.admin.gateway import RaftStatus
 from danube.admin.operations.fields import VOLATILE, Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
-from danube.model.admin_calls import BrokerDescription
+from danube.model.admin_calls import BrokerDescription, RaftStatus
 from danube.model.errors import UnsupportedError
 from danube.model.plans import Effect
 
@@ -16,7 +15,7 @@ class ClusterStatus(Result):
     """How the brokers agree, and what the one that was asked says of itself; null is not known, or not there."""
 
     mode: str = Field(description="`standalone`: one broker that agrees with nobody. `cluster`: several.")
-    self_node_id: Annotated[str, VOLATILE] = Field(description="The broker that was asked.")
+    self_node_id: Annotated[str, VOLATILE] = Field(title="Self Node ID", description="The broker that was asked.")
     raft_addr: str | None = Field(description="Where it speaks to the others.")
     leader: Annotated[str | None, VOLATILE] = Field(description="The id of the leader.")
     current_term: int | None = Field(description="The term of the leader.")

@@ -18,7 +18,7 @@ class Params(BaseModel):
 class Result(BaseModel):
     """What an operation answers."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 @dataclass(frozen=True, slots=True)

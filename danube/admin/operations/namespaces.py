@@ -99,6 +99,7 @@ CREATE_NAMESPACE = Operation(
     params=NamespaceParams,
     result=NamespaceCreated,
     run=_create,
+    done="Namespace created: {namespace}",
     positional=("namespace",),
     examples=(Example("A namespace for payments", {"namespace": "payments"}),),
 )

@@ -75,6 +75,8 @@ class Operation(Generic[P, R]):
     run: Callable[[Call, P], Awaitable[R]] | None = None
     """What it does; None for an operation that is planned: the plan acts."""
     examples: tuple[Example, ...]
+    done: str = ""
+    """What a person is told once it is done, with fields of the result in braces: "Topic created: {topic}"."""
     positional: tuple[str, ...] = ()
     """Parameters that are arguments on the command line, not options."""
     listing: Listing | None = None

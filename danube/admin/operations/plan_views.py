@@ -17,23 +17,27 @@ class PlanView(Result):
     effect: Effect = Field(description="What it does to the cluster.")
     status: PlanStatus = Field(description="Where the plan stands.")
     changes: list[str] = Field(description="What is done.")
-    irreversible: list[str] = Field(description="What cannot be undone.")
-    topics: list[str] = Field(description="Topics that it touches, the first of them.")
+    irreversible: Annotated[list[str], WIDE] = Field(description="What cannot be undone.")
+    topics: Annotated[list[str], WIDE] = Field(description="Topics that it touches, the first of them.")
     topic_count: int = Field(description="Topics that it touches.")
-    subscriptions: list[str] = Field(
+    subscriptions: Annotated[list[str], WIDE] = Field(
         description="Subscriptions that it touches, as `topic subscription`, the first of them."
     )
-    subscription_count: int = Field(description="Subscriptions that it touches.")
-    producers: int | None = Field(description="Producers attached now; null where the broker does not tell.")
-    consumers: int | None = Field(description="Consumers attached now; null where the broker does not tell.")
+    subscription_count: Annotated[int, WIDE] = Field(description="Subscriptions that it touches.")
+    producers: Annotated[int | None, WIDE] = Field(
+        description="Producers attached now; null where the broker does not tell."
+    )
+    consumers: Annotated[int | None, WIDE] = Field(
+        description="Consumers attached now; null where the broker does not tell."
+    )
     messages: int | None = Field(description="Messages that go; null where the broker does not tell.")
-    bytes: int | None = Field(description="Their bytes; null where the broker does not tell.")
+    bytes: Annotated[int | None, WIDE] = Field(description="Their bytes; null where the broker does not tell.")
     asked_by: Annotated[str, VOLATILE] = Field(description="Who asked for the plan.")
     asked_through: Annotated[Face, VOLATILE] = Field(description="The face that it was asked for through.")
-    decided_by: Annotated[str | None, VOLATILE] = Field(description="Who approved or rejected it.")
-    created_ms: Millis
+    decided_by: Annotated[str | None, VOLATILE, WIDE] = Field(description="Who approved or rejected it.")
+    created_ms: Annotated[Millis, WIDE]
     expires_ms: Millis
-    applied_ms: Annotated[int | None, VOLATILE] = Field(
+    applied_ms: Annotated[int | None, VOLATILE, WIDE] = Field(
         description="When it was applied, milliseconds since the epoch."
     )
 
@@ -43,7 +47,7 @@ class PlannedResult(Result):
 
     status: PlanStatus = Field(description="`applied`: it is done. Anything else: nothing has changed.")
     plan: PlanView = Field(description="The plan.")
-    next_step: str = Field(description="What to do next, a sentence.")
+    next_step: Annotated[str, VOLATILE] = Field(description="What to do next, a sentence.")
 
 
 def plan_view(plan: Plan, now_ms: int) -> PlanView:

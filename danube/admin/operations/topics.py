@@ -270,6 +270,7 @@ CREATE_TOPIC = Operation(
     params=CreateTopicParams,
     result=TopicCreated,
     run=_create,
+    done="Topic created: {topic}",
     positional=("name",),
     examples=(
         Example("A reliable topic", {"name": "/default/invoices", "dispatch_strategy": "reliable"}),

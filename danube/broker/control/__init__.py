@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 
+from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.namespaces import NamespaceControl
+from danube.broker.control.plans import PlanControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 
@@ -18,3 +20,5 @@ class Control:
     topics: TopicControl
     subscriptions: SubscriptionControl
     descriptions: Descriptions
+    plans: PlanControl
+    audit: AuditLog

@@ -1,6 +1,6 @@
 """Namespaces, for administrators."""
 
-from danube.metadata.records import Records
+from danube.metadata.records import Also, Records
 from danube.model.admin_calls import NamespacePolicies
 from danube.model.errors import NamespaceNotFoundError, PreconditionFailedError
 from danube.model.topic import TopicName
@@ -38,11 +38,21 @@ class NamespaceControl:
         """Create a namespace. Raises AlreadyExistsError."""
         await self._records.create_namespace(name)
 
-    async def delete(self, name: str) -> None:
+    async def delete(self, name: str, *, also: Also | None = None) -> None:
         """Delete an empty namespace; one from `bootstrap_namespaces` comes back at the next start.
 
-        Raises NamespaceNotFoundError; PreconditionFailedError for one that has topics, and for the built-in ones.
+        `also` goes into the same transaction. Raises NamespaceNotFoundError, what `also` raises, and
+        PreconditionFailedError for one that has topics, and for the built-in ones.
         """
-        if name in BUILT_IN_NAMESPACES:
-            raise PreconditionFailedError(f"namespace {name!r} is built in and stays: delete the topics in it instead")
-        await self._records.delete_namespace(name)
+        _refuse_built_in(name)
+        await self._records.delete_namespace(name, also=also)
+
+    async def deletable(self, name: str) -> int:
+        """Which namespace of this name `delete` would delete now, as a number. Raises as it does."""
+        _refuse_built_in(name)
+        return await self._records.empty_namespace(name)
+
+
+def _refuse_built_in(name: str) -> None:
+    if name in BUILT_IN_NAMESPACES:
+        raise PreconditionFailedError(f"namespace {name!r} is built in and stays: delete the topics in it instead")

@@ -1,8 +1,11 @@
 """Subscriptions, for administrators."""
 
 from danube.broker.consumers import Consumers
+from danube.broker.control.describe import AnySubscription
 from danube.broker.control.topics import served_topic
+from danube.broker.topic import AnyTopic
 from danube.broker.topics import Topics
+from danube.metadata.records import Also
 from danube.model.admin_calls import Unsubscribe
 from danube.model.topic import TopicName
 
@@ -18,12 +21,20 @@ class SubscriptionControl:
         """The names of a topic's subscriptions, sorted. Raises TopicNotFoundError, also for a base name."""
         return sorted(served_topic(self._topics, topic).subscriptions)
 
-    async def unsubscribe(self, wanted: Unsubscribe) -> None:
+    def unused(self, wanted: Unsubscribe) -> tuple[AnyTopic, AnySubscription]:
+        """What `unsubscribe` would delete now, and its topic. Raises as it does."""
+        topic = served_topic(self._topics, wanted.topic)
+        return topic, self._consumers.unused_subscription(topic, wanted.subscription)
+
+    async def unsubscribe(self, wanted: Unsubscribe, *, also: Also | None = None) -> None:
         """Delete a subscription that nobody uses, with its consumers and its place in the topic.
 
+        `also` goes into the same transaction.
+
         Raises:
+            What `also` raises.
             TopicNotFoundError, SubscriptionNotFoundError.
             PreconditionFailedError: a consumer is connected; nothing was changed.
         """
         served_topic(self._topics, wanted.topic)
-        await self._consumers.unsubscribe(wanted.topic, wanted.subscription)
+        await self._consumers.unsubscribe(wanted.topic, wanted.subscription, also=also)

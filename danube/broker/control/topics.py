@@ -6,9 +6,11 @@ from danube.broker.consumers import Consumers
 from danube.broker.control.brokers import BrokerControl
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.producers import Producers
-from danube.broker.topic import AnyTopic
+from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
+from danube.metadata.records import Also
 from danube.model.admin_calls import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
+from danube.model.audit import AUDIT_TOPIC
 from danube.model.errors import PreconditionFailedError, TopicNotFoundError
 from danube.model.topic import TopicName
 
@@ -41,16 +43,25 @@ class TopicControl:
         _refuse_schema(wanted.schema_subject)
         await self._topics.create_partitioned(wanted.base, wanted.partitions, wanted.strategy, wanted.schema_subject)
 
-    async def delete(self, name: TopicName) -> None:
-        """Delete a topic with its subscriptions and messages, or all partitions of a base name.
-
-        Its consumers' streams end with OK. Raises TopicNotFoundError; PreconditionFailedError for a single partition.
-        """
+    def deletable(self, name: TopicName) -> list[AnyTopic]:
+        """What `delete` would delete now. Raises as it does."""
+        found = self._topics.behind(name)
         if name.base is not None and self._topics.find(str(name)) is not None:
             raise PreconditionFailedError(
                 f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
             )
-        for topic in await self._topics.delete(name):
+        if name == AUDIT_TOPIC and isinstance(found[0], ReliableTopic):
+            raise PreconditionFailedError(f"{name} is the audit log, and the audit log stays: read it, and let it be")
+        return found
+
+    async def delete(self, name: TopicName, *, also: Also | None = None) -> None:
+        """Delete a topic with its subscriptions and messages, or all partitions of a base name: all or none.
+
+        Its consumers' streams end with OK; `also` goes into the same transaction. Raises TopicNotFoundError, what
+        `also` raises, and PreconditionFailedError for a single partition and for the audit log.
+        """
+        self.deletable(name)
+        for topic in await self._topics.delete(name, also=also):
             self._producers.topic_closed(topic)
             self._consumers.topic_closed(topic, None)
 

@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from danube.metadata.records import Records
+from danube.metadata.records import Also, Records
 from danube.model.errors import (
     AcknowledgeError,
     ConsumerNotFoundError,
@@ -118,9 +118,11 @@ async def test_stream_that_opens_while_its_subscription_goes_ends_with_ok(
     await left(cell, topic, await cell.client.receive(consumer))
     delete, opened = Records.delete_subscription, []
 
-    async def open_and_delete(records: Records, name: TopicName, subscription: str) -> None:
+    async def open_and_delete(
+        records: Records, name: TopicName, subscription: str, *, also: Also | None = None
+    ) -> None:
         opened.append(await cell.client.receive(consumer))
-        await delete(records, name, subscription)
+        await delete(records, name, subscription, also=also)
 
     monkeypatch.setattr(Records, "delete_subscription", open_and_delete)
     await cell.admin.unsubscribe(topic)

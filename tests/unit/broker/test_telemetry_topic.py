@@ -138,11 +138,11 @@ async def test_a_restart_has_an_id_of_its_own_and_begins_with_a_full_round(
 
 async def test_switched_off_it_makes_no_topic(start_broker: StartBroker) -> None:
     cell = await start_broker(telemetry_interval_s=0)
-    assert await cell.admin.topics("system") == ()
+    assert TELEMETRY_TOPIC not in [info.topic for info in await cell.admin.topics("system")]
 
 
 async def test_the_topic_is_there_from_the_start(cell: Cell) -> None:
-    assert [info.topic for info in await cell.admin.topics("system")] == [TELEMETRY_TOPIC]
+    assert TELEMETRY_TOPIC in [info.topic for info in await cell.admin.topics("system")]
 
 
 @pytest.mark.parametrize("interval_s", [0.01, -1, 4_000])

@@ -22,6 +22,7 @@ from danube.model.errors import (
     InternalError,
     InvalidRequestError,
     MessageTooLargeError,
+    PreconditionFailedError,
     StorageUnavailableError,
     TopicNotFoundError,
     UnsupportedError,
@@ -406,3 +407,48 @@ async def test_broker_without_streams_is_recognised_over_grpc_too() -> None:
         assert await producer.send_many([b"one", b"two"], in_flight_max=1) == 2
     assert old.payloads(TOPIC) == [b"one", b"two"]
     await old.stop()
+
+
+async def test_bounds_say_what_is_there_and_where_times_are(direct: DanubeClient) -> None:
+    async with reliable(direct) as producer:
+        empty = await direct.bounds(TOPIC, [0])
+        await producer.send_many([b"0", b"1", b"2"])
+    (batches,) = [one async for one in direct.fetch_batches(TOPIC, start=0, end=3)]
+    appended_ms = batches[-1].append_time_ms
+    bounds = await direct.bounds(TOPIC, [0, appended_ms + 1])
+    assert (empty.start_offset, empty.end_offset, empty.offsets) == (0, 0, (0,))
+    assert (bounds.start_offset, bounds.end_offset, bounds.offsets) == (0, 3, (0, 3))
+    assert bounds.topic_id == empty.topic_id
+
+
+async def test_bounds_of_a_topic_that_was_created_again_have_another_id(cell: Cell, direct: DanubeClient) -> None:
+    async with reliable(direct) as producer:
+        await producer.send_many([b"0"])
+    before = await direct.bounds(TOPIC)
+    await cell.admin.delete_topic(NAME)
+    with pytest.raises(TopicNotFoundError):
+        await direct.bounds(TOPIC)
+    async with reliable(direct):
+        after = await direct.bounds(TOPIC)
+    assert (before.topic_id != after.topic_id, after.end_offset) == (True, 0)
+
+
+async def test_bounds_and_batches_of_a_topic_that_keeps_nothing_are_refused(direct: DanubeClient) -> None:
+    async with direct.new_producer().with_topic(TOPIC).with_name("p").build():
+        with pytest.raises(PreconditionFailedError, match="not reliable"):
+            await direct.bounds(TOPIC)
+
+
+async def test_whole_batches_come_with_the_range_that_is_meant(direct: DanubeClient) -> None:
+    async with reliable(direct) as producer:
+        await producer.send_many([b"%d" % n for n in range(10)])
+    answers = [one async for one in direct.fetch_batches(TOPIC, start=3, end=7)]
+    ranges = [(batch.base_offset + batch.first, batch.base_offset + batch.end) for one in answers for batch in one]
+    assert (ranges[0][0], ranges[-1][1]) == (3, 7)
+
+
+async def test_partitions_are_those_behind_a_name(direct: DanubeClient) -> None:
+    assert await direct.partitions(TOPIC) == ()
+    async with direct.new_producer().with_topic(TOPIC).with_name("p").with_partitions(2).build():
+        assert await direct.partitions(TOPIC) == (f"{TOPIC}-part-0", f"{TOPIC}-part-1")
+        assert await direct.partitions(f"{TOPIC}-part-1") == (f"{TOPIC}-part-1",)

@@ -16,6 +16,7 @@ def test_each_family_has_a_root_of_its_own() -> None:
         keys.subscription(TOPIC, "s/1"),
         keys.consumer(TOPIC, "s/1", "c 1"),
         keys.counter("topic_id"),
+        keys.plan("plan-0123456789ab"),
     ] == [
         "/namespaces/default",
         "/topics/default/orders",
@@ -23,6 +24,7 @@ def test_each_family_has_a_root_of_its_own() -> None:
         "/subscriptions/default/orders/s%2F1",
         "/consumers/default/orders/s%2F1/c%201",
         "/counters/topic_id",
+        "/plans/plan-0123456789ab",
     ]
 
 

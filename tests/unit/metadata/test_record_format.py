@@ -1,4 +1,5 @@
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,17 +15,20 @@ from danube.metadata.record_format import (
     decode_counter,
     decode_namespace,
     decode_partitioned,
+    decode_plan,
     decode_subscription,
     decode_topic,
     encode_consumer,
     encode_counter,
     encode_namespace,
     encode_partitioned,
+    encode_plan,
     encode_subscription,
     encode_topic,
 )
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
+from danube.model.plans import Approval, Caller, Effect, Face, Impact, Plan
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -32,6 +36,24 @@ NAME = TopicName("default", "orders")
 TOPIC = TopicRecord(NAME, 7, DispatchStrategy.RELIABLE, 3, 1_750_000_000_000, "orders-value")
 SUBSCRIPTION = SubscriptionRecord(NAME, "s/1", 2**62, SubscriptionType.KEY_SHARED, 5)
 CONSUMER = ConsumerRecord(NAME, "s/1", "ç", 2**62 + 1, ("a*", "日本"), 6)
+
+
+CALLER = Caller(who="ada@desk", face=Face.MCP, client="host 1.0")
+PLAN = Plan(
+    plan_id="plan-0123456789ab",
+    operation="delete_topic",
+    arguments={"topic": "/default/orders"},
+    effect=Effect.DESTROY,
+    impact=Impact(changes=("Delete it.",), topics=("/default/orders",), topic_count=1, messages=0, fingerprint="f"),
+    asked_by=CALLER,
+    approval=Approval.APPROVED,
+    created_ms=5,
+    expires_ms=6,
+    decided_by=replace(CALLER, face=Face.WEB),
+    decided_ms=7,
+    applied_by=CALLER,
+    applied_ms=8,
+)
 
 
 def entry(key: str, value: bytes) -> Entry:
@@ -48,6 +70,8 @@ def test_records_read_back_as_written() -> None:
     assert decode_topic(entry(keys.topic(NAME), encode_topic(TOPIC))) == TOPIC
     assert decode_subscription(entry(keys.subscription(NAME, "s/1"), encode_subscription(SUBSCRIPTION))) == SUBSCRIPTION
     assert decode_consumer(entry(keys.consumer(NAME, "s/1", "ç"), encode_consumer(CONSUMER))) == CONSUMER
+    for plan in (PLAN, replace(PLAN, decided_by=None, decided_ms=None, applied_by=None, applied_ms=None)):
+        assert decode_plan(entry(keys.plan(plan.plan_id), encode_plan(plan))) == plan
     assert decode_counter(entry(keys.TOPIC_ID_COUNTER, encode_counter(9))) == 9
     assert decode_partitioned(entry(keys.partitioned(NAME), encode_partitioned(frozenset({1, 0})))) == {0, 1}
 
@@ -61,6 +85,16 @@ def test_values_are_compact_json_with_their_version() -> None:
 def test_record_of_a_newer_version_is_refused_with_the_next_step() -> None:
     with pytest.raises(MetadataError, match=r"/topics/default/orders was written by a newer Danube.*upgrade"):
         decode_topic(topic_entry(version=RECORD_VERSION + 1))
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"impact": None}, {"impact": {}}, {"asked_by": []}, {"arguments": 1}, {"operation": None}, {"applied_ms": "8"}],
+)
+def test_plan_of_the_wrong_shape_is_refused(changed: dict[str, Any]) -> None:
+    fields = json.loads(encode_plan(PLAN)) | changed
+    with pytest.raises(MetadataError, match="does not hold what it should"):
+        decode_plan(entry(keys.plan(PLAN.plan_id), json.dumps(fields).encode()))
 
 
 def test_unknown_field_of_the_same_version_is_ignored() -> None:

@@ -14,7 +14,9 @@ from danube.model.errors import (
     StorageUnavailableError,
     UnavailableError,
 )
+from danube.model.limits import BOUNDS_TIMES_MAX
 from danube.model.stream import (
+    Bounds,
     Fetch,
     FetchedBatch,
     FetchFrom,
@@ -24,6 +26,7 @@ from danube.model.stream import (
     PublishOpen,
     PublishOpened,
     PublishRefused,
+    TopicBounds,
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.wire import decode_stream, encode, encode_stream
@@ -96,6 +99,24 @@ def test_fetch(start: int | FetchTime | FetchFrom, end: int | None, follow: bool
 @given(st.lists(st.builds(FetchedBatch, UINT64, UINT32, UINT64, st.binary(max_size=300), UINT32, UINT32), max_size=4))
 def test_fetched(batches: list[FetchedBatch]) -> None:
     assert decode_stream.fetched(encode_stream.fetched(batches)) == batches
+
+
+@given(st.lists(UINT64, max_size=BOUNDS_TIMES_MAX))
+def test_bounds(times: list[int]) -> None:
+    call = Bounds(topic=TOPIC, append_times_ms=tuple(times))
+    assert decode_stream.bounds(encode_stream.bounds(call)) == call
+
+
+def test_bounds_of_too_many_times_are_refused() -> None:
+    call = Bounds(topic=TOPIC, append_times_ms=(1,) * (BOUNDS_TIMES_MAX + 1))
+    with pytest.raises(InvalidRequestError, match="17 times, the limit is 16"):
+        decode_stream.bounds(encode_stream.bounds(call))
+
+
+@given(UINT64, UINT64, UINT64, st.lists(UINT64, max_size=4))
+def test_topic_bounds(topic_id: int, start: int, end: int, offsets: list[int]) -> None:
+    answer = TopicBounds(topic_id=topic_id, start_offset=start, end_offset=end, offsets=tuple(offsets))
+    assert decode_stream.topic_bounds(encode_stream.topic_bounds(answer)) == answer
 
 
 def test_shared_part_names_its_topic() -> None:

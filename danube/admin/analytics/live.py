@@ -1,0 +1,155 @@
+"""Lag without Spark: the telemetry of the last minutes and the present state, judged here.
+
+The rules are those of the job (`danube/model/lag.py`), so both answers agree. The present state closes the gap since
+the last telemetry, and knows subscriptions that telemetry has not spoken of yet.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from danube.admin.gateway import AdminGateway, SystemRecord
+from danube.model.admin_calls import DescribeTopics, SubscriptionDescription, TopicDescription
+from danube.model.errors import InvalidRequestError, UnsupportedError
+from danube.model.lag import judge
+from danube.model.lag_group import LagFilter, PartitionLag
+from danube.model.lag_records import deserted, observations_of
+from danube.model.lag_verdict import LagPolicy, Observation
+from danube.model.limits import DESCRIBE_TOPICS_MAX, LAG_LIVE_PAGES_MAX, LAG_LIVE_RECORDS_MAX
+from danube.model.telemetry import TELEMETRY_TOPIC, Reading, Stamp, decode_record
+from danube.model.topic import TopicName
+from danube.runtime.clock import Clock
+
+Key = tuple[str, str]
+"""Topic and subscription."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LiveLag:
+    """What was judged, and from how much."""
+
+    as_of_ms: int
+    partitions: list[PartitionLag]
+    records: int
+    """Of telemetry that were read."""
+    is_whole: bool
+    """Whether all telemetry of the time and all topics were read."""
+
+
+async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, policy: LagPolicy) -> LiveLag:
+    """The lag of this moment. Raises UnsupportedError for the original's brokers, NotFoundError, DanubeError."""
+    since_ms = clock.now_ms() - round(policy.history_s * 1_000)
+    stored = await gateway.system_records(TELEMETRY_TOPIC, since_ms=since_ms, limit=LAG_LIVE_RECORDS_MAX)
+    topics, all_read = await _topics(gateway, wanted)
+    records = list(_decoded(stored))
+    now_ms = max([clock.now_ms(), *(stamp.at_ms for stamp, _ in records)])
+    told, heard = observations_of(records, now_ms)
+    _add_present(told, topics, wanted, now_ms)
+    described = {topic.broker_id for topic in topics} if all_read else set()
+    present = {(str(topic.topic), each.name) for topic in topics for each in topic.subscriptions}
+    found = []
+    for topic, subscription in sorted(key for key in told if wanted.takes(*key)):
+        verdict = judge(told[topic, subscription], now_ms, policy)
+        if verdict is None or (verdict.broker_id in described and (topic, subscription) not in present):
+            continue
+        if not deserted(verdict, heard, policy):
+            found.append(PartitionLag(topic=topic, subscription=subscription, verdict=verdict))
+    is_whole = all_read and len(stored) < LAG_LIVE_RECORDS_MAX
+    return LiveLag(as_of_ms=now_ms, partitions=found, records=len(records), is_whole=is_whole)
+
+
+async def require_telemetry(gateway: AdminGateway) -> None:
+    """Raise UnsupportedError for the original's brokers, which publish none."""
+    connection = await gateway.connection()
+    if not connection.is_ours:
+        raise UnsupportedError(
+            f"the broker at {connection.endpoint} is the original one and publishes no telemetry, so its lag cannot be"
+            " judged: describe_topic and list_subscriptions show what it tells"
+        )
+
+
+async def _topics(gateway: AdminGateway, wanted: LagFilter) -> tuple[list[TopicDescription], bool]:
+    """The topics that are asked for, and whether those are all."""
+    topics = (TopicName.parse(wanted.topic),) if wanted.topic else ()
+    found: list[TopicDescription] = []
+    after = None
+    for _ in range(LAG_LIVE_PAGES_MAX):
+        page = await gateway.describe_topics(
+            DescribeTopics(namespace=wanted.namespace, topics=topics, page_size=DESCRIBE_TOPICS_MAX, after=after)
+        )
+        found += page.topics
+        after = page.next
+        if after is None:
+            return found, True
+    return found, False
+
+
+def _decoded(stored: Sequence[SystemRecord]) -> Iterable[tuple[Stamp, Reading]]:
+    """The records that can be read; whoever may write to the topic may write anything."""
+    for each in stored:
+        try:
+            record = decode_record(each.payload)
+        except InvalidRequestError:
+            continue
+        if record is not None and _is_sound(*record):
+            yield record
+
+
+def _is_sound(stamp: Stamp, reading: Reading) -> bool:
+    texts, numbers = (stamp.broker_id, stamp.start_id), (stamp.at_ms, stamp.sequence)
+    if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+        return False
+    types = {"str": (str,), "int": (int,), "int | None": (int, type(None))}
+    fields = type(reading).__annotations__
+    return all(
+        isinstance(value, types.get(_name_of(fields[name]), (object,))) for name, value in reading._asdict().items()
+    )
+
+
+def _name_of(annotation: object) -> str:
+    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+
+
+def _add_present(
+    told: dict[Key, list[Observation]], topics: Sequence[TopicDescription], wanted: LagFilter, now_ms: int
+) -> None:
+    for topic in topics:
+        for each in topic.subscriptions:
+            key = str(topic.topic), each.name
+            if wanted.takes(*key):
+                before = told.setdefault(key, [])
+                before.append(_present(topic, each, before, now_ms))
+
+
+def _present(
+    topic: TopicDescription, subscription: SubscriptionDescription, before: Sequence[Observation], now_ms: int
+) -> Observation:
+    """How it stands now, as the newest record of whoever told of it last."""
+    last = max(before, key=lambda one: (one.at_ms, one.sequence), default=None)
+    known = last is not None and last.topic_id == str(topic.topic_id) and last.at_ms >= subscription.created_ms
+    state = subscription.reliable
+    standing = Observation(
+        at_ms=now_ms,
+        broker_id=topic.broker_id,
+        start_id=last.start_id if last is not None and known else "now",
+        sequence=last.sequence + 1 if last is not None and known else 0,
+        topic_id=str(topic.topic_id),
+        subscription_id=last.subscription_id if last is not None and known else "now",
+        kept=state is not None,
+        consumers=subscription.connected_count,
+        redelivered=subscription.redelivered,
+        nacked=subscription.nacked,
+    )
+    if state is None:
+        return standing
+    return replace(
+        standing,
+        start_offset=topic.start_offset,
+        head=topic.end_offset,
+        position=state.position,
+        acknowledged_beyond=state.acknowledged_beyond,
+        lag_messages=state.lag,
+        in_flight=state.in_flight,
+        waiting=state.waiting,
+        ready=state.ready,
+        oldest_unread_append_ms=state.oldest_unacknowledged_ms,
+    )

@@ -1,0 +1,175 @@
+"""The app: a command for each operation in the registry, a group for each noun, and the few commands beside them.
+
+Nothing here names an operation. What the original calls otherwise is in `original.py`.
+"""
+
+import os
+from collections.abc import Callable
+from inspect import Parameter, Signature
+from typing import Annotated, Any
+
+import typer
+
+from danube.admin.cli import contexts, plan_flow
+from danube.admin.cli.call import new_shell, show, stdout_screen, watch
+from danube.admin.cli.commands import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, look_of
+from danube.admin.cli.completion import completer
+from danube.admin.cli.draw import drawn
+from danube.admin.cli.explain import explanation, overview
+from danube.admin.cli.help_text import EXIT_CODES, epilog_of, help_of, verbs_text
+from danube.admin.cli.original import ALIASES, Alias, aliased
+from danube.admin.cli.parameters import parameters_of, parsed
+from danube.admin.cli.plan_flow import PlanWords
+from danube.admin.cli.root import add_root
+from danube.admin.cli.serial import serialized
+from danube.admin.operations import REGISTRY
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.target import Connect, Target
+from danube.model.exit_codes import ExitCode
+from danube.model.limits import CLI_WATCH_MIN_S
+from danube.model.plans import Effect
+from danube.runtime import console
+
+WATCHED = "watch"
+_CONTEXT = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+
+
+def build_app(connect: Connect) -> typer.Typer:
+    """The whole command line but for the other faces' own commands."""
+    app = _group("Administer a Danube cluster: look at it, change it, and see who did what.")
+    add_root(app)
+    nouns: dict[str, typer.Typer] = {}
+    for operation in REGISTRY:
+        *noun, verb = operation.words
+        parent = _noun(app, nouns, noun[0]) if noun else app
+        _add(parent, verb, _operation_command(operation, connect), operation)
+    for alias in ALIASES:
+        noun_word, verb = alias.words
+        command = _alias_command(alias, connect)
+        parent = _noun(app, nouns, noun_word)
+        parent.command(verb, cls=AdminCommand, help=alias.summary, epilog=EXIT_CODES, hidden=alias.is_hidden)(command)
+    app.add_typer(contexts.app, name="contexts")
+    app.command("explain", cls=AdminCommand, epilog=EXIT_CODES)(explain_command)
+    app.command("spec", cls=AdminCommand, epilog=EXIT_CODES)(spec_command)
+    return app
+
+
+def explain_command(
+    context: typer.Context,
+    operation: Annotated[
+        list[str] | None, typer.Argument(metavar="OPERATION", help="Its words or its name; all of them without it.")
+    ] = None,
+) -> None:
+    """Show what may be done here, or what an operation needs."""
+    look, target = look_of(context), _target(context)
+    view = explanation(operation, target) if operation else overview(target)
+    if look.output.is_for_people:
+        console.write(drawn(view, stdout_screen(look)))
+        return
+    facts = {label.lower().replace(" ", "_"): value for label, value in view.facts}
+    rows = [
+        {column.lower().replace(" ", "_"): cell for column, cell in zip(table.columns, row, strict=True)}
+        for table in view.tables
+        for row in table.rows
+    ]
+    console.write(serialized(facts or rows, look.output))
+
+
+def spec_command() -> None:
+    """Print every operation as JSON, with its schemas."""
+    from danube.admin.cli.look import OutputFormat  # noqa: PLC0415 - beside its only use
+    from danube.admin.cli.spec import spec  # noqa: PLC0415 - `--help` needs no schemas
+
+    console.write(serialized(spec(), OutputFormat.JSON))
+
+
+def _group(text: str) -> typer.Typer:
+    return typer.Typer(
+        cls=AdminGroup,
+        help=text,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=True,
+        context_settings=HELP_SETTINGS,
+        epilog=EXIT_CODES,
+    )
+
+
+def _noun(app: typer.Typer, nouns: dict[str, typer.Typer], noun: str) -> typer.Typer:
+    if noun not in nouns:
+        nouns[noun] = _group(verbs_text(each for each in REGISTRY if each.words[0] == noun))
+        app.add_typer(nouns[noun], name=noun)
+    return nouns[noun]
+
+
+def _add(parent: typer.Typer, verb: str, command: Callable[..., Any], operation: AnyOperation) -> None:
+    parent.command(
+        verb,
+        cls=AdminCommand,
+        help=help_of(operation),
+        short_help=operation.summary,
+        epilog=epilog_of(operation),
+        no_args_is_help=any(operation.params.model_fields[name].is_required() for name in operation.positional),
+    )(command)
+
+
+def _operation_command(operation: AnyOperation, connect: Connect) -> Callable[..., ExitCode]:
+    def command(context: typer.Context, **typed: Any) -> ExitCode:  # noqa: ANN401 - whatever the operation takes
+        shell = new_shell(connect, _target(context), look_of(context))
+        params = parsed(operation, typed)
+        if operation.needs_person:
+            return plan_flow.consent(shell, operation, params)
+        if operation.is_planned:
+            words = PlanWords(plan_id=typed["plan_id"], dry_run=bool(typed["dry_run"]))
+            return plan_flow.carry_out(shell, operation, params, words)
+        if typed.get(WATCHED):
+            return watch(shell, operation, params, typed[WATCHED])
+        return show(shell, operation, shell.call(operation, params))
+
+    parameters = parameters_of(operation, completer(connect))
+    return _with_signature(command, [*parameters, *_flow_parameters(operation)])
+
+
+def _alias_command(alias: Alias, connect: Connect) -> Callable[..., ExitCode]:
+    operation = aliased(alias)
+
+    def command(context: typer.Context, **typed: Any) -> ExitCode:  # noqa: ANN401 - as above
+        shell = new_shell(connect, _target(context), look_of(context), alias.only)
+        return show(shell, operation, shell.call(operation, parsed(operation, typed)))
+
+    parameters = [
+        Parameter(name, Parameter.KEYWORD_ONLY, annotation=Annotated[str, typer.Argument(metavar=name.upper())])
+        for name in alias.positional
+    ]
+    return _with_signature(command, parameters)
+
+
+def _flow_parameters(operation: AnyOperation) -> list[Parameter]:
+    """Options that come with the effect."""
+    if operation.is_planned:
+        return [
+            _flag("dry_run", bool, typer.Option("--dry-run", help="Show the plan and do nothing."), default=False),
+            _flag("plan_id", str | None, typer.Option("--plan-id", metavar="ID", help="Apply this plan.")),
+        ]
+    if operation.effect is Effect.READ:
+        text = "Show it again every so many seconds, 2 without a number, until Ctrl-C."
+        option = typer.Option("--watch", metavar="[=SECONDS]", min=CLI_WATCH_MIN_S, help=text)
+        return [_flag(WATCHED, float | None, option)]
+    return []
+
+
+def _flag(name: str, kind: Any, option: Any, *, default: object = None) -> Parameter:  # noqa: ANN401 - types are values
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[kind, option])
+
+
+def _with_signature(command: Callable[..., ExitCode], parameters: list[Parameter]) -> Callable[..., ExitCode]:
+    """The function, with the signature that Typer reads."""
+    ordered = sorted(parameters, key=lambda parameter: parameter.default is not Parameter.empty)
+    command.__signature__ = Signature([_CONTEXT, *ordered])  # type: ignore[attr-defined]
+    return command
+
+
+def _target(context: typer.Context) -> Target:
+    from danube.admin.profiles import resolve_target  # noqa: PLC0415 - `--help` reads no contexts
+
+    return resolve_target(flags_of(context), os.environ)

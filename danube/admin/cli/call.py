@@ -1,0 +1,196 @@
+"""Calling an operation from the command line, and showing what it answers."""
+
+import os
+import shutil
+import sys
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from danube.admin.cli.commands import PROGRAM
+from danube.admin.cli.draw import Changed, Screen, cells_of, drawn
+from danube.admin.cli.look import Look
+from danube.admin.cli.serial import data_of, serialized
+from danube.admin.execution import Session, execute
+from danube.admin.operations.fields import Params, Result
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.plan_views import PlannedResult
+from danube.admin.present import Table, View, label, plan_view_of, view_of
+from danube.admin.target import Connect, Target
+from danube.model.errors import DanubeError
+from danube.model.exit_codes import ExitCode
+from danube.model.limits import CLI_PAGES_MAX
+from danube.model.plans import Caller, Face, PlanStatus
+from danube.runtime import console
+from danube.runtime.clock import Clock, SystemClock
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shell:
+    """What a command is given besides its operation: the target, how to reach it and how to show what it answers."""
+
+    connect: Connect
+    target: Target
+    look: Look
+    clock: Clock
+    only: tuple[str, ...] = ()
+    """Fields to show: of a row in a listing, of the result elsewhere; all of them when empty."""
+
+    def call(self, operation: AnyOperation, params: Params, *, plan_id: str | None = None) -> Result:
+        """Execute the operation, on a connection of its own, and follow the pages of a listing to their end."""
+        return console.awaited(_called(self, operation, params, plan_id), log_level=self.look.log_level)
+
+    def say(self, text: str) -> None:
+        """Tell the person, unless told to be quiet."""
+        if not self.look.quiet:
+            console.say(text, PROGRAM)
+
+
+def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
+    """Write the result to standard output, and answer the code that the command ends with."""
+    console.write(_text(shell, operation, result))
+    listing = operation.listing
+    if listing and not getattr(result, listing.rows) and shell.look.output.is_for_people:
+        shell.say(f"there are no {listing.rows.replace('_', ' ')}")
+    if listing and (cursor := getattr(result, "next_cursor", None)):
+        shell.say(f"there are more, {getattr(result, 'total', 0):,} in all: go on with --cursor {cursor}")
+    if getattr(result, "is_intact", True):
+        return ExitCode.OK
+    console.say(_damage(result), PROGRAM)
+    return ExitCode.DAMAGED_DATA
+
+
+def watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: float) -> ExitCode:
+    """Show the result again and again until Ctrl-C: in its place on a terminal, one after the other in a pipe."""
+    before: dict[Any, str] = {}
+    while True:
+        due_s = shell.clock.monotonic_s() + interval_s
+        try:
+            result = shell.call(operation, params)
+        except DanubeError as error:
+            if not error.retryable:
+                raise
+            console.say(str(error), PROGRAM)
+        else:
+            cells = cells_of(_view(shell, operation, result))
+            changed = frozenset(place for place, text in cells.items() if before.get(place, text) != text)
+            _redraw(shell, _text(shell, operation, result, changed))
+            before = cells
+        console.awaited(shell.clock.sleep_until(due_s), log_level=shell.look.log_level)
+
+
+def stdout_screen(look: Look) -> Screen:
+    """What standard output is drawn on."""
+    is_terminal = console.is_terminal(sys.stdout)
+    is_plain = look.no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    return Screen(is_terminal=is_terminal, width=shutil.get_terminal_size().columns, color=is_terminal and not is_plain)
+
+
+def new_shell(connect: Connect, target: Target, look: Look, only: tuple[str, ...] = ()) -> Shell:
+    """On this machine's clock."""
+    return Shell(connect=connect, target=target, look=look, clock=SystemClock(), only=only)
+
+
+def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an AdminGateway, which Connect opens
+    """The calls of whoever runs the command."""
+    return Session(
+        gateway=gateway,
+        caller=Caller(who=console.whoever_calls(), face=Face.CLI),
+        clock=shell.clock,
+        guard=shell.target.guard,
+        report=_report(shell.look),
+    )
+
+
+async def _called(shell: Shell, operation: AnyOperation, params: Params, plan_id: str | None) -> Result:
+    async with shell.connect(shell.target) as gateway:
+        session = session_of(shell, gateway)
+        result = await execute(session, operation, params, plan_id=plan_id)
+        if operation.listing is None or getattr(params, "limit", None) is not None:
+            return result
+        return await _whole(session, operation, params, result)
+
+
+async def _whole(session: Session, operation: AnyOperation, params: Params, result: Result) -> Result:
+    """The listing with the rows of all further pages."""
+    if operation.listing is None or not getattr(result, "next_cursor", None):
+        return result
+    rows = list(getattr(result, operation.listing.rows))
+    for _ in range(CLI_PAGES_MAX):
+        following = params.model_copy(update={"cursor": getattr(result, "next_cursor", None)})
+        result = await execute(session, operation, following)
+        rows += getattr(result, operation.listing.rows)
+        if not getattr(result, "next_cursor", None):
+            break
+    return result.model_copy(update={operation.listing.rows: rows})
+
+
+def _text(shell: Shell, operation: AnyOperation, result: Result, changed: Changed = frozenset()) -> str:
+    if not shell.look.output.is_for_people:
+        return serialized(data_of(operation, result, shell.only), shell.look.output)
+    return drawn(_view(shell, operation, result), stdout_screen(shell.look), changed)
+
+
+def _view(shell: Shell, operation: AnyOperation, result: Result) -> View:
+    if isinstance(result, PlannedResult):
+        return _plan_view(result)
+    view = view_of(operation, result, wide=shell.look.output == "wide")
+    if operation.listing:
+        facts = view.facts if stdout_screen(shell.look).is_terminal else ()
+        view = View(facts, view.tables)  # a pipe gets the rows alone, and what stands below a listing is talk
+    return _projected(view, frozenset(map(label, shell.only))) if shell.only else view
+
+
+def _plan_view(result: PlannedResult) -> View:
+    """A plan whole, or in short when it is done: who applied it has seen it."""
+    whole = plan_view_of(result.plan)
+    if result.status is not PlanStatus.APPLIED:
+        return whole
+    facts = tuple(fact for fact in whole.facts if fact[0] in {"Plan", "Operation", "Status"})
+    return View(facts, (), (*whole.notes, "Done."))
+
+
+def _projected(view: View, labels: frozenset[str]) -> View:
+    facts = tuple(fact for fact in view.facts if fact[0] in labels)
+    return View(facts, tuple(table for each in view.tables for table in [_columns(each, labels)] if table.columns))
+
+
+def _columns(table: Table, labels: frozenset[str]) -> Table:
+    kept = [index for index, column in enumerate(table.columns) if column in labels]
+    rows = tuple(tuple(row[index] for index in kept) for row in table.rows)
+    return Table(table.title, tuple(table.columns[index] for index in kept), rows)
+
+
+def _redraw(shell: Shell, text: str) -> None:
+    moment = datetime.fromtimestamp(shell.clock.now_ms() / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    screen = stdout_screen(shell.look)
+    if screen.is_terminal:
+        height = shutil.get_terminal_size().lines - 2
+        lines = text.splitlines()
+        shown = lines if len(lines) <= height else [*lines[: height - 1], f"({len(lines) - height + 1} more lines)"]
+        console.write("\x1b[H\x1b[2J" + "".join(f"{line}\n" for line in [moment, *shown]))
+    elif shell.look.output.is_for_people:
+        console.write(f"{moment}\n{text}\n")
+    else:
+        separator = "---\n" if shell.look.output == "yaml" else ""
+        console.write(f"{separator}{text}")
+
+
+def _damage(result: Result) -> str:
+    found = result.model_dump()
+    place = found.get("broken_at")
+    where = f"record {place} does not fit" if place is not None else "it is damaged"
+    return f"this is not what was written: {where}{': ' if found.get('reason') else ''}{found.get('reason') or ''}"
+
+
+def _report(look: Look) -> Callable[[float, float | None, str], Coroutine[Any, Any, None]]:
+    """Says how far long work is, on a terminal."""
+    is_heard = console.is_terminal(sys.stderr) and not look.quiet
+
+    async def report(done: float, total: float | None, message: str) -> None:
+        if is_heard:
+            share = f" {done:,.0f} of {total:,.0f}" if total else ""
+            sys.stderr.write(f"\r\x1b[K{console.escaped(message)}{share}" if done != total else "\r\x1b[K")
+
+    return report

@@ -1,0 +1,84 @@
+"""The options of `danube-admin` itself, which every command takes after its own words too."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from danube import __version__
+from danube.admin.access import AccessLevel
+from danube.admin.cli.commands import PROGRAM, remember
+from danube.admin.cli.help_text import examples_text
+from danube.admin.cli.look import OutputFormat
+from danube.runtime import console
+
+_EXAMPLES = examples_text(
+    [
+        ("Is all well?", f"{PROGRAM} cluster health"),
+        ("What is there, for a program", f"{PROGRAM} topics list -o json"),
+        ("What would happen", f"{PROGRAM} topics delete /default/orders --dry-run"),
+        ("Look every five seconds", f"{PROGRAM} topics describe /default/orders --watch=5"),
+    ]
+)
+_EPILOG = f"""{_EXAMPLES}
+
+The broker is the one behind --endpoint, DANUBE_ADMIN_ENDPOINT or the context in use; without any of them it is
+http://127.0.0.1:50051. Also read: DANUBE_ADMIN_TOKEN, DANUBE_ADMIN_CONTEXT, DANUBE_ADMIN_ACCESS, DANUBE_ADMIN_YES=1,
+DANUBE_ADMIN_TLS, DANUBE_ADMIN_CA and NO_COLOR."""
+
+
+def add_root(app: typer.Typer) -> None:
+    """Give the app its options and its help."""
+    app.callback(epilog=_EPILOG)(danube_admin)
+
+
+def _show_version(*, value: bool) -> None:
+    if value:
+        console.write(f"{PROGRAM} {__version__}\n")
+        raise typer.Exit
+
+
+def danube_admin(
+    ctx: typer.Context,
+    *,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", metavar="URL", help="Admin port of any broker: http://host:port.")
+    ] = None,
+    context: Annotated[str | None, typer.Option("--context", metavar="NAME", help="Use this named cluster.")] = None,
+    access: Annotated[
+        AccessLevel | None, typer.Option("--access", help="The most that may be done.", metavar="read|write|destroy")
+    ] = None,
+    timeout_s: Annotated[
+        float | None, typer.Option("--timeout-s", metavar="SECONDS", help="Of one call to a broker.")
+    ] = None,
+    config_file: Annotated[
+        Path | None, typer.Option("--config-file", metavar="FILE", help="File of contexts, in place of the usual one.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("-y", "--yes", help="Apply plans without a question.")] = False,
+    output: Annotated[
+        OutputFormat | None, typer.Option("-o", "--output", help="What to write.", metavar="table|wide|json|yaml|jsonl")
+    ] = None,
+    no_color: Annotated[bool, typer.Option("--no-color", help="Draw without colours.")] = False,
+    quiet: Annotated[bool, typer.Option("-q", "--quiet", help="Say nothing but errors.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where an error came from.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Administer a Danube cluster: look at it, change it, and see who did what."""
+    del version
+    remember(
+        ctx,
+        {
+            "endpoint": endpoint,
+            "context": context,
+            "access": access,
+            "timeout_s": timeout_s,
+            "config_file": config_file,
+            "yes": yes,
+            "output": output,
+            "no_color": no_color,
+            "quiet": quiet,
+            "debug": debug,
+        },
+    )

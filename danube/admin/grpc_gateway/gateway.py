@@ -1,0 +1,230 @@
+"""`AdminGateway` over gRPC: our brokers, and the original's as far as it goes."""
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+from danube.admin.gateway import Connection, SystemRecord
+from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
+from danube.admin.grpc_gateway.line import Lines, carrier_for
+from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalOversight, real_subscriptions
+from danube.admin.grpc_gateway.oversight import BrokerOversight, Oversight
+from danube.admin.grpc_gateway.system_topics import read_system_topic
+from danube.admin.local_state import LocalState, state_folder
+from danube.admin.target import Target
+from danube.model.admin_calls import (
+    BrokerDescription,
+    BrokerInfo,
+    CreatePartitionedTopic,
+    CreateTopic,
+    DescribeTopics,
+    NamespacePolicies,
+    RaftStatus,
+    TopicDetails,
+    TopicInfo,
+    TopicsPage,
+)
+from danube.model.audit import AuditEntry, AuditPage, AuditReceipt
+from danube.model.errors import (
+    InvalidRequestError,
+    NotFoundError,
+    NotPermittedError,
+    TopicNotFoundError,
+    UnsupportedError,
+)
+from danube.model.plans import Decision, Plan, PlanApplication, PlanRequest
+from danube.model.topic import TopicName
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import SystemClock
+from danube.runtime.rng import SystemRng
+from danube.wire import decode_admin, decode_control, encode_admin, encode_control
+
+_INSPECTION = "/danube.control.Inspection"
+
+
+@asynccontextmanager
+async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
+    """As `open_gateway`."""
+    clock = SystemClock()
+    async with AsyncExitStack() as parts:
+        runner = BlockingThread("admin-files")
+        parts.push_async_callback(runner.aclose)
+        lines = Lines(target, await carrier_for(target, clock, runner))
+        parts.push_async_callback(lines.close)
+        folder = state_folder(target.endpoint, os.environ)
+        yield GrpcGateway(lines, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
+
+
+class GrpcGateway:
+    """One cluster, through the admin port of one of its brokers."""
+
+    def __init__(self, lines: Lines, state: LocalState) -> None:
+        self._lines = lines
+        self._line = lines.endpoint
+        self._state = state
+        self._connection: Connection | None = None
+        self._calls = AdminCalls(lines)
+        self._original = OriginalAnswers(self._calls)
+        self._kept_by_broker = BrokerOversight(lines.endpoint)
+        self._kept_here = OriginalOversight(self._calls, state)
+
+    async def connection(self) -> Connection:
+        if self._connection is None:
+            is_ours = await self._is_ours_by_its_answer()
+            folder = None if is_ours else str(self._state.folder)
+            self._connection = Connection(endpoint=self._line.url, is_ours=is_ours, state_folder=folder)
+        return self._connection
+
+    # Brokers and cluster
+
+    async def brokers(self) -> Sequence[BrokerInfo]:
+        return await self._calls.brokers()
+
+    async def leader(self) -> str | None:
+        return decode_admin.leader(await self._line.call(f"{BROKERS}/GetLeaderBroker"))
+
+    async def raft_status(self) -> RaftStatus:
+        return await self._calls.raft_status()
+
+    async def describe_broker(self) -> BrokerDescription:
+        await self._require_ours("its load and its journal")
+        answer = await self._line.call(f"{_INSPECTION}/DescribeBroker", encode_control.describe_broker())
+        description = decode_control.broker_description(answer)
+        connect_url = self._lines.dialled(description.connect_url)
+        return replace(description, info=reachable(description.info, self._lines), connect_url=connect_url)
+
+    # Namespaces
+
+    async def namespaces(self) -> Sequence[str]:
+        return await self._calls.namespaces()
+
+    async def namespace_policies(self, namespace: str) -> NamespacePolicies:
+        request = encode_admin.namespace(namespace)
+        return decode_admin.policies(await self._line.call(f"{NAMESPACES}/GetNamespacePolicies", request))
+
+    async def create_namespace(self, namespace: str) -> None:
+        try:
+            await self._calls.done(f"{NAMESPACES}/CreateNamespace", encode_admin.namespace(namespace))
+        except NotFoundError as error:
+            if await self._is_ours():
+                raise
+            await self._original.explain_namespace_refused(namespace, error)
+
+    # Topics and subscriptions
+
+    async def topics(self, namespace: str) -> Sequence[TopicInfo]:
+        found = await self._calls.topics(namespace)
+        if not found and not await self._is_ours():
+            await self._original.require_namespace(namespace)
+        return found
+
+    async def topics_on(self, broker_id: str) -> Sequence[TopicInfo]:
+        found = await self._calls.topics_on(broker_id)
+        if not found and not await self._is_ours():
+            await self._original.require_broker(broker_id)
+        return found
+
+    async def topic(self, topic: TopicName) -> TopicDetails:
+        details = await self._calls.topic(topic)
+        if await self._is_ours():
+            return details
+        if details.info.broker_id is None:
+            await self._original.require_topic(topic)
+        info = replace(details.info, topic=topic)
+        return replace(details, info=info, subscriptions=tuple(real_subscriptions(details.subscriptions)))
+
+    async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
+        await self._require_ours("lag and consumers")
+        request = encode_control.describe_topics(wanted)
+        return decode_control.topics_page(await self._line.call(f"{_INSPECTION}/DescribeTopics", request))
+
+    async def create_topic(self, wanted: CreateTopic) -> None:
+        await self._create(f"{TOPICS}/CreateTopic", encode_admin.create_topic(wanted), wanted.topic)
+
+    async def create_partitioned_topic(self, wanted: CreatePartitionedTopic) -> None:
+        request = encode_admin.create_partitioned_topic(wanted)
+        await self._create(f"{TOPICS}/CreatePartitionedTopic", request, wanted.base)
+
+    async def subscriptions(self, topic: TopicName) -> Sequence[str]:
+        found = await self._calls.subscriptions(topic)
+        if await self._is_ours():
+            return found
+        if not found:
+            await self._original.require_topic(topic)
+        return real_subscriptions(found)
+
+    # Plans and audit
+
+    async def create_plan(self, request: PlanRequest) -> Plan:
+        return await (await self._oversight()).create_plan(request)
+
+    async def plan(self, plan_id: str) -> Plan:
+        return await (await self._oversight()).plan(plan_id)
+
+    async def plans(self) -> Sequence[Plan]:
+        return await (await self._oversight()).plans()
+
+    async def decide_plan(self, decision: Decision) -> Plan:
+        return await (await self._oversight()).decide_plan(decision)
+
+    async def apply_plan(self, application: PlanApplication) -> Plan:
+        return await (await self._oversight()).apply_plan(application)
+
+    async def record(self, entry: AuditEntry) -> AuditReceipt:
+        return await (await self._oversight()).record(entry)
+
+    async def audit(self, start: int, limit: int) -> AuditPage:
+        return await (await self._oversight()).audit(start, limit)
+
+    # System topics
+
+    async def system_records(self, topic: TopicName, *, since_ms: int, limit: int) -> Sequence[SystemRecord]:
+        await self._require_ours("what it publishes about itself")
+        try:
+            line = self._lines.to(await self._client_url(topic))
+            return await read_system_topic(line, topic, since_ms=since_ms, limit=limit)
+        except TopicNotFoundError:
+            return ()
+
+    # Beneath
+
+    async def _client_url(self, topic: TopicName) -> str:
+        """Where clients dial the broker that serves a topic."""
+        broker_id = (await self.topic(topic)).info.broker_id
+        description = await self.describe_broker()
+        if broker_id in {None, description.info.broker_id}:
+            return description.connect_url
+        urls = {info.broker_id: info.broker_url for info in await self.brokers()}
+        return urls.get(broker_id or "", description.connect_url)
+
+    async def _is_ours_by_its_answer(self) -> bool:
+        """The original has no such call; which one is asked does not matter, so it is one that costs little."""
+        try:
+            await self._kept_by_broker.audit(0, 1)
+        except UnsupportedError:
+            return False
+        except (NotPermittedError, InvalidRequestError):
+            return True
+        return True
+
+    async def _is_ours(self) -> bool:
+        return (await self.connection()).is_ours
+
+    async def _require_ours(self, what: str) -> None:
+        if not await self._is_ours():
+            raise UnsupportedError(
+                f"the broker at {self._line.url} does not tell {what}: the original has no such call, only brokers of"
+                " this project do"
+            )
+
+    async def _oversight(self) -> Oversight:
+        return self._kept_by_broker if await self._is_ours() else self._kept_here
+
+    async def _create(self, path: str, request: bytes, topic: TopicName) -> None:
+        try:
+            await self._calls.done(path, request)
+        except NotFoundError as error:
+            if await self._is_ours():
+                raise
+            await self._original.explain_topic_refused(topic, error)

@@ -1,0 +1,238 @@
+"""The original broker: its answers put in order, its errors given their names, and plans and audit log kept for it.
+
+Its lists have entries twice, it answers OK for topics that are not there and NOT_FOUND for "already exists", and it
+finds topics by the beginning of their namespace's name. What is sure is mended; what is not is passed on as it is.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import NoReturn
+
+from danube.admin.grpc_gateway.calls import AdminCalls
+from danube.admin.local_state import LocalState
+from danube.model.admin_calls import Unsubscribe
+from danube.model.audit import AuditEntry, AuditPage, AuditReceipt
+from danube.model.errors import (
+    AlreadyExistsError,
+    DanubeError,
+    InvalidRequestError,
+    NamespaceNotFoundError,
+    NotFoundError,
+    PreconditionFailedError,
+    SubscriptionNotFoundError,
+    TopicExistsError,
+    TopicNotFoundError,
+    UnsupportedError,
+)
+from danube.model.limits import PLAN_NAMES_MAX
+from danube.model.plans import (
+    Arguments,
+    Decision,
+    Impact,
+    Plan,
+    PlanApplication,
+    PlanRequest,
+    check_applicable,
+    fingerprint_of,
+)
+from danube.model.topic import TopicName
+
+_SUBSCRIPTION_KEYS = frozenset({"cursor", "failure_policy", "dispatch_config"})
+"""What the original keeps below a subscription, and lists as if each were one."""
+
+
+def real_subscriptions(names: Iterable[str]) -> list[str]:
+    """Each once, sorted, without the keys that are kept below a subscription; where there is nothing else, they are."""
+    found = set(names)
+    return sorted(found - _SUBSCRIPTION_KEYS or found)
+
+
+class OriginalAnswers:
+    """Looks at what the original answered, and raises what it meant."""
+
+    def __init__(self, calls: AdminCalls) -> None:
+        self._calls = calls
+
+    async def require_namespace(self, namespace: str) -> None:
+        """Raise NamespaceNotFoundError unless it is there."""
+        if namespace not in await self._calls.namespaces():
+            raise NamespaceNotFoundError(f"there is no namespace {namespace!r}: list the namespaces to see their names")
+
+    async def require_topic(self, topic: TopicName) -> None:
+        """Raise TopicNotFoundError unless it is there, and not only partitions of it."""
+        if topic not in {info.topic for info in await self._calls.topics(topic.namespace)}:
+            raise TopicNotFoundError(f"there is no topic {topic}: list the topics of its namespace to see their names")
+
+    async def require_broker(self, broker_id: str) -> None:
+        """Raise NotFoundError unless it is there."""
+        if broker_id not in {info.broker_id for info in await self._calls.brokers()}:
+            raise NotFoundError(f"there is no broker {broker_id[:40]!r}: list the brokers to see their ids")
+
+    async def explain_namespace_refused(self, namespace: str, error: NotFoundError) -> NoReturn:
+        """Raise what NOT_FOUND means for a namespace that could not be created."""
+        if namespace in await self._calls.namespaces():
+            raise AlreadyExistsError(f"there is a namespace {namespace!r} already") from error
+        raise InvalidRequestError(f"the namespace {namespace!r} was not created: {error}") from error
+
+    async def explain_topic_refused(self, topic: TopicName, error: NotFoundError) -> NoReturn:
+        """Raise what NOT_FOUND means for a topic that could not be created."""
+        await self.require_namespace(topic.namespace)
+        for info in await self._calls.topics(topic.namespace):
+            if topic in {info.topic, info.topic.base}:
+                raise TopicExistsError(f"there is a topic {info.topic} already") from error
+        raise InvalidRequestError(f"the topic {topic} was not created: {error}") from error
+
+
+class OriginalOversight:
+    """Plans and audit log in the user's state folder. What a plan touches is what the original tells: names alone.
+
+    A plan is marked as applied before the call, and stays so when the call fails: nobody can tell then what was done.
+    """
+
+    def __init__(self, calls: AdminCalls, state: LocalState) -> None:
+        self._calls = calls
+        self._state = state
+        self._answers = OriginalAnswers(calls)
+
+    async def create_plan(self, request: PlanRequest) -> Plan:
+        return await self._state.create(request, await self._impact(request.operation, request.arguments))
+
+    async def plan(self, plan_id: str) -> Plan:
+        return await self._state.plan(plan_id)
+
+    async def plans(self) -> Sequence[Plan]:
+        return await self._state.plans()
+
+    async def decide_plan(self, decision: Decision) -> Plan:
+        return await self._state.decide(decision)
+
+    async def apply_plan(self, application: PlanApplication) -> Plan:
+        plan = await self._state.plan(application.plan_id)
+        check_applicable(plan, application, plan.impact, plan.created_ms)  # "applied already" before "no such topic"
+        impact = await self._impact(plan.operation, plan.arguments)
+        applied = await self._state.mark_applied(application, impact)
+        try:
+            await self._act(plan.operation, plan.arguments)
+        except DanubeError as error:
+            raise type(error)(f"{error}; plan {plan.plan_id} is spent: look, and ask for a new one") from error
+        return applied
+
+    async def record(self, entry: AuditEntry) -> AuditReceipt:
+        return await self._state.record(entry)
+
+    async def audit(self, start: int, limit: int) -> AuditPage:
+        return await self._state.audit(start, limit)
+
+    async def _impact(self, operation: str, arguments: Arguments) -> Impact:
+        match operation:
+            case "delete_topic":
+                return await self._deleted_topics(_topic(arguments))
+            case "delete_namespace":
+                return await self._deleted_namespace(str(arguments["namespace"]))
+            case "unsubscribe":
+                return await self._unsubscribed(_unsubscribe(arguments))
+        raise UnsupportedError(
+            f"the original's broker cannot do {operation[:80]} by a plan: it does delete_topic, delete_namespace and"
+            " unsubscribe; the rest only brokers of this project do"
+        )
+
+    async def _act(self, operation: str, arguments: Arguments) -> None:
+        match operation:
+            case "delete_topic":
+                await self._delete_topics(_topic(arguments))
+            case "delete_namespace":
+                await self._calls.delete_namespace(str(arguments["namespace"]))
+            case "unsubscribe":
+                await self._unsubscribe(_unsubscribe(arguments))
+
+    async def _delete_topics(self, name: TopicName) -> None:
+        """Outside a cluster the original takes a base name for a topic, deletes nothing and says that it did."""
+        found = await self._behind(name)
+        if found == [name] or await self._calls.is_cluster():
+            await self._calls.delete_topic(name)
+            return
+        for partition in found:
+            await self._calls.delete_topic(partition)
+
+    async def _unsubscribe(self, wanted: Unsubscribe) -> None:
+        try:
+            await self._calls.unsubscribe(wanted)
+        except NotFoundError as error:  # it was there a moment ago
+            raise PreconditionFailedError(
+                f"subscription {wanted.subscription!r} on {wanted.topic} was not deleted: stop its consumers first"
+                f" ({error})"
+            ) from error
+
+    async def _behind(self, name: TopicName) -> list[TopicName]:
+        topics = {info.topic for info in await self._calls.topics(name.namespace)}
+        if name in topics:
+            if name.base is not None:
+                raise PreconditionFailedError(
+                    f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
+                )
+            return [name]
+        partitions = sorted((each for each in topics if each.base == name), key=_index)
+        if not partitions:
+            raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
+        return partitions
+
+    async def _deleted_topics(self, name: TopicName) -> Impact:
+        found = await self._behind(name)
+        by_topic = {str(topic): real_subscriptions(await self._calls.subscriptions(topic)) for topic in found}
+        pairs = [f"{topic} {subscription}" for topic, names in by_topic.items() for subscription in names]
+        with_partitions = "" if found == [name] else f", which has {_count(len(found), 'partition')}"
+        return Impact(
+            changes=(
+                f"Delete topic {name}{with_partitions}.",
+                *((f"Delete {_count(len(pairs), 'subscription')}.",) if pairs else ()),
+            ),
+            irreversible=("Its messages, if it has any, cannot be read any more: this broker does not tell how many.",),
+            topics=tuple(by_topic)[:PLAN_NAMES_MAX],
+            topic_count=len(by_topic),
+            subscriptions=tuple(pairs[:PLAN_NAMES_MAX]),
+            subscription_count=len(pairs),
+            fingerprint=fingerprint_of(by_topic),
+        )
+
+    async def _deleted_namespace(self, namespace: str) -> Impact:
+        await self._answers.require_namespace(namespace)
+        topics = await self._calls.topics(namespace)
+        if topics:
+            raise PreconditionFailedError(
+                f"namespace {namespace!r} has {_count(len(topics), 'topic')}: delete them first"
+            )
+        return Impact(
+            changes=(f"Delete namespace {namespace}, which has no topics.",), fingerprint=fingerprint_of([namespace])
+        )
+
+    async def _unsubscribed(self, wanted: Unsubscribe) -> Impact:
+        topic, subscription = wanted.topic, wanted.subscription
+        await self._answers.require_topic(topic)
+        if subscription not in real_subscriptions(await self._calls.subscriptions(topic)):
+            raise SubscriptionNotFoundError(
+                f"there is no subscription {subscription[:80]!r} on {topic}: list its subscriptions to see their names"
+            )
+        return Impact(
+            changes=(f"Delete subscription {subscription!r} of {topic}.",),
+            irreversible=("Its place in the topic is lost: this broker does not tell how much it has not read.",),
+            topics=(str(topic),),
+            topic_count=1,
+            subscriptions=(f"{topic} {subscription}",),
+            subscription_count=1,
+            fingerprint=fingerprint_of([str(topic), subscription]),
+        )
+
+
+def _topic(arguments: Arguments) -> TopicName:
+    return TopicName.parse(str(arguments["topic"]))
+
+
+def _unsubscribe(arguments: Arguments) -> Unsubscribe:
+    return Unsubscribe(topic=_topic(arguments), subscription=str(arguments["subscription"]))
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _index(topic: TopicName) -> int:
+    return topic.partition_index or 0

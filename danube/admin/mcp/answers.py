@@ -1,0 +1,145 @@
+"""Results as answers: structured content and a short text beside it, together never above MCP_ANSWER_BYTES_MAX.
+
+Of a listing, rows are cut from the end and the cursor goes on after the last one that is left; elsewhere long texts and
+lists are cut, and `cut` says how long they were. Whatever stands in a cluster, the same result makes the same cut.
+"""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_types import CallToolResult, TextContent
+
+from danube.admin.mcp.fence import fenced
+from danube.admin.operations.fields import Result
+from danube.admin.operations.operation import AnyOperation, Listing
+from danube.admin.operations.paging import cursor_after
+from danube.admin.operations.plan_views import PlannedResult
+from danube.admin.present import View, plan_view_of, view_of
+from danube.model.limits import MCP_ANSWER_BYTES_MAX
+
+_STEPS = ((4_000, 200), (1_000, 50), (300, 20), (100, 5), (40, 1))
+"""The longest text and list that are left as they are: the first step that makes an answer fit is taken."""
+_ROWS_MAX = MCP_ANSWER_BYTES_MAX // 16
+"""More rows fit by no means: each has its punctuation in the structure and a line in the text."""
+_CUT_SHOWN_MAX = 20
+"""Cuts that are named; more of them are the same fields of further rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Cut:
+    """How much of a result is left."""
+
+    chars: int
+    items: int
+    lengths: dict[str, int]
+    """What was cut, by the path of its field, and how long it was."""
+
+
+def answer_of(operation: AnyOperation, result: Result) -> CallToolResult:
+    """The answer of a call that went well."""
+    if operation.listing is not None:
+        result = _first_rows(operation.listing, result, _ROWS_MAX)
+    whole = _answer(operation, result, {})
+    if _size(whole) <= MCP_ANSWER_BYTES_MAX:
+        return whole
+    for chars, items in _STEPS:
+        fitting = _shortened(operation, result, chars, items)
+        if fitting is not None:
+            return fitting
+    return error_answer(f"{operation.name} was carried out, and its answer is too large to be shown")
+
+
+def error_answer(text: str) -> CallToolResult:
+    """The answer of a call that did not."""
+    return CallToolResult(content=[TextContent(type="text", text=text)], is_error=True)
+
+
+def _shortened(operation: AnyOperation, result: Result, chars: int, items: int) -> CallToolResult | None:
+    """The largest answer within a step of cuts; None if even the smallest one does not fit."""
+    if operation.listing is None:
+        answer = _cut_answer(operation, result, _Cut(chars, items, {}))
+        return answer if _size(answer) <= MCP_ANSWER_BYTES_MAX else None
+    fitting, low, high = None, 1, len(getattr(result, operation.listing.rows))
+    while low <= high:
+        middle = (low + high) // 2
+        answer = _cut_answer(operation, _first_rows(operation.listing, result, middle), _Cut(chars, items, {}))
+        if _size(answer) <= MCP_ANSWER_BYTES_MAX:
+            fitting, low = answer, middle + 1
+        else:
+            high = middle - 1
+    return fitting
+
+
+def _first_rows(listing: Listing, result: Result, count: int) -> Result:
+    rows = getattr(result, listing.rows)
+    if count >= len(rows):
+        return result
+    kept = rows[:count]
+    return result.model_copy(
+        update={listing.rows: kept, "next_cursor": cursor_after(str(getattr(kept[-1], listing.key)))}
+    )
+
+
+def _cut_answer(operation: AnyOperation, result: Result, cut: _Cut) -> CallToolResult:
+    listing = operation.listing
+    structured = {
+        name: _cut(value, cut, name, is_rows=listing is not None and name == listing.rows)
+        for name, value in result.model_dump(mode="json").items()
+    }
+    if isinstance(cursor := getattr(result, "next_cursor", None), str):
+        structured["next_cursor"] = cursor
+    return _answer(operation, type(result).model_validate(structured), cut.lengths)
+
+
+def _cut(value: Any, cut: _Cut, path: str, *, is_rows: bool = False) -> Any:  # noqa: ANN401 - any JSON value
+    match value:
+        case str() if len(value) > cut.chars:
+            cut.lengths[path] = len(value)
+            return value[: cut.chars] + "..."
+        case list():
+            if len(value) > cut.items and not is_rows:
+                cut.lengths[path] = len(value)
+                value = value[: cut.items]
+            return [_cut(each, cut, path) for each in value]
+        case dict():
+            return {name: _cut(each, cut, f"{path}.{name}") for name, each in value.items()}
+        case _:
+            return value
+
+
+def _answer(operation: AnyOperation, result: Result, lengths: dict[str, int]) -> CallToolResult:
+    structured = result.model_dump(mode="json")
+    inside, outside = _texts(operation, result)
+    if lengths:
+        shown = dict(list(lengths.items())[:_CUT_SHOWN_MAX])
+        structured["cut"] = shown
+        inside += f"\nCut, with the whole length of each: {json.dumps(shown)}"
+    text = "\n".join([fenced(inside), *outside])
+    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
+
+
+def _texts(operation: AnyOperation, result: Result) -> tuple[str, list[str]]:
+    """What came from the cluster, and our own sentences."""
+    if isinstance(result, PlannedResult):
+        return _text(plan_view_of(result.plan), with_notes=True), [result.next_step]
+    view = view_of(operation, result)
+    if operation.listing is None:
+        return _text(view, with_notes=True), []
+    rows = len(getattr(result, operation.listing.rows))
+    count = [f"{rows:,} rows on this page."] if view.notes else []
+    return _text(view, with_notes=False), [*count, *view.notes]
+
+
+def _text(view: View, *, with_notes: bool) -> str:
+    lines = [f"{label}: {value}" for label, value in view.facts]
+    for table in view.tables:
+        lines += ["", table.title, " | ".join(table.columns)]
+        lines += [" | ".join(row) for row in table.rows]
+    if with_notes:
+        lines += view.notes
+    return "\n".join(lines).strip()
+
+
+def _size(answer: CallToolResult) -> int:
+    return len(answer.model_dump_json(by_alias=True, exclude_none=True).encode())

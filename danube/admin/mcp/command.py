@@ -1,0 +1,120 @@
+"""`danube-admin mcp`: flags and refusals. What is heavy is imported when the server starts."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from danube.admin.access import AccessLevel, ApprovalMode
+from danube.admin.profiles import TargetFlags, resolve_target
+from danube.admin.target import Connect, Target
+from danube.model.errors import SettingsError
+from danube.model.exit_codes import ExitCode
+from danube.runtime.console import awaited, ended
+
+if TYPE_CHECKING:
+    from danube.admin.mcp.serve import McpOptions, Wanted
+
+PROGRAM = "danube-admin"
+
+_HELP = """Serve the cluster's administration to an assistant, as an MCP server.
+
+Without --http it speaks the protocol on standard input and output and is started by the assistant's program. What
+destroys waits for a person: `danube-admin plans approve`, or a question where that program can ask one.
+
+Standard output carries the protocol alone; what there is to say goes to standard error.
+"""
+
+_HTTP = "HTTP server (with --http)"
+
+
+def add_commands(app: typer.Typer, connect: Connect) -> None:
+    """Add `mcp` to the command line; it parses as the commands there are, so it takes the options of the root too."""
+    kind = next((each.cls for each in app.registered_commands if each.cls is not None), None)
+
+    @app.command("mcp", cls=kind, help=_HELP)
+    def mcp(
+        context: typer.Context,
+        *,
+        access: Annotated[
+            AccessLevel | None, typer.Option(help="The most that the assistant may do.", show_default="destroy")
+        ] = None,
+        approval: Annotated[
+            ApprovalMode | None, typer.Option(help="Which plans wait for a person.", show_default="destroy")
+        ] = None,
+        toolsets: Annotated[
+            str, typer.Option(help="Groups of tools, with commas between them; `all` for all.")
+        ] = "default",
+        name: Annotated[
+            str, typer.Option(help="The server's name, where an assistant has several clusters.")
+        ] = "danube",
+        http: Annotated[bool, typer.Option("--http", help="Serve over HTTP with a bearer token instead.")] = False,
+        host: Annotated[str, typer.Option(help="Listen on this address.", rich_help_panel=_HTTP)] = "127.0.0.1",
+        port: Annotated[
+            int, typer.Option(min=0, max=65_535, help="Listen on this port; 0 takes a free one.", rich_help_panel=_HTTP)
+        ] = 8765,
+        path: Annotated[str, typer.Option(help="The path of the server.", rich_help_panel=_HTTP)] = "/mcp",
+        token_file: Annotated[
+            Path | None,
+            typer.Option(
+                help="File with the bearer token; written if it is not there. DANUBE_MCP_TOKEN is asked otherwise.",
+                rich_help_panel=_HTTP,
+            ),
+        ] = None,
+        allow_remote: Annotated[
+            bool, typer.Option("--allow-remote", help="Let other machines reach it.", rich_help_panel=_HTTP)
+        ] = False,
+        public_host: Annotated[
+            list[str] | None,
+            typer.Option(help="A name by which hosts reach it; may be repeated.", rich_help_panel=_HTTP),
+        ] = None,
+    ) -> None:
+        given = context.find_root().obj or TargetFlags()
+        flags = replace(given, access=access or given.access, approval=approval or given.approval)
+
+        def serve() -> ExitCode:
+            target = resolve_target(flags, os.environ)
+            options = _options(toolsets, name)
+            if not http:
+                from danube.admin.mcp.serve import serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
+
+                awaited(serve_stdio(connect, target, options))
+                return ExitCode.OK
+            from danube.admin.mcp.http import HttpOptions  # noqa: PLC0415 - as above
+            from danube.admin.mcp.serve import serve_http  # noqa: PLC0415 - as above
+            from danube.admin.mcp.tokens import find_token  # noqa: PLC0415 - as above
+
+            where = HttpOptions(
+                host=host, port=port, path=path, allow_remote=allow_remote, public_hosts=tuple(public_host or ())
+            )
+            awaited(serve_http(connect, target, options, where, find_token(token_file, os.environ)))
+            return ExitCode.OK
+
+        raise typer.Exit(ended(serve, PROGRAM))
+
+
+async def serve_mcp(connect: Connect, target: Target, wanted: "Wanted") -> None:
+    """Serve an assistant on standard input and output, for a command that knows nothing of this face.
+
+    Raises SettingsError, also where the extra is missing.
+    """
+    _options("", "")
+    from danube.admin.mcp.serve import serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
+
+    await serve_stdio(connect, target, wanted)
+
+
+def _options(toolsets: str, name: str) -> "McpOptions":
+    """Raises SettingsError for an extra that is missing, and for a toolset that is not there."""
+    try:
+        from danube.admin.mcp.serve import McpOptions  # noqa: PLC0415 - the extra is loaded when it is used
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"the MCP server needs the package {error.name}: install it with pip install 'danube-messaging[mcp]'"
+        ) from None
+    from danube.admin.mcp.offer import check_toolsets  # noqa: PLC0415 - as above
+
+    names = [each.strip() for each in toolsets.split(",") if each.strip()]
+    return McpOptions(toolsets=check_toolsets(names), name=name)

@@ -1,0 +1,105 @@
+"""JSON schemas of tools, in few bytes: an assistant reads all of them before its first call. Pure.
+
+References are written out, titles dropped, and a null that may be left out is left out of parameters, since some hosts
+know neither `$ref` nor `anyOf`.
+"""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+Schema = dict[str, Any]
+
+_DROPPED = frozenset({"title", "$defs", "maxLength", "minLength", "default", "const"})
+_PLAN_ID: Schema = {
+    "type": "string",
+    "description": "Apply this plan, which an earlier call with the same arguments answered.",
+}
+
+
+def input_schema(params: type[BaseModel], *, is_planned: bool) -> Schema:
+    """The arguments of a tool."""
+    whole = params.model_json_schema()
+    properties = {name: _argument(each, whole) for name, each in whole.get("properties", {}).items()}
+    if is_planned:
+        properties["plan_id"] = _PLAN_ID
+    schema: Schema = {"type": "object", "properties": properties, "additionalProperties": False}
+    if required := whole.get("required"):
+        schema["required"] = required
+    return schema
+
+
+def output_schema(result: type[BaseModel], described: set[tuple[str, str]]) -> Schema:
+    """What a tool answers; every field is always there. Of the descriptions, those are kept that tell values.
+
+    What is in `described` (a field and its text; an object or a choice by its name) was given with an earlier tool and
+    is not given again: `described` grows.
+    """
+    whole = result.model_json_schema(mode="serialization")
+    return _answer(whole, whole, described, "")
+
+
+def _argument(part: Schema, whole: Schema) -> Schema:
+    part = _resolved(part, whole)
+    choices = [each for each in part.get("anyOf", ()) if each.get("type") != "null"]
+    if len(choices) == 1:
+        part = {**part, **_argument(choices[0], whole)}
+        part.pop("anyOf")
+    kept = {key: value for key, value in part.items() if key not in _DROPPED}
+    if part.get("default") is not None:
+        kept["default"] = part["default"]
+    if isinstance(items := kept.get("items"), dict):
+        kept["items"] = _argument(items, whole)
+    return kept
+
+
+def _answer(part: Schema, whole: Schema, described: set[tuple[str, str]], field: str) -> Schema:
+    own_text, reference = part.get("description"), ("$ref", part.get("$ref", ""))
+    is_known = reference in described
+    if reference[1]:
+        described.add(reference)
+    part = _resolved(part, whole)
+    part = _one_of_types({**part, "anyOf": [_resolved(each, whole) for each in part.get("anyOf", ())]})
+    kept: Schema = {key: part[key] for key in ("type", "enum", "additionalProperties") if key in part}
+    if is_known:
+        kept.pop("enum", None)
+    if own_text and field and _tells_values(own_text) and (field, own_text) not in described:
+        described.add((field, own_text))
+        kept["description"] = own_text
+    if isinstance(items := part.get("items"), dict):
+        kept["items"] = _answer(items, whole, described, "")
+    properties = part.get("properties")
+    if properties and not is_known:
+        kept["properties"] = {name: _answer(each, whole, described, name) for name, each in properties.items()}
+    return kept
+
+
+def _tells_values(text: str) -> bool:
+    """Whether a description of an answer says what its values mean; the others say again what the name says."""
+    return any(word in text for word in ("`", "null", "empty", "seconds"))
+
+
+def _one_of_types(part: Schema) -> Schema:
+    """A choice between plain types and null as one list of types."""
+    choices = part.pop("anyOf")
+    if not choices:
+        return part
+    plain = [each["type"] for each in choices if isinstance(each.get("type"), str)]
+    if len(plain) != len(choices):
+        return part
+    merged: Schema = {**part}
+    for each in choices:
+        merged.update({key: value for key, value in each.items() if key != "type"})
+    if "enum" in merged:
+        merged["enum"] = [*merged["enum"], None]
+    return {**merged, "type": plain}
+
+
+def _resolved(part: Schema, whole: Schema) -> Schema:
+    """A reference with what it refers to; words beside it win."""
+    reference = part.get("$ref")
+    if not isinstance(reference, str):
+        return part
+    target: Schema = whole["$defs"][reference.removeprefix("#/$defs/")]
+    own = {key: value for key, value in part.items() if key != "$ref"}
+    return _resolved({**target, **own}, whole)

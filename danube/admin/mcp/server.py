@@ -1,0 +1,130 @@
+"""The server itself: one registry behind the protocol's methods, for both of its eras."""
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from mcp.server.caching import CacheHint
+from mcp.server.lowlevel import Server
+from mcp.server.request_state import RequestStateBoundary, RequestStateSecurity
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CompleteRequestParams,
+    CompleteResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextResourceContents,
+)
+
+from danube.admin.gateway import AdminGateway
+from danube.admin.mcp.calls import Answer, Context, ToolCalls
+from danube.admin.mcp.completion import complete
+from danube.admin.mcp.instructions import instructions_of
+from danube.admin.mcp.offer import Offer
+from danube.admin.mcp.prompts import prompt_of, prompts_of
+from danube.admin.mcp.resources import JSON, RESOURCES, TEMPLATES, Resources
+from danube.admin.mcp.tools import tools_of
+from danube.admin.present import printable
+from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError
+from danube.model.limits import MCP_ASK_TIMEOUT_S, MCP_ERROR_CHARS_MAX, MCP_LIST_CACHE_MS
+from danube.runtime.clock import Clock
+
+DEFAULT_NAME = "danube"
+
+
+def build_server(
+    gateway: AdminGateway, clock: Clock, offer: Offer, *, who: str, name: str = DEFAULT_NAME
+) -> Server[Any]:
+    """A server for these tools; whoever runs it chooses the transport."""
+    methods = _Methods(gateway, ToolCalls(gateway, clock, offer, who), offer)
+    server: Server[Any] = Server(
+        name,
+        title="Danube",
+        version=_version(),
+        description="Administers a Danube messaging cluster.",
+        instructions=instructions_of(offer),
+        cache_hints={"tools/list": CacheHint(ttl_ms=MCP_LIST_CACHE_MS)},
+        get_tool_input_schema=methods.input_schema,
+        on_list_tools=methods.list_tools,
+        on_call_tool=methods.call_tool,
+        on_list_prompts=methods.list_prompts,
+        on_get_prompt=methods.get_prompt,
+        on_list_resources=methods.list_resources,
+        on_list_resource_templates=methods.list_templates,
+        on_read_resource=methods.read_resource,
+        on_completion=methods.complete,
+    )
+    # seals what comes back with an approval: nobody can approve another plan than the one that was shown
+    security = RequestStateSecurity.ephemeral(ttl=MCP_ASK_TIMEOUT_S)
+    server.middleware.append(RequestStateBoundary(security, default_audience=name))
+    return server
+
+
+class _Methods:
+    """The protocol's methods."""
+
+    def __init__(self, gateway: AdminGateway, calls: ToolCalls, offer: Offer) -> None:
+        self._gateway = gateway
+        self._calls = calls
+        self._offer = offer
+        self._tools = tools_of(offer)
+        self._schemas = {tool.name: tool.input_schema for tool in self._tools}
+        self._resources = Resources(calls, offer)
+
+    def input_schema(self, name: str) -> dict[str, Any] | None:
+        return self._schemas.get(name)
+
+    async def list_tools(self, _context: Context, _params: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=self._tools)
+
+    async def call_tool(self, context: Context, params: CallToolRequestParams) -> Answer:
+        return await self._calls.call(context, params)
+
+    async def list_prompts(self, _context: Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
+        return ListPromptsResult(prompts=prompts_of(self._offer))
+
+    async def get_prompt(self, _context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        try:
+            return prompt_of(self._offer, params.name, params.arguments or {})
+        except DanubeError as error:
+            raise _protocol_error(error) from None
+
+    async def list_resources(self, _context: Context, _params: PaginatedRequestParams | None) -> ListResourcesResult:
+        return ListResourcesResult(resources=list(RESOURCES))
+
+    async def list_templates(
+        self, _context: Context, _params: PaginatedRequestParams | None
+    ) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(resource_templates=list(TEMPLATES))
+
+    async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        uri = str(params.uri)
+        try:
+            text = await self._resources.read(context, uri)
+        except DanubeError as error:
+            raise _protocol_error(error) from None
+        return ReadResourceResult(contents=[TextResourceContents(uri=uri, mime_type=JSON, text=text)])
+
+    async def complete(self, _context: Context, params: CompleteRequestParams) -> CompleteResult:
+        return CompleteResult(completion=await complete(self._gateway, params))
+
+
+def _protocol_error(error: DanubeError) -> MCPError:
+    is_wrong = isinstance(error, (InvalidRequestError, NotFoundError))
+    return MCPError(INVALID_PARAMS if is_wrong else INTERNAL_ERROR, printable(str(error))[:MCP_ERROR_CHARS_MAX])
+
+
+def _version() -> str:
+    try:
+        return version("danube-messaging")
+    except PackageNotFoundError:  # run from a folder that is not installed
+        return "0"

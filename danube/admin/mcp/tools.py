@@ -1,0 +1,59 @@
+"""Operations as tools: names, words, schemas and hints, all from the declaration. Pure."""
+
+from mcp_types import Tool, ToolAnnotations
+
+from danube.admin.access import Guard
+from danube.admin.mcp.offer import Offer
+from danube.admin.mcp.schemas import input_schema, output_schema
+from danube.admin.operations.operation import AnyOperation
+from danube.model.plans import Effect, Face
+
+_EFFECT_TEXT = {
+    Effect.READ: "Reads only.",
+    Effect.WRITE: "Changes the cluster at once.",
+    Effect.MOVE: "Moves work between brokers, by a plan.",
+    Effect.DESTROY: "Destroys, by a plan.",
+}
+_PLAN_TEXT = "Without plan_id it changes nothing and answers a plan; with plan_id it applies that plan, once."
+_APPROVAL_TEXT = "A person has to approve the plan first."
+
+
+def tools_of(offer: Offer) -> list[Tool]:
+    """The tools that are offered, in the registry's order, so that two lists of one server are the same bytes."""
+    described: set[tuple[str, str]] = set()
+    return [_tool(operation, offer.guard, described) for operation in offer.operations]
+
+
+def title_of(operation: AnyOperation) -> str:
+    """The operation's name for people."""
+    return operation.name.replace("_", " ").capitalize()
+
+
+def _tool(operation: AnyOperation, guard: Guard, described: set[tuple[str, str]]) -> Tool:
+    return Tool(
+        name=operation.name,
+        title=title_of(operation),
+        description=_description(operation, guard),
+        input_schema=input_schema(operation.params, is_planned=operation.is_planned),
+        output_schema=output_schema(operation.result, described),
+        annotations=_annotations(operation),
+    )
+
+
+def _description(operation: AnyOperation, guard: Guard) -> str:
+    parts = [operation.summary, operation.description, _EFFECT_TEXT[operation.effect]]
+    if operation.is_planned:
+        parts.append(_PLAN_TEXT)
+    if operation.is_planned and guard.needs_approval(operation.effect, Face.MCP):
+        parts.append(_APPROVAL_TEXT)
+    return " ".join(part for part in parts if part)
+
+
+def _annotations(operation: AnyOperation) -> ToolAnnotations:
+    """All four: what is left out has a default that would alarm, or calm, for nothing."""
+    return ToolAnnotations(
+        read_only_hint=operation.effect is Effect.READ,
+        destructive_hint=operation.effect is Effect.DESTROY,
+        idempotent_hint=operation.is_idempotent,
+        open_world_hint=False,
+    )

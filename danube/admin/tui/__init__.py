@@ -1,0 +1,1 @@
+"""`danube-admin tui`: the cluster in a terminal, generated from the operations."""

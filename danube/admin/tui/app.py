@@ -1,0 +1,138 @@
+"""The terminal UI: looks at the cluster in rounds, and shows screens. It never waits for a broker before it draws."""
+
+import asyncio
+from collections.abc import Iterable
+from pathlib import Path
+from typing import ClassVar
+
+from textual.app import App, SystemCommand
+from textual.binding import Binding, BindingType
+from textual.screen import Screen
+from textual.theme import Theme
+
+from danube.admin.gateway import AdminGateway
+from danube.admin.target import Target
+from danube.admin.tui.desk import Desk
+from danube.admin.tui.palette import OperationCommands
+from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.screens.help import HelpScreen
+from danube.admin.tui.screens.workspace import Workspace
+from danube.admin.tui.watch import Watch
+from danube.model.limits import TUI_REFRESH_S
+from danube.model.plans import Caller
+from danube.runtime.clock import Clock
+
+_TICK_S = 1.0
+"""How often the ages on the screen are drawn anew."""
+
+THEME = Theme(
+    name="danube",
+    primary="#5f9ec9",
+    secondary="#7d8fa3",
+    accent="#8fb8d8",
+    foreground="#d4dae1",
+    background="#12171d",
+    surface="#171d24",
+    panel="#1f2730",
+    success="#7bb88a",
+    warning="#d9b062",
+    error="#d97b6c",
+    dark=True,
+)
+
+
+class AdminApp(App[None]):
+    """One terminal at one cluster."""
+
+    TITLE = "danube-admin"
+    CSS = Path(__file__).with_name("app.tcss").read_text(encoding="utf-8")
+    """Read once with this module, so that no file is read while the screen waits."""
+    COMMANDS = {OperationCommands}  # noqa: RUF012 - Textual's own declaration
+    COMMAND_PALETTE_BINDING = "ctrl+p"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("colon", "command_palette", "Operations"),
+        Binding("question_mark", "help", "Help"),
+        Binding("p", "pause", "Pause"),
+        Binding("r", "look", "Look now"),
+        Binding("plus,equals_sign", "pace(0.5)", "More often", show=False),
+        Binding("minus", "pace(2)", "Less often", show=False),
+        Binding("q", "quit", "Quit"),
+    ]
+
+    def __init__(
+        self,
+        gateway: AdminGateway,
+        target: Target,
+        *,
+        clock: Clock,
+        caller: Caller,
+        refresh_s: float = TUI_REFRESH_S,
+    ) -> None:
+        super().__init__()
+        watch = Watch(gateway, clock=clock, caller=caller, timeout_s=target.timeout_s)
+        self.desk = Desk(gateway=gateway, target=target, clock=clock, caller=caller, watch=watch, refresh_s=refresh_s)
+        self._next_look_s = 0.0
+        self.is_looking = False
+        """Whether a round is under way."""
+        self._looked = asyncio.Event()
+
+    def on_mount(self) -> None:
+        """Show the first screen, and begin to look."""
+        self.register_theme(THEME)
+        self.theme = THEME.name
+        self.push_screen(Workspace(self.desk))
+        self.set_interval(min(_TICK_S, self.desk.refresh_s / 2), self._tick)
+        self.call_later(self.action_look)
+
+    def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
+        """What the palette offers beside the operations."""
+        del screen
+        yield SystemCommand("help", "Keys, and what the words mean", self.action_help)
+        yield SystemCommand("pause", "Stop looking at the cluster, or go on", self.action_pause)
+        yield SystemCommand("quit", "Leave", self.exit)
+
+    def action_help(self) -> None:
+        """Show the keys."""
+        if not isinstance(self.screen, HelpScreen):
+            self.push_screen(HelpScreen(self.desk))
+
+    def action_pause(self) -> None:
+        """Stop looking, or go on."""
+        self.desk.is_paused = not self.desk.is_paused
+        self.draw()
+
+    def action_pace(self, factor: float) -> None:
+        """Look more, or less, often."""
+        self.desk.change_pace(factor)
+        self.draw()
+
+    def action_look(self) -> None:
+        """Look at the cluster now, unless that is being done."""
+        if not self.is_looking:
+            self.is_looking = True
+            self.run_worker(self._round(), group="round")
+
+    async def looked(self) -> None:
+        """Return when a round has ended, well or not; at once if one has."""
+        await self._looked.wait()
+
+    def draw(self) -> None:
+        """Show what is known now, on the screen that is on top."""
+        if isinstance(self.screen, Framed):
+            self.screen.draw_all()
+
+    async def _round(self) -> None:
+        try:
+            shown = next((each for each in reversed(self.screen_stack) if isinstance(each, Framed)), None)
+            if shown is not None:
+                await self.desk.watch.round(shown.parts(), self.draw)
+        finally:
+            self.is_looking = False
+            self._looked.set()
+            self._next_look_s = self.desk.clock.monotonic_s() + self.desk.refresh_s
+
+    def _tick(self) -> None:
+        desk = self.desk
+        if not desk.is_paused and desk.clock.monotonic_s() >= self._next_look_s:
+            self.action_look()
+        self.draw()

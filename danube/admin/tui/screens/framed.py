@@ -1,0 +1,76 @@
+"""The frame around every screen: which cluster, at which access level, how it is, and which keys there are."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.containers import Vertical
+from textual.css.query import NoMatches
+from textual.screen import Screen
+from textual.widgets import Static
+
+from danube.admin.tui.desk import Desk
+from danube.admin.tui.frame import level_text, place, status_text
+from danube.admin.tui.watch import Part
+from danube.admin.tui.widgets.plain import plain
+
+
+class Framed(Screen[None]):
+    """A screen in the frame. `body` is what stands in it; `draw` shows what is known now."""
+
+    KEYS: ClassVar[str] = ""
+    """The line of keys at its foot."""
+
+    def __init__(self, desk: Desk) -> None:
+        super().__init__()
+        self.desk = desk
+
+    def body(self) -> ComposeResult:
+        """What stands in the frame."""
+        yield from ()
+
+    def draw(self) -> None:
+        """Show what is known now."""
+
+    def parts(self) -> Sequence[Part]:
+        """What a round has to read for this screen, the most wanted first."""
+        return (Part.HEALTH, Part.PLANS)
+
+    def selection(self) -> Mapping[str, str]:
+        """What the cursor is on, by the kinds of names that parameters take."""
+        return {}
+
+    def compose(self) -> ComposeResult:
+        """The frame, and in it the body."""
+        frame = Vertical(id="frame", classes=f"level-{self.desk.level} colour-{self.desk.target.colour}")
+        frame.border_title = plain(f"danube-admin · {place(self.desk.target)}")
+        frame.border_subtitle = plain(level_text(self.desk.target))
+        with frame:
+            yield Static(id="status", markup=False)
+            yield from self.body()
+            yield Static(self.KEYS, id="keys", markup=False)
+
+    def on_mount(self) -> None:
+        """Draw at once."""
+        self.draw_all()
+
+    def on_screen_resume(self) -> None:
+        """Draw what came while another screen lay on top."""
+        self.draw_all()
+
+    def draw_all(self) -> None:
+        """The status line, and then the rest."""
+        if not self.is_mounted:
+            return
+        try:
+            self._draw_status()
+            self.draw()
+        except NoMatches:
+            return  # the screen is being taken down, and its widgets go one by one
+
+    def _draw_status(self) -> None:
+        desk = self.desk
+        text, tone = status_text(desk.watch, desk.clock.now_ms(), refresh_s=desk.refresh_s, is_paused=desk.is_paused)
+        status = self.query_one("#status", Static)
+        status.update(plain(text))
+        status.set_classes(f"tone-{tone}")

@@ -1,0 +1,80 @@
+"""The keys, and what the words mean."""
+
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Static
+
+from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.widgets.lines import Line, Lines, wrapped
+
+_KEYS = {
+    "Everywhere": (
+        (": or Ctrl+P", "every operation: search, choose, fill in its form"),
+        ("?", "this page"),
+        ("p", "pause looking at the cluster, or go on"),
+        ("r", "look now"),
+        ("+  -", "look more often, less often"),
+        ("Esc", "back"),
+        ("q", "quit"),
+    ),
+    "Lists": (
+        ("1 2 3 4", "topics, brokers, plans, audit; Tab goes to the next"),
+        ("↑ ↓ j k", "move; Page up, Page down, Home and End too"),
+        ("Enter", "open what the cursor is on"),
+        ("o", "the operations for what the cursor is on"),
+        ("/", "filter topics: words of the name, @7 for those of broker 7; Esc ends it"),
+        ("s", "sort topics by name, lag, rate"),
+    ),
+    "Plans": (
+        ("Enter", "read a plan whole"),
+        ("a  x", "approve or reject one that waits; y applies one that is ready"),
+        ("type it", "a word has to be typed: the plan's id, or the name of what is destroyed"),
+    ),
+}
+_WORDS = (
+    (
+        "Lag is the number of messages that are stored and not acknowledged, of the subscription that is furthest"
+        " behind. A dash is not known, or not there. The bars show the last looks, the word beside them where the lag"
+        " is going."
+    ),
+    (
+        "What cannot be reached keeps its last known data, with its age on top. Nothing has to be pressed: it is tried"
+        " again."
+    ),
+    (
+        "What the access level does not allow is listed as disabled, with the reason. Plans that an assistant asked"
+        " for wait here until somebody decides."
+    ),
+)
+
+
+class HelpScreen(Framed):
+    """What `?` shows."""
+
+    KEYS = "↑↓ move  Esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark", "app.pop_screen", "Back")]
+
+    def body(self) -> ComposeResult:
+        """All of it as text."""
+        yield Static("Keys", classes="heading")
+        yield Lines(id="help")
+
+    def on_mount(self) -> None:
+        """Show it."""
+        self.query_one(Lines).show(_lines)
+        self.query_one(Lines).focus()
+
+
+def _lines(width: int) -> list[Line]:
+    lines = []
+    for title, keys in _KEYS.items():
+        lines.append(Line(title, "heading"))
+        for key, meaning in keys:
+            first, *rest = wrapped(meaning, max(width - 14, 20))
+            lines += [Line(f"  {key:<12}{first}"), *(Line(" " * 14 + text) for text in rest)]
+        lines.append(Line(""))
+    for sentence in _WORDS:
+        lines += [*(Line(text) for text in wrapped(sentence, width)), Line("")]
+    return lines[:-1]

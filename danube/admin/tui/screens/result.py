@@ -1,0 +1,102 @@
+"""What an operation answered, or why it did not."""
+
+import asyncio
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.widgets import Static
+
+from danube.admin.execution import execute
+from danube.admin.operations.fields import Params, Result
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.present import view_of
+from danube.admin.tui.desk import Desk
+from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.widgets.lines import Line, Lines, view_lines, wrapped
+from danube.admin.tui.widgets.plain import plain
+from danube.model.errors import DanubeError, NotPermittedError, PlanRefusedError
+from danube.model.limits import TUI_CALL_TIMEOUT_S
+
+Answer = Result | DanubeError
+
+
+class ResultScreen(Framed):
+    """A result, drawn by `danube/admin/present.py`; or a refusal with its sentence."""
+
+    KEYS = "↑↓ move  ←→ sideways  w all fields  n next page  Esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "app.pop_screen", "Back"),
+        Binding("w", "widen", "All fields"),
+        Binding("n", "next_page", "Next page"),
+    ]
+
+    def __init__(self, desk: Desk, operation: AnyOperation, params: Params, answer: Answer) -> None:
+        super().__init__(desk)
+        self.operation = operation
+        self.params = params
+        self.answer = answer
+        """What is shown."""
+        self._is_wide = False
+
+    def body(self) -> ComposeResult:
+        """The heading and the result."""
+        yield Static(plain(self.operation.command), classes="heading")
+        yield Lines(id="result")
+
+    def on_mount(self) -> None:
+        """Show the result."""
+        self._show()
+        self.query_one(Lines).focus()
+
+    def action_widen(self) -> None:
+        """Show the fields that a narrow table leaves out, or hide them again."""
+        self._is_wide = not self._is_wide
+        self._show()
+
+    def action_next_page(self) -> None:
+        """Call again with the cursor of the next page."""
+        cursor = getattr(self.answer, "next_cursor", None)
+        if self.operation.listing is None or cursor is None:
+            self.notify("There is no further page.", markup=False)
+            return
+        following = self.params.model_copy(update={"cursor": cursor})
+        self.run_worker(self._turn(following), group="call", exclusive=True)
+
+    async def _turn(self, params: Params) -> None:
+        self.params, self.answer = params, await answer_of(self.desk, self.operation, params)
+        self._show()
+        self.query_one(Lines).scroll_home(animate=False)
+
+    def _show(self) -> None:
+        answer = self.answer
+        if isinstance(answer, DanubeError):
+            self.query_one(Lines).show(lambda width: refusal_lines(answer, width))
+            return
+        view = view_of(self.operation, answer, wide=self._is_wide)
+        self.query_one(Lines).show(lambda width: view_lines(view, width))
+
+
+async def answer_of(desk: Desk, operation: AnyOperation, params: Params, *, plan_id: str | None = None) -> Answer:
+    """Call an operation; its error is an answer like another, to be shown."""
+    try:
+        async with asyncio.timeout(TUI_CALL_TIMEOUT_S):
+            return await execute(desk.session(), operation, params, plan_id=plan_id)
+    except DanubeError as error:
+        return error
+    except TimeoutError:
+        return DanubeError(
+            f"{operation.name} did not end within {TUI_CALL_TIMEOUT_S:g} s and was given up: whether it was carried out"
+            " is not known, the audit log has what is"
+        )
+
+
+def refusal_lines(error: DanubeError, width: int) -> list[Line]:
+    """An error as a sentence, with what to expect of another try."""
+    is_refused = isinstance(error, (NotPermittedError, PlanRefusedError))
+    heading = "REFUSED" if is_refused else "NOT DONE"
+    lines = [Line(f"{heading} ({error.code})", "error"), Line("")]
+    lines += [Line(text) for text in wrapped(str(error), width)]
+    if error.retryable:
+        lines += [Line(""), Line("The same call may succeed later.", "dim")]
+    return lines

@@ -1,0 +1,140 @@
+"""One topic: its numbers, and its subscriptions with their lag over the last minutes."""
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+from textual.app import ComposeResult
+from textual.binding import Binding, BindingType
+from textual.command import CommandPalette
+from textual.widgets import Static
+
+from danube.admin.operations.topics import DELIVERY
+from danube.admin.present import UNKNOWN, cell
+from danube.admin.tui.desk import Desk
+from danube.admin.tui.frame import age
+from danube.admin.tui.lag_history import sparkline, trend
+from danube.admin.tui.palette import SelectionCommands
+from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.watch import OpenedTopic, Part
+from danube.admin.tui.widgets.plain import plain
+from danube.admin.tui.widgets.rows import Cells, Column, Rows
+from danube.model.admin_calls import SubscriptionDescription
+from danube.model.topic import TopicName
+
+SPARK_CELLS = 16
+
+_COLUMNS = (
+    Column("Subscription"),
+    Column("Type", 10, from_width=70),
+    Column("Lag", 9, is_number=True),
+    Column("Over time", SPARK_CELLS),
+    Column("Trend", 9),
+    Column("Sent", 6, is_number=True, from_width=100),
+    Column("Waiting", 7, is_number=True, from_width=100),
+    Column("Cons.", 5, is_number=True),
+    Column("Oldest", 8, is_number=True, from_width=90),
+)
+_NONE = "no subscriptions"
+_NAMES_ONLY = (Column("Subscription"),)
+
+
+class TopicScreen(Framed):
+    """What is behind one line of the topics."""
+
+    KEYS = "↑↓ move  Enter operations  p pause  r read now  ? help  Esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("escape", "back", "Back"),
+        Binding("o", "operations", "Operations"),
+    ]
+
+    def __init__(self, desk: Desk, name: TopicName) -> None:
+        super().__init__(desk)
+        self._topic = name
+
+    def parts(self) -> Sequence[Part]:
+        """The topic itself, before all else."""
+        return (Part.TOPIC, Part.HEALTH, Part.PLANS)
+
+    def selection(self) -> Mapping[str, str]:
+        """The topic, and the subscription under the cursor."""
+        chosen = self.query_one(Rows).selected
+        return {"topic": str(self._topic), **({"subscription": chosen} if chosen is not None else {})}
+
+    def body(self) -> ComposeResult:
+        """The topic's numbers, and its subscriptions."""
+        yield Static(plain(str(self._topic)), classes="heading")
+        yield Static(id="facts", markup=False)
+        yield Rows(_COLUMNS, empty="", id="subscriptions")
+
+    def on_mount(self) -> None:
+        """The cursor is in the list."""
+        self.query_one(Rows).focus()
+
+    def draw(self) -> None:
+        """The topic as it was last read."""
+        watch, rows = self.desk.watch, self.query_one(Rows)
+        facts = self.query_one("#facts", Static)
+        topic = watch.topic if watch.topic is not None and watch.topic.name == self._topic else None
+        if problem := watch.problems.get(Part.TOPIC):
+            facts.update(plain(problem))
+        elif topic is None:
+            facts.update(plain("reading ..."))
+        else:
+            facts.update(plain(_facts(topic, self.desk)))
+        if topic is None:
+            return
+        if topic.description is None:
+            rows.show(topic.subscriptions, key=str, cells=lambda name: Cells((name,)), columns=_NAMES_ONLY, empty=_NONE)
+        else:
+            rows.show(topic.description.subscriptions, key=_name, cells=self._cells, columns=_COLUMNS, empty=_NONE)
+
+    def action_back(self) -> None:
+        """Back to the list; the topic is not asked for on its own any more."""
+        self.desk.watch.opened = None
+        self.app.pop_screen()
+
+    def action_operations(self) -> None:
+        """What can be done with this topic and subscription."""
+        self.app.push_screen(CommandPalette([SelectionCommands], placeholder="What to do with it?"))
+
+    def on_rows_picked(self) -> None:
+        """Enter does the same."""
+        self.action_operations()
+
+    def _cells(self, each: SubscriptionDescription) -> Cells:
+        kept = each.reliable
+        points = self.desk.watch.lags.points(str(self._topic), each.name)
+        is_unread = kept is not None and kept.lag > 0 and each.connected_count == 0
+        oldest = kept.oldest_unacknowledged_ms if kept else None
+        texts = (
+            each.name,
+            each.type.name.replace("_", "-").title().replace("-", ""),
+            cell(kept.lag if kept else None),
+            sparkline(points, SPARK_CELLS) if kept else "",
+            "no reader" if is_unread else trend(points) if kept else "",
+            cell(kept.in_flight if kept else None),
+            cell(kept.waiting if kept else None),
+            cell(each.connected_count),
+            age(self.desk.clock.now_ms() - oldest) if oldest is not None else UNKNOWN,
+        )
+        return Cells(texts, "warning" if is_unread else "")
+
+
+def _name(each: SubscriptionDescription) -> str:
+    return each.name
+
+
+def _facts(topic: OpenedTopic, desk: Desk) -> str:
+    described = topic.description
+    if described is None:
+        return "This broker tells the names of subscriptions, and not their lag."
+    line = desk.watch.topics.get(str(topic.name))
+    shown = len(topic.subscriptions)
+    total = described.subscription_count
+    more = f" · the first {shown:,} of {total:,} subscriptions" if shown < total else ""
+    return (
+        f"{DELIVERY[described.strategy]} · broker {described.broker_id} · offsets {described.start_offset:,} to"
+        f" {described.end_offset:,} · producers {described.producers:,} · taken {described.messages_in:,}"
+        f"{f' ({line.rate:,.1f} a second)' if line is not None and line.rate is not None else ''}"
+        f"{more}"
+    )

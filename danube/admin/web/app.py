@@ -1,0 +1,76 @@
+"""The whole of the server as one ASGI application: protection around pages, API, and the original's routes."""
+
+import json
+from collections.abc import Sequence
+from functools import cache
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from danube.admin.operations import REGISTRY
+from danube.admin.web.api import api_routes
+from danube.admin.web.openapi import openapi
+from danube.admin.web.operation_page import operation_routes
+from danube.admin.web.original import OriginalRoutes
+from danube.admin.web.pages import RESERVED, Site
+from danube.admin.web.protection import Protection
+from danube.admin.web.rendering import Renderer
+from danube.admin.web.server import WebServer
+from danube.admin.web.statuses import MethodError, ServerFaultError
+from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError
+
+
+def build_app(server: WebServer) -> ASGIApp:
+    """The application. Nothing in it opens or closes the gateway: whoever made it does."""
+    _check_words()
+    renderer = Renderer(server)
+    routes: Sequence[Route] = [
+        *Site(server, renderer).routes(),
+        Route("/openapi.json", _describe, methods=["GET"]),
+        *api_routes(server),
+        *OriginalRoutes(server).routes(),
+        *operation_routes(server, renderer),
+    ]
+    app = Starlette(routes=routes)
+    app.router.redirect_slashes = False
+
+    async def refused(request: Request, error: Exception) -> Response:
+        return renderer.problem(request, _named(error))
+
+    for kind in (DanubeError, HTTPException, Exception):
+        app.add_exception_handler(kind, refused)
+    return Protection(app, server, renderer)
+
+
+async def _describe(request: Request) -> Response:
+    del request
+    return Response(_description(), media_type="application/json")
+
+
+@cache  # made when somebody asks for the first time, and the same from then on
+def _description() -> bytes:
+    return json.dumps(openapi()).encode()
+
+
+def _named(error: Exception) -> DanubeError:
+    match error:
+        case DanubeError():
+            return error
+        case HTTPException(status_code=404):
+            return NotFoundError("there is no such page: /operations lists what there is")
+        case HTTPException(status_code=405):
+            return MethodError("this path takes another method: /docs tells which")
+        case HTTPException():
+            return InvalidRequestError("the request cannot be understood")
+        case _:
+            return ServerFaultError("a fault of this server; its log has the details")
+
+
+def _check_words() -> None:
+    taken = [operation.name for operation in REGISTRY if operation.words[0] in RESERVED]
+    if taken:
+        raise TypeError(f"the web server has other pages where {', '.join(taken)} would be")

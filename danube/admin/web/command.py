@@ -1,0 +1,235 @@
+"""`danube-admin serve`: flags and refusals. What is heavy is imported when the server starts."""
+
+import os
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from danube.admin.access import AccessLevel
+from danube.admin.profiles import TargetFlags, resolve_target
+from danube.admin.target import Connect, Target
+from danube.admin.web.exposure import (
+    DEFAULT_LISTEN_ADDR,
+    TOKEN_VARIABLE,
+    Exposure,
+    WebToken,
+    check_exposure,
+    parse_tokens,
+    warnings_of,
+)
+from danube.model.errors import SettingsError
+from danube.model.exit_codes import ExitCode
+from danube.model.limits import WEB_TOKEN_FILE_BYTES_MAX
+from danube.runtime.console import awaited, ended, say
+
+PROGRAM = "danube-admin"
+
+_HELP = f"""Serve the web pages and the HTTP API, or an assistant, or both.
+
+The pages are at http://{DEFAULT_LISTEN_ADDR}/ and the API's description at /docs. The server only reads, and only this
+machine reaches it, until you say otherwise: that needs a token (--token-file, or {TOKEN_VARIABLE}).
+"""
+
+_ORIGINAL = "Accepted for the original's sake"
+_TLS = ("DANUBE_ADMIN_TLS", "DANUBE_ADMIN_DOMAIN", "DANUBE_ADMIN_CA", "DANUBE_ADMIN_CERT", "DANUBE_ADMIN_KEY")
+_NO_MEANING = {
+    "cache_ttl_ms": "nothing is cached",
+    "cors_allow_origin": "pages of other sites are never let in",
+    "prometheus_url": "metrics come from the brokers themselves",
+    "metrics_timeout_ms": "metrics come from the brokers themselves",
+}
+
+
+class Mode(StrEnum):
+    """What is served."""
+
+    UI = "ui"
+    MCP = "mcp"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class McpWanted:
+    """What `serve` says about the assistant's side."""
+
+    config_file: Path | None = None
+    """The original's `mcp-config.yml`."""
+
+
+ServeMcp = Callable[[Connect, Target, McpWanted], Coroutine[Any, Any, None]]
+"""Serves an assistant on standard input and output, until it closes its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Wanted:
+    """What the flags add up to."""
+
+    mode: Mode
+    web: Target
+    mcp: Target
+    exposure: Exposure
+    ready_file: Path | None
+    mcp_wanted: McpWanted
+
+
+def add_commands(app: typer.Typer, connect: Connect, serve_mcp: ServeMcp | None = None) -> None:
+    """Add `serve`; it parses as the commands there are, so it takes the options of the root too."""
+    kind = next((each.cls for each in app.registered_commands if each.cls is not None), None)
+    command = _Serve(connect, serve_mcp)
+    app.command("serve", cls=kind, help=_HELP)(command.serve)
+    app.command("server", cls=kind, help=_HELP, hidden=True)(command.serve)
+
+
+class _Serve:
+    def __init__(self, connect: Connect, serve_mcp: ServeMcp | None) -> None:
+        self._connect = connect
+        self._serve_mcp = serve_mcp
+
+    def serve(
+        self,
+        context: typer.Context,
+        *,
+        mode: Annotated[
+            Mode,
+            typer.Option(
+                envvar="DANUBE_ADMIN_MODE",
+                case_sensitive=False,
+                help="ui: pages and API; mcp: an assistant on standard input and output; all: both.",
+            ),
+        ] = Mode.UI,
+        listen_addr: Annotated[
+            str,
+            typer.Option(
+                envvar="DANUBE_ADMIN_LISTEN_ADDR", metavar="HOST:PORT", help="Listen here; port 0 takes a free one."
+            ),
+        ] = DEFAULT_LISTEN_ADDR,
+        access: Annotated[
+            AccessLevel | None, typer.Option(help="The most that may be done.", show_default="read")
+        ] = None,
+        token_file: Annotated[
+            Path | None, typer.Option(help="File with tokens: a line each, `label token` or the token alone.")
+        ] = None,
+        public_url: Annotated[
+            str | None, typer.Option(metavar="URL", help="How browsers know it, where a proxy stands in front.")
+        ] = None,
+        ready_file: Annotated[
+            Path | None, typer.Option(help="Write address, URL and pid here, as JSON, once it serves.")
+        ] = None,
+        config: Annotated[
+            Path | None,
+            typer.Option(envvar="DANUBE_MCP_CONFIG", help="The original's mcp-config.yml.", rich_help_panel=_ORIGINAL),
+        ] = None,
+        broker_endpoint: Annotated[
+            str | None, typer.Option(metavar="URL", help="The same as --endpoint.", rich_help_panel=_ORIGINAL)
+        ] = None,
+        request_timeout_ms: Annotated[
+            int | None, typer.Option(min=1, help="The same as --timeout-s.", rich_help_panel=_ORIGINAL)
+        ] = None,
+        grpc_enable_tls: Annotated[
+            str | None, typer.Option(metavar="BOOL", help="As DANUBE_ADMIN_TLS.", rich_help_panel=_ORIGINAL)
+        ] = None,
+        grpc_domain: Annotated[
+            str | None, typer.Option(help="As DANUBE_ADMIN_DOMAIN.", rich_help_panel=_ORIGINAL)
+        ] = None,
+        grpc_ca: Annotated[str | None, typer.Option(help="As DANUBE_ADMIN_CA.", rich_help_panel=_ORIGINAL)] = None,
+        grpc_cert: Annotated[str | None, typer.Option(help="As DANUBE_ADMIN_CERT.", rich_help_panel=_ORIGINAL)] = None,
+        grpc_key: Annotated[str | None, typer.Option(help="As DANUBE_ADMIN_KEY.", rich_help_panel=_ORIGINAL)] = None,
+        cache_ttl_ms: Annotated[int | None, typer.Option(hidden=True)] = None,
+        cors_allow_origin: Annotated[str | None, typer.Option(hidden=True)] = None,
+        prometheus_url: Annotated[str | None, typer.Option(hidden=True)] = None,
+        metrics_timeout_ms: Annotated[int | None, typer.Option(hidden=True)] = None,
+    ) -> None:
+        """The help is in _HELP."""
+        given = context.find_root().obj or TargetFlags()
+        flags = replace(
+            given,
+            endpoint=broker_endpoint or given.endpoint,
+            access=access or given.access,
+            timeout_s=given.timeout_s if request_timeout_ms is None else request_timeout_ms / 1_000,
+        )
+        tls = (grpc_enable_tls and grpc_enable_tls.lower(), grpc_domain, grpc_ca, grpc_cert, grpc_key)
+        idle = (cache_ttl_ms, cors_allow_origin, prometheus_url, metrics_timeout_ms)
+
+        def work() -> ExitCode:
+            tell_no_meaning(dict(zip(_NO_MEANING, idle, strict=True)))
+            environ = with_tls(os.environ, tls)
+            wanted = _Wanted(
+                mode=mode,
+                web=resolve_target(replace(flags, access=flags.access or AccessLevel.READ), environ),
+                mcp=resolve_target(flags, environ),
+                exposure=Exposure(
+                    listen_addr=listen_addr, public_url=public_url, tokens=read_tokens(token_file, os.environ)
+                ),
+                ready_file=ready_file,
+                mcp_wanted=McpWanted(config),
+            )
+            awaited(_start(self._connect, self._serve_mcp, wanted))
+            return ExitCode.OK
+
+        raise typer.Exit(ended(work, PROGRAM))
+
+
+def with_tls(environ: Mapping[str, str], given: Sequence[str | None]) -> Mapping[str, str]:
+    """The environment with what the original's TLS flags say, in the order of _TLS: a flag goes before its variable."""
+    return {**environ, **{name: value for name, value in zip(_TLS, given, strict=True) if value}}
+
+
+def read_tokens(file: Path | None, environ: Mapping[str, str]) -> tuple[WebToken, ...]:
+    """The tokens of the file, else that of the variable, else none. Raises SettingsError."""
+    if file is None:
+        text = environ.get(TOKEN_VARIABLE, "")
+        return parse_tokens(text, source=TOKEN_VARIABLE) if text else ()
+    try:
+        with file.open("rb") as opened:
+            content = opened.read(WEB_TOKEN_FILE_BYTES_MAX + 1)
+    except OSError as error:
+        raise SettingsError(f"cannot read the tokens in {file}: {error.strerror}") from None
+    if len(content) > WEB_TOKEN_FILE_BYTES_MAX:
+        raise SettingsError(f"{file} is larger than {WEB_TOKEN_FILE_BYTES_MAX} bytes: is it the file of tokens?")
+    try:
+        return parse_tokens(content.decode(), source=str(file))
+    except UnicodeDecodeError:
+        raise SettingsError(f"{file} is no text: a file of tokens has `label token` on each line") from None
+
+
+def tell_no_meaning(given: Mapping[str, object]) -> None:
+    """Say which of the original's flags do nothing here."""
+    for name, value in given.items():
+        if value is not None:
+            say(f"--{name.replace('_', '-')} has no meaning here: {_NO_MEANING[name]}", PROGRAM)
+
+
+async def _start(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> None:
+    if wanted.mode is not Mode.UI and serve_mcp is None:
+        raise SettingsError(
+            f"--mode {wanted.mode} needs the MCP server: install it with pip install 'danube-messaging[mcp]'"
+        )
+    if wanted.mode is Mode.MCP and serve_mcp is not None:
+        await serve_mcp(connect, wanted.mcp, wanted.mcp_wanted)
+        return
+    check_exposure(wanted.exposure, wanted.web.guard.level)
+    for warning in warnings_of(wanted.exposure):
+        say(warning, PROGRAM)
+    await _serve_web(connect, serve_mcp if wanted.mode is Mode.ALL else None, wanted)
+
+
+async def _serve_web(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> None:
+    try:
+        from danube.admin.web.serving import serve_until_told  # noqa: PLC0415 - the extra is loaded when used
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"the web server needs the package {error.name}: install it with pip install 'danube-messaging[web]'"
+        ) from None
+    level = wanted.web.guard.level
+
+    def tell(url: str) -> None:
+        shown = wanted.exposure.public_url or url
+        say(f"serving {wanted.web.endpoint} on {shown} with access {level}; Ctrl-C stops it", PROGRAM)
+
+    beside = partial(serve_mcp, connect, wanted.mcp, wanted.mcp_wanted) if serve_mcp is not None else None
+    await serve_until_told(connect, wanted.web, wanted.exposure, tell=tell, ready_file=wanted.ready_file, beside=beside)

@@ -1,0 +1,81 @@
+"""What every request needs: the cluster, the rules, and who is logged in."""
+
+import asyncio
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from danube.admin.access import Guard
+from danube.admin.execution import Session, execute, parse_arguments
+from danube.admin.gateway import AdminGateway
+from danube.admin.operations.fields import Result
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.web.exposure import Exposure
+from danube.admin.web.forms import with_page_bound
+from danube.admin.web.sessions import FailedLogins, Sessions
+from danube.model.errors import DanubeError, DeadlineExceededError
+from danube.model.limits import WEB_CALL_TIMEOUT_S, WEB_PROBE_TIMEOUT_S
+from danube.model.plans import Caller, Face
+from danube.runtime.clock import Clock
+
+NOBODY_IN_PARTICULAR = "local"
+"""Who calls where no token is asked for."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Person:
+    """Whoever sent a request."""
+
+    who: str
+    csrf: str = field(repr=False)
+    """What their forms carry."""
+    is_logged_in: bool = False
+    """With a token, in a browser: a person, as far as a server can tell."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebServer:
+    """One server, for as long as it runs."""
+
+    gateway: AdminGateway
+    guard: Guard
+    clock: Clock
+    exposure: Exposure
+    endpoint: str
+    """The cluster's, to be shown."""
+    sessions: Sessions = field(default_factory=Sessions)
+    failures: FailedLogins = field(default_factory=FailedLogins)
+    csrf: str = field(default_factory=lambda: secrets.token_urlsafe(32), repr=False)
+    """Of whoever is not logged in."""
+
+    def session(self, person: Person) -> Session:
+        """What `execute` needs to know of the caller."""
+        caller = Caller(who=person.who, face=Face.WEB)
+        return Session(gateway=self.gateway, caller=caller, clock=self.clock, guard=self.guard)
+
+    async def call(
+        self, person: Person, operation: AnyOperation, arguments: Mapping[str, Any], plan_id: str | None = None
+    ) -> Result:
+        """Carry an operation out for somebody. Raises DanubeError; DeadlineExceededError after WEB_CALL_TIMEOUT_S."""
+        params = parse_arguments(operation, with_page_bound(operation, arguments))
+        try:
+            async with asyncio.timeout(WEB_CALL_TIMEOUT_S):
+                return await execute(self.session(person), operation, params, plan_id=plan_id)
+        except TimeoutError:
+            raise DeadlineExceededError(
+                f"{operation.name} did not end within {WEB_CALL_TIMEOUT_S:.0f} s: it may still be carried out"
+            ) from None
+
+    async def problem(self) -> DanubeError | None:
+        """Why the cluster does not answer; None when it does, within WEB_PROBE_TIMEOUT_S."""
+        try:
+            async with asyncio.timeout(WEB_PROBE_TIMEOUT_S):
+                await self.gateway.leader()
+        except TimeoutError:
+            return DeadlineExceededError(
+                f"the broker at {self.endpoint} did not answer within {WEB_PROBE_TIMEOUT_S:g} s: is it running?"
+            )
+        except DanubeError as error:
+            return error
+        return None

@@ -1,0 +1,150 @@
+"""The server as something that is started and ends: for the command, and for tests in the same process.
+
+async with serving(connect, target, Exposure(listen_addr="127.0.0.1:0")) as running:
+    ...  # running.url is where it answers
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import uvicorn
+
+from danube.admin.target import Connect, Target
+from danube.admin.web.app import build_app
+from danube.admin.web.exposure import Exposure, check_exposure
+from danube.admin.web.server import WebServer
+from danube.model.errors import SettingsError
+from danube.model.limits import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
+from danube.rpc.address import join_address, split_address
+from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.disk import LocalDisk
+from danube.runtime.tasks import TaskScope
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A server that listens."""
+
+    address: str
+    """`host:port`, the real port."""
+    ended: "asyncio.Task[None]"
+    """Done when it has stopped by itself; then something is wrong."""
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://{self.address}"
+
+
+class _Server(uvicorn.Server):
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the command's, not this server's."""
+        yield
+
+
+@asynccontextmanager
+async def serving(
+    connect: Connect, target: Target, exposure: Exposure, *, clock: Clock | None = None
+) -> AsyncIterator[Running]:
+    """Serve until the block ends; requests under way have WEB_DRAIN_TIMEOUT_S. Raises SettingsError."""
+    check_exposure(exposure, target.guard.level)
+    tasks = TaskScope("web server")
+    with _listen(exposure.listen_addr) as listener:
+        address = join_address(*listener.getsockname()[:2])
+        async with connect(target) as gateway:
+            web = WebServer(
+                gateway=gateway,
+                guard=target.guard,
+                clock=clock or SystemClock(),
+                exposure=exposure,
+                endpoint=target.endpoint,
+            )
+            server = _Server(_config(web))
+            ended = tasks.spawn(server.serve(sockets=[listener]), "http")
+            try:
+                yield Running(address, ended)
+            finally:
+                server.should_exit = True
+                await asyncio.wait([ended], timeout=2 * WEB_DRAIN_TIMEOUT_S)
+                await tasks.close()
+
+
+Beside = Callable[[], Coroutine[Any, Any, None]]
+"""Other work of the same process: when it ends or fails, so does the server, and the other way round."""
+
+
+async def serve_until_told(
+    connect: Connect,
+    target: Target,
+    exposure: Exposure,
+    *,
+    tell: Callable[[str], None],
+    ready_file: Path | None = None,
+    beside: Beside | None = None,
+) -> None:
+    """Serve until SIGTERM, SIGINT, or the end of what runs beside; `tell` hears the URL once it serves.
+
+    Raises SettingsError, and what ended the work beside.
+    """
+    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    tasks = TaskScope("serve")
+    async with serving(connect, target, exposure) as running:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, stop.set)
+        watched = [running.ended, *([tasks.spawn(beside(), "beside")] if beside else [])]
+        for task in watched:
+            task.add_done_callback(lambda _: stop.set())
+        _tell_ready(ready_file, running)
+        tell(running.url)
+        try:
+            await stop.wait()
+        finally:
+            await tasks.close()
+        for task in watched:
+            if task.done() and not task.cancelled():
+                task.result()
+
+
+def _tell_ready(file: Path | None, running: Running) -> None:
+    """Write address, URL and pid as JSON, at once or not at all."""
+    if file is not None:
+        told = {"web": running.address, "url": running.url, "pid": os.getpid()}
+        LocalDisk(file.parent).replace_file(file.name, json.dumps(told).encode())
+
+
+def _listen(address: str) -> socket.socket:
+    host, port = split_address(address)
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise SettingsError(
+            f"cannot listen on {address}: {error.strerror}; choose another address with --listen-addr"
+        ) from None
+
+
+def _config(web: WebServer) -> uvicorn.Config:
+    return uvicorn.Config(
+        build_app(web),
+        interface="asgi3",
+        http="h11",
+        ws="none",
+        loop="none",
+        lifespan="off",
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        proxy_headers=False,
+        server_header=False,
+        limit_concurrency=WEB_REQUESTS_MAX,
+        timeout_graceful_shutdown=int(WEB_DRAIN_TIMEOUT_S),
+    )

@@ -1,0 +1,218 @@
+"""The audit log: one reliable topic that this broker alone writes, each record hashed to the one before.
+
+A record is stamped when it is appended, so those of calls made at once follow each other and share a round of the
+journal. When an append fails, all behind it fail with it, and the chain goes on from the last durable record.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from functools import partial
+
+from danube.broker.control.brokers import BrokerControl
+from danube.broker.topic import ReliableTopic
+from danube.broker.topics import Topics
+from danube.model.audit import (
+    AUDIT_TOPIC,
+    GENESIS,
+    AuditEntry,
+    AuditReceipt,
+    AuditRecord,
+    ReadAudit,
+    StoredAuditPage,
+    bounded,
+    decode_record,
+    encode_record,
+    next_record,
+    verify,
+)
+from danube.model.calls import OutgoingMessage
+from danube.model.errors import (
+    DanubeError,
+    InvalidRequestError,
+    PreconditionFailedError,
+    StorageError,
+    StorageUnavailableError,
+)
+from danube.model.limits import AUDIT_PAGE_BYTES_MAX, AUDIT_PAGE_MAX, READ_BYTES_MAX
+from danube.model.message import producer_id
+from danube.model.topic import DispatchStrategy
+from danube.runtime.clock import Clock
+from danube.storage.batch import RecordKind, RecordView
+from danube.storage.log import StoredBatch, TopicLog
+from danube.wire.decode import received_message
+from danube.wire.encode import send_message
+
+_log = logging.getLogger(__name__)
+
+_PRODUCER = "danube-audit"
+_BEFORE_THE_FIRST = AuditReceipt(sequence=-1, hash=GENESIS)
+
+
+class AuditLog:
+    """Writes and reads `/system/audit`; see `docs/formats/audit.md`."""
+
+    def __init__(self, topics: Topics, brokers: BrokerControl, clock: Clock) -> None:
+        self._topics = topics
+        self._brokers = brokers
+        self._clock = clock
+        self._opening = asyncio.Lock()
+        self._topic: ReliableTopic | None = None
+        self._durable = self._last = _BEFORE_THE_FIRST
+        """The newest record that is durable, and the newest that was appended."""
+        self._broken: PreconditionFailedError | None = None
+
+    async def open(self) -> None:
+        """Create the topic if it is not there and find the end of the chain; where that fails, it is logged.
+
+        Each call of `record` tries again.
+        """
+        try:
+            await self._opened()
+        except DanubeError as error:
+            _log.error("the audit log cannot be written: %s", error)
+
+    async def record(self, entry: AuditEntry) -> AuditReceipt:
+        """Append one entry, its texts cut; answers once it is durable.
+
+        Raises:
+            StorageUnavailableError, OverloadedError: the journal cannot take it, and says why.
+            PreconditionFailedError: the last record is damaged or foreign. No second chain is begun behind it.
+        """
+        topic = await self._opened()
+        outcome: asyncio.Future[AuditReceipt | DanubeError] = asyncio.get_running_loop().create_future()
+        record = next_record(
+            bounded(entry),
+            sequence=self._last.sequence + 1,
+            at_ms=self._clock.now_ms(),
+            keeper=self._brokers.own_id,
+            previous=self._last.hash,
+        )
+        message = self._message(record)
+        topic.log.append_record(message, partial(self._appended, record, outcome))
+        self._last = _receipt(record)
+        result = await outcome
+        if isinstance(result, DanubeError):
+            raise result
+        topic.messages_in += 1
+        topic.bytes_in += len(message)
+        return result
+
+    async def read(self, wanted: ReadAudit) -> StoredAuditPage:
+        """A page of records, as they are stored. Raises StorageUnavailableError where they cannot be read."""
+        log = (await self._readable()).log
+        end = log.durable_end
+        first = at = max(wanted.start, log.start_offset)
+        stop = min(end, first + min(wanted.limit, AUDIT_PAGE_MAX))
+        records: list[bytes] = []
+        size = 0
+        while at < stop and size < AUDIT_PAGE_BYTES_MAX:
+            for payload in _payloads(await _read(log, at), at):
+                if at == stop or size >= AUDIT_PAGE_BYTES_MAX:
+                    break
+                records.append(payload)
+                size += len(payload)
+                at += 1
+        return StoredAuditPage(records=tuple(records), first=first, start=log.start_offset, end=end)
+
+    async def _opened(self) -> ReliableTopic:
+        """The topic, once the end of its chain is known."""
+        if self._broken is not None:
+            raise self._broken
+        if self._topic is not None:
+            return self._topic
+        async with self._opening:
+            if self._topic is None:
+                topic = await self._readable()
+                self._durable = self._last = await _end_of_chain(topic.log)
+                self._topic = topic
+        return self._topic
+
+    async def _readable(self) -> ReliableTopic:
+        topic = self._topics.find(str(AUDIT_TOPIC))
+        if topic is None:
+            topic = await self._topics.find_or_create(AUDIT_TOPIC, DispatchStrategy.RELIABLE)
+        if not isinstance(topic, ReliableTopic):
+            raise PreconditionFailedError(
+                f"{AUDIT_TOPIC} is not a reliable topic and cannot keep the audit log: delete it, it is made anew"
+            )
+        return topic
+
+    def _appended(
+        self, record: AuditRecord, outcome: "asyncio.Future[AuditReceipt | DanubeError]", result: int | DanubeError
+    ) -> None:
+        answer: AuditReceipt | DanubeError
+        if isinstance(result, DanubeError):
+            self._last = self._durable
+            answer = result
+        elif result != record.sequence:
+            answer = self._broken = _not_ours(result)
+        else:
+            self._durable = answer = _receipt(record)
+        if not outcome.done():
+            outcome.set_result(answer)
+
+    def _message(self, record: AuditRecord) -> bytes:
+        (broker,) = self._brokers.list()
+        return send_message(
+            OutgoingMessage(
+                request_id=0,
+                producer_id=producer_id(AUDIT_TOPIC, _PRODUCER),
+                topic=str(AUDIT_TOPIC),
+                broker_addr=broker.broker_url,
+                payload=encode_record(record),
+                publish_time_ms=record.at_ms,
+                producer_name=_PRODUCER,
+            )
+        )
+
+
+async def _end_of_chain(log: TopicLog) -> AuditReceipt:
+    """The last record of the log. Raises PreconditionFailedError when it is none, or stands in the wrong place."""
+    last = log.durable_end - 1
+    if last < log.start_offset:
+        return _BEFORE_THE_FIRST
+    payload = next(_payloads(await _read(log, last), last))
+    try:
+        record = decode_record(payload)
+    except InvalidRequestError:
+        raise _not_ours(last) from None
+    if record.sequence != last or not verify([record]).is_intact:
+        raise _not_ours(last)
+    return _receipt(record)
+
+
+async def _read(log: TopicLog, offset: int) -> list[StoredBatch]:
+    try:
+        return await log.read(offset, READ_BYTES_MAX)
+    except StorageError as error:
+        _log.error("cannot read record %d of the audit log: %s", offset, error)
+        raise StorageUnavailableError(
+            f"record {offset} of the audit log cannot be read; the broker's log says why"
+        ) from error
+
+
+def _payloads(batches: list[StoredBatch], start: int) -> Iterator[bytes]:
+    """What the messages from this offset on carry; of bytes that are no message, the bytes."""
+    for batch in batches:
+        view = RecordView(batch.body)
+        for record in view.slice(max(0, start - batch.base_offset), batch.count):
+            yield record if view.header.kind is RecordKind.PAYLOADS else _payload(record)
+
+
+def _payload(message: bytes) -> bytes:
+    try:
+        return received_message(message).payload
+    except InvalidRequestError:
+        return message
+
+
+def _receipt(record: AuditRecord) -> AuditReceipt:
+    return AuditReceipt(sequence=record.sequence, hash=record.hash)
+
+
+def _not_ours(sequence: int) -> PreconditionFailedError:
+    return PreconditionFailedError(
+        f"record {sequence} of {AUDIT_TOPIC} is damaged, or another program wrote it, and nothing is recorded after it:"
+        " keep a copy of the data folder, and restore it from a backup"
+    )

@@ -1,0 +1,119 @@
+"""Plans, read and written as records: made within a bound, decided about and applied by compare-and-set."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from danube.metadata import keys
+from danube.metadata.draft import Draft, commit_draft
+from danube.metadata.record_format import decode_counter, decode_plan, encode_counter, encode_plan
+from danube.metadata.store import MetadataStore
+from danube.model.errors import AlreadyExistsError, LimitReachedError, PlanNotFoundError
+from danube.model.limits import PLAN_KEEP_S, PLANS_MAX
+from danube.model.plans import Approval, Decision, Plan, PlanApplication, check_decidable
+from danube.runtime.rng import Rng
+
+_READ_AT_ONCE = 50
+_KEEP_MS = round(PLAN_KEEP_S * 1_000)
+
+
+class PlanRecords:
+    """The plans in a metadata store. Every method raises MetadataError when the store fails."""
+
+    def __init__(self, store: MetadataStore, rng: Rng, *, plans_max: int = PLANS_MAX) -> None:
+        self._store = store
+        self._rng = rng
+        self._plans_max = plans_max
+
+    async def create(self, plan: Plan) -> None:
+        """Keep a new plan; those that are over and older than PLAN_KEEP_S, or too many, go.
+
+        Raises LimitReachedError when too many are not over, AlreadyExistsError when there is a plan of this id.
+        """
+
+        async def change(draft: Draft) -> None:
+            # Each creation moves the counter: of two at a time one is worked out anew, so the bound holds.
+            made = decode_counter(await draft.read(keys.PLAN_COUNTER))
+            if await draft.read(keys.plan(plan.plan_id)) is not None:
+                raise AlreadyExistsError(f"there is a plan {plan.plan_id} already: ask for a plan again")
+            for gone in plans_to_forget(await self.all(), plan.created_ms, self._plans_max):
+                draft.delete(keys.plan(gone))
+            draft.put(keys.plan(plan.plan_id), encode_plan(plan))
+            draft.put(keys.PLAN_COUNTER, encode_counter(made + 1))
+
+        await commit_draft(self._store, self._rng, change)
+
+    async def get(self, plan_id: str) -> Plan:
+        """The plan. Raises PlanNotFoundError."""
+        entry = await self._store.get(keys.plan(plan_id))
+        if entry is None:
+            raise _not_found(plan_id)
+        return decode_plan(entry)
+
+    async def all(self) -> list[Plan]:
+        """All plans that are kept."""
+        entries = await self._store.list(keys.PLANS)
+        found: list[Plan] = []
+        for start in range(0, len(entries), _READ_AT_ONCE):
+            found.extend(map(decode_plan, entries[start : start + _READ_AT_ONCE]))
+            await asyncio.sleep(0)  # PLANS_MAX of them take long enough to be felt by everybody else
+        return found
+
+    async def decide(self, decision: Decision, now_ms: int) -> Plan:
+        """Approve or reject a plan; answers it as it stands then. Raises PlanNotFoundError, PlanRefusedError."""
+
+        async def change(draft: Draft) -> Plan:
+            plan = await _read(draft, decision.plan_id)
+            check_decidable(plan, decision, now_ms)
+            decided = replace(
+                plan,
+                approval=Approval.APPROVED if decision.approve else Approval.REJECTED,
+                decided_by=decision.caller,
+                decided_ms=now_ms,
+            )
+            draft.put(keys.plan(plan.plan_id), encode_plan(decided))
+            return decided
+
+        return await commit_draft(self._store, self._rng, change)
+
+    @staticmethod
+    async def mark_applied(
+        draft: Draft, application: PlanApplication, now_ms: int, check: Callable[[Plan], object]
+    ) -> Plan:
+        """Add to a draft that the plan is applied, by who asked for it, if `check` does not raise.
+
+        If the plan is decided about, applied or forgotten before the draft is, the draft is worked out anew. Raises
+        PlanNotFoundError.
+        """
+        plan = await _read(draft, application.plan_id)
+        check(plan)
+        applied = replace(plan, applied_by=application.caller, applied_ms=now_ms)
+        draft.put(keys.plan(plan.plan_id), encode_plan(applied))
+        return applied
+
+
+def plans_to_forget(plans: Sequence[Plan], now_ms: int, plans_max: int) -> list[str]:
+    """The ids of the plans that go when one more is made: what is over, the oldest first. Pure.
+
+    Raises LimitReachedError when too many are not over.
+    """
+    over = sorted((plan for plan in plans if plan.status(now_ms).is_over), key=lambda plan: plan.over_ms)
+    too_old = sum(plan.over_ms + _KEEP_MS <= now_ms for plan in over)
+    too_many = len(plans) + 1 - plans_max
+    if too_many > len(over):
+        raise LimitReachedError(
+            f"{plans_max} plans wait to be decided about or applied, the most there may be: apply or reject some, or"
+            " wait until they are too old"
+        )
+    return [plan.plan_id for plan in over[: max(too_old, too_many)]]
+
+
+async def _read(draft: Draft, plan_id: str) -> Plan:
+    entry = await draft.read(keys.plan(plan_id))
+    if entry is None:
+        raise _not_found(plan_id)
+    return decode_plan(entry)
+
+
+def _not_found(plan_id: str) -> PlanNotFoundError:
+    return PlanNotFoundError(f"there is no plan {plan_id[:40]!r} (any more): list the plans, or ask for a new one")

@@ -1,0 +1,266 @@
+"""A cluster as plain values, for `MemoryGateway`: what is there, what a planned operation touches, and doing it."""
+
+from dataclasses import asdict, dataclass, field
+
+from danube.model.admin_calls import (
+    BrokerInfo,
+    ConsumerDescription,
+    NamespacePolicies,
+    ReliableState,
+    SubscriptionDescription,
+    TopicDescription,
+)
+from danube.model.errors import (
+    NamespaceNotFoundError,
+    PreconditionFailedError,
+    SubscriptionNotFoundError,
+    TopicNotFoundError,
+)
+from danube.model.limits import PLAN_NAMES_MAX
+from danube.model.plans import Arguments, Impact, describe_call, fingerprint_of
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import DispatchStrategy, TopicName
+
+BUILT_IN_NAMESPACES = ("default", "system")
+
+
+@dataclass(slots=True, kw_only=True)
+class MemorySubscription:
+    """A subscription; on a topic that is not reliable the numbers mean nothing."""
+
+    name: str
+    type: SubscriptionType = SubscriptionType.EXCLUSIVE
+    created_ms: int = 0
+    position: int = 0
+    """Every offset below it is acknowledged."""
+    in_flight: int = 0
+    consumers: list[str] = field(default_factory=list)
+    """The names of those with an open stream."""
+
+
+@dataclass(slots=True, kw_only=True)
+class MemoryTopic:
+    """A plain topic or one partition."""
+
+    name: TopicName
+    topic_id: int
+    strategy: DispatchStrategy
+    created_ms: int = 0
+    messages: int = 0
+    """Stored, from offset 0; on a topic that is not reliable, taken."""
+    message_bytes: int = 0
+    """Of all of them."""
+    producers: int = 0
+    schema_subject: str | None = None
+    subscriptions: dict[str, MemorySubscription] = field(default_factory=dict)
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether it keeps its messages."""
+        return self.strategy is DispatchStrategy.RELIABLE
+
+
+@dataclass(slots=True, kw_only=True)
+class MemoryCluster:
+    """Everything that operations can see or change; a test sets it as it likes."""
+
+    brokers: list[BrokerInfo] = field(default_factory=list)
+    leader: str | None = None
+    namespaces: dict[str, NamespacePolicies] = field(default_factory=dict)
+    topics: dict[str, MemoryTopic] = field(default_factory=dict)
+    """By name as a string."""
+    carried_out: list[str] = field(default_factory=list)
+    """Planned operations that nothing here stands for: what a plan of them was made for, once it was applied."""
+    last_topic_id: int = 0
+
+    def add_topic(self, topic: TopicName, strategy: DispatchStrategy, *, created_ms: int = 0) -> MemoryTopic:
+        """Put a topic there, whatever stands in the way."""
+        self.last_topic_id += 1
+        made = MemoryTopic(name=topic, topic_id=self.last_topic_id, strategy=strategy, created_ms=created_ms)
+        self.topics[str(topic)] = made
+        return made
+
+    def in_namespace(self, namespace: str) -> list[MemoryTopic]:
+        """The topics of a namespace, sorted by name. Raises NamespaceNotFoundError."""
+        self.require_namespace(namespace)
+        return sorted((each for each in self.topics.values() if each.name.namespace == namespace), key=_by_name)
+
+    def require_namespace(self, namespace: str) -> NamespacePolicies:
+        """The limits of a namespace. Raises NamespaceNotFoundError."""
+        if namespace not in self.namespaces:
+            raise NamespaceNotFoundError(f"there is no namespace {namespace!r}: list the namespaces to see their names")
+        return self.namespaces[namespace]
+
+    def get(self, name: TopicName) -> MemoryTopic:
+        """A plain topic or one partition. Raises TopicNotFoundError, also for a base name."""
+        topic = self.topics.get(str(name))
+        if topic is None:
+            raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
+        return topic
+
+    def behind(self, name: TopicName) -> list[MemoryTopic]:
+        """The topic itself, or all partitions of a base name in order. Raises TopicNotFoundError."""
+        exact = self.topics.get(str(name))
+        partitions = [each for each in self.topics.values() if each.name.base == name]
+        return [exact] if exact else sorted(partitions, key=_by_index) or [self.get(name)]
+
+    def digest(self) -> str:
+        """Of all of it: two of them are equal where nothing has changed."""
+        return fingerprint_of(asdict(self))
+
+
+def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> Impact:
+    """What a planned operation would touch now. Raises what the operation raises where it cannot be done at all."""
+    match operation:
+        case "delete_topic":
+            return _deleted_topics(cluster, _topic(arguments))
+        case "unsubscribe":
+            return _unsubscribed(cluster, _topic(arguments), str(arguments["subscription"]))
+        case "delete_namespace":
+            return _deleted_namespace(cluster, str(arguments["namespace"]))
+        case _:
+            call = describe_call(operation, arguments)
+            return Impact(changes=(f"does {call}",), fingerprint=fingerprint_of([call, cluster.digest()]))
+
+
+def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> None:
+    """Do what was planned; the plan was checked."""
+    match operation:
+        case "delete_topic":
+            for topic in cluster.behind(_topic(arguments)):
+                del cluster.topics[str(topic.name)]
+        case "unsubscribe":
+            del cluster.get(_topic(arguments)).subscriptions[str(arguments["subscription"])]
+        case "delete_namespace":
+            del cluster.namespaces[str(arguments["namespace"])]
+        case _:
+            cluster.carried_out.append(describe_call(operation, arguments))
+
+
+def described_topic(topic: MemoryTopic, broker_id: str) -> TopicDescription:
+    """The topic in full."""
+    subscriptions = sorted(topic.subscriptions.values(), key=lambda each: each.name)
+    return TopicDescription(
+        topic=topic.name,
+        topic_id=topic.topic_id,
+        strategy=topic.strategy,
+        broker_id=broker_id,
+        created_ms=topic.created_ms,
+        start_offset=0,
+        end_offset=topic.messages if topic.is_reliable else 0,
+        messages_in=topic.messages,
+        bytes_in=topic.message_bytes,
+        producers=topic.producers,
+        subscription_count=len(subscriptions),
+        subscriptions=tuple(_described_subscription(topic, each) for each in subscriptions),
+    )
+
+
+def _described_subscription(topic: MemoryTopic, subscription: MemorySubscription) -> SubscriptionDescription:
+    return SubscriptionDescription(
+        name=subscription.name,
+        type=subscription.type,
+        created_ms=subscription.created_ms,
+        reliable=_standing(topic, subscription) if topic.is_reliable else None,
+        messages_out=subscription.position + subscription.in_flight,
+        bytes_out=0,
+        redelivered=0,
+        nacked=0,
+        dropped=0,
+        consumer_count=len(subscription.consumers),
+        connected_count=len(subscription.consumers),
+        consumers=tuple(
+            ConsumerDescription(
+                name=name, consumer_id=number, is_connected=True, in_flight=0 if number > 1 else subscription.in_flight
+            )
+            for number, name in enumerate(subscription.consumers, 1)
+        ),
+    )
+
+
+def _standing(topic: MemoryTopic, subscription: MemorySubscription) -> ReliableState:
+    lag = topic.messages - subscription.position
+    return ReliableState(
+        position=subscription.position,
+        acknowledged_beyond=0,
+        lag=lag,
+        in_flight=subscription.in_flight,
+        waiting=0,
+        ready=0,
+        oldest_unacknowledged_ms=topic.created_ms if lag else None,
+    )
+
+
+def _deleted_topics(cluster: MemoryCluster, name: TopicName) -> Impact:
+    if name.base is not None and str(name) in cluster.topics:
+        raise PreconditionFailedError(
+            f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
+        )
+    gone = cluster.behind(name)
+    names = [str(topic.name) for topic in gone]
+    pairs = [f"{topic.name} {subscription}" for topic in gone for subscription in sorted(topic.subscriptions)]
+    kept = [topic for topic in gone if topic.is_reliable]
+    return Impact(
+        changes=(f"deletes {name} with its {len(pairs)} subscriptions",),
+        irreversible=("its messages, and how far its subscriptions had read, are gone",),
+        topics=tuple(names[:PLAN_NAMES_MAX]),
+        topic_count=len(names),
+        subscriptions=tuple(pairs[:PLAN_NAMES_MAX]),
+        subscription_count=len(pairs),
+        producers=sum(topic.producers for topic in gone),
+        consumers=sum(len(each.consumers) for topic in gone for each in topic.subscriptions.values()),
+        messages=sum(topic.messages for topic in kept),
+        bytes=sum(topic.message_bytes for topic in kept),
+        fingerprint=fingerprint_of([[topic.topic_id, sorted(topic.subscriptions)] for topic in gone]),
+    )
+
+
+def _unsubscribed(cluster: MemoryCluster, name: TopicName, subscription: str) -> Impact:
+    topic = cluster.get(name)
+    found = topic.subscriptions.get(subscription)
+    if found is None:
+        raise SubscriptionNotFoundError(f"there is no subscription {subscription!r} on {name}: list its subscriptions")
+    if found.consumers:
+        raise PreconditionFailedError(
+            f"subscription {subscription!r} on {name} has {len(found.consumers)} connected consumers: stop them first"
+        )
+    return Impact(
+        changes=(f"deletes the subscription {subscription} of {name}",),
+        irreversible=("how far it had read is gone; a new one begins after the last message",),
+        topics=(str(name),),
+        topic_count=1,
+        subscriptions=(f"{name} {subscription}",),
+        subscription_count=1,
+        producers=topic.producers,
+        consumers=0,
+        messages=0,
+        bytes=0,
+        fingerprint=fingerprint_of([topic.topic_id, subscription, found.created_ms]),
+    )
+
+
+def _deleted_namespace(cluster: MemoryCluster, namespace: str) -> Impact:
+    if namespace in BUILT_IN_NAMESPACES:
+        raise PreconditionFailedError(f"namespace {namespace!r} is built in and stays: delete the topics in it instead")
+    if topics := cluster.in_namespace(namespace):
+        raise PreconditionFailedError(f"namespace {namespace!r} has {len(topics)} topics: delete them first")
+    return Impact(
+        changes=(f"deletes the namespace {namespace}",),
+        producers=0,
+        consumers=0,
+        messages=0,
+        bytes=0,
+        fingerprint=fingerprint_of(["namespace", namespace]),
+    )
+
+
+def _topic(arguments: Arguments) -> TopicName:
+    return TopicName.parse(str(arguments["topic"]))
+
+
+def _by_name(topic: MemoryTopic) -> TopicName:
+    return topic.name
+
+
+def _by_index(topic: MemoryTopic) -> int:
+    return topic.name.partition_index or 0

@@ -1,0 +1,29 @@
+"""How far a job is, said on standard error: a line for each step that was done, with counts and seconds."""
+
+import sys
+
+from danube.runtime.clock import Clock
+from danube.runtime.console import say
+
+PROGRAM = "danube-analytics"
+
+
+class Steps:
+    """Tells what was done, and how long it took since the step before."""
+
+    def __init__(self, clock: Clock, *, shown: bool) -> None:
+        self._clock = clock
+        self._shown = shown
+        self._before_s = clock.monotonic_s()
+
+    @classmethod
+    def for_terminal(cls, clock: Clock, *, quiet: bool, wanted: bool | None) -> "Steps":
+        """Shown when it is `wanted`, and by default where standard error is a terminal; never when quiet."""
+        return cls(clock, shown=not quiet and (sys.stderr.isatty() if wanted is None else wanted))
+
+    def done(self, text: str) -> None:
+        """A step is over."""
+        now_s = self._clock.monotonic_s()
+        if self._shown:
+            say(f"{text} ({now_s - self._before_s:.1f} s)", PROGRAM)
+        self._before_s = now_s

@@ -1,0 +1,69 @@
+"""What a job has to do with the cluster besides reading: is it there, and publishing what the job found.
+
+Through the ordinary client, connected anew for each of these moments: while Spark works nothing here runs, and a
+connection would be missed. The records are those of `danube/model/analytics.py`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from danube.client import DanubeClient, DanubeClientBuilder, ProducerOptions
+from danube.model.analytics import ANALYTICS_TOPIC, RunRecord, encode_record
+from danube.model.errors import TopicNotFoundError, UnsupportedError
+from danube.model.limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
+from danube.model.telemetry import TELEMETRY_TOPIC
+from danube.model.topic import DispatchStrategy
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """Where the cluster is and who asks."""
+
+    service_url: str
+    ca_cert: Path | None = None
+    token: str | None = field(default=None, repr=False)
+
+    def check_telemetry(self) -> None:
+        """Raise a DanubeError that says what to do unless the cluster answers and publishes telemetry."""
+        asyncio.run(self._with_client(self._check))
+
+    def publish(self, records: Sequence[RunRecord], producer_name: str) -> None:
+        """Store the records, in this order and behind one another. Raises DanubeError."""
+
+        async def publish(client: DanubeClient) -> None:
+            builder = client.new_producer().with_topic(str(ANALYTICS_TOPIC)).with_name(producer_name)
+            options = ProducerOptions(connect_total_s=CLI_CONNECT_TIMEOUT_S, retry_total_s=CLI_RETRY_TOTAL_S)
+            async with (
+                builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).with_options(options).build() as producer
+            ):
+                await producer.send_many(map(encode_record, records), in_flight_max=1)
+
+        asyncio.run(self._with_client(publish))
+
+    def source_options(self) -> dict[str, str]:
+        """How the data source `danube` reaches the same cluster."""
+        given = {"service_url": self.service_url, "ca_cert": self.ca_cert, "token": self.token}
+        return {name: str(value) for name, value in given.items() if value is not None}
+
+    async def _check(self, client: DanubeClient) -> None:
+        try:
+            await client.bounds(str(TELEMETRY_TOPIC))
+        except (TopicNotFoundError, UnsupportedError) as error:
+            raise UnsupportedError(
+                f"the cluster at {self.service_url} publishes no telemetry, so there is nothing to judge lag from: it"
+                " takes our brokers, with telemetry_interval_s above 0"
+            ) from error
+
+    async def _with_client(self, work: Callable[[DanubeClient], Awaitable[T]]) -> T:
+        builder = DanubeClientBuilder().service_url(self.service_url)
+        if self.ca_cert is not None:
+            builder = builder.with_tls(str(self.ca_cert))
+        if self.token:
+            builder = builder.with_token(self.token)
+        async with await builder.build() as client:
+            return await work(client)

@@ -1,0 +1,79 @@
+"""Telemetry as columns: the bytes of `/system/telemetry` -> one typed row a record (`docs/formats/telemetry.md`)."""
+
+from typing import Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
+
+from danube.model.telemetry import KINDS, VERSION
+
+_RECORD: Final = (
+    "version BIGINT, kind STRING, broker_id STRING, start_id STRING, sequence BIGINT, at_ms BIGINT, full BOOLEAN,"
+    " gone BOOLEAN"
+)
+_SUBSCRIPTION: Final = (
+    "topic STRING, topic_id STRING, subscription STRING, subscription_id STRING, type STRING, consumers BIGINT,"
+    " consumers_known BIGINT, messages_out BIGINT, dropped BIGINT, start_offset BIGINT, head BIGINT, position BIGINT,"
+    " acknowledged_beyond BIGINT, lag_messages BIGINT, in_flight BIGINT, waiting BIGINT, ready BIGINT,"
+    " redelivered BIGINT, nacked BIGINT, oldest_unread_append_ms BIGINT, head_append_ms BIGINT"
+)
+_ADDED_UP: Final = (
+    "start_offset",
+    "head",
+    "position",
+    "acknowledged_beyond",
+    "lag_messages",
+    "in_flight",
+    "waiting",
+    "ready",
+    "redelivered",
+    "nacked",
+)
+
+
+def telemetry_records(messages: DataFrame) -> DataFrame:
+    """Each record once, typed, from the column `value` (bytes) of messages of the topic.
+
+    Left out: what is no JSON object, other versions and kinds, and what at-least-once delivery brought twice. Fields of
+    the kinds `broker` and `topic` that lag does not ask for are not read.
+    """
+    parsed = messages.select(F.from_json(F.col("value").cast("string"), f"{_RECORD}, {_SUBSCRIPTION}").alias("record"))
+    records = parsed.select("record.*").where(
+        (F.col("version") == VERSION)
+        & F.col("kind").isin(*KINDS)
+        & _are_there("broker_id", "start_id", "sequence", "at_ms")
+    )
+    return records.dropDuplicates(["broker_id", "start_id", "sequence"])
+
+
+def subscription_records(records: DataFrame) -> DataFrame:
+    """The observations of subscriptions: `danube.model.lag_verdict.Observation`, a column a field, and whose they are.
+
+    The times are as told; `spark_analytics/jobs/lag.py` puts them in order.
+    """
+    observed = records.where(
+        (F.col("kind") == "subscription") & _are_there("topic", "topic_id", "subscription", "subscription_id")
+    )
+    return observed.select(
+        "topic",
+        "subscription",
+        "at_ms",
+        "broker_id",
+        "start_id",
+        "sequence",
+        F.coalesce("gone", F.lit(col=False)).alias("gone"),
+        "topic_id",
+        "subscription_id",
+        F.col("head").isNotNull().alias("kept"),
+        F.coalesce("consumers", F.lit(0)).alias("consumers"),
+        *(F.coalesce(name, F.lit(0)).alias(name) for name in _ADDED_UP),
+        "oldest_unread_append_ms",
+        "head_append_ms",
+    )
+
+
+def _are_there(*names: str) -> Column:
+    found = F.lit(col=True)
+    for name in names:
+        found &= F.col(name).isNotNull()
+    return found

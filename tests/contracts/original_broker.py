@@ -1,0 +1,219 @@
+"""A stand-in of the original broker: the admin calls that it has, answered as it answers them, faults included."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from danube.model.admin_calls import (
+    BrokerInfo,
+    CreatePartitionedTopic,
+    CreateTopic,
+    NamespacePolicies,
+    RaftStatus,
+    TopicDetails,
+    TopicInfo,
+    Unsubscribe,
+)
+from danube.model.errors import NotFoundError, UnsupportedError
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc.carrier import Service, UnaryCall, UnaryHandler
+from danube.wire import decode_admin, encode_admin
+
+KEYS_OF_A_NAMESPACE = 2
+"""Metadata keys below each, and so how often each is listed."""
+
+
+@dataclass(slots=True)
+class OriginalBroker:
+    """One of the original's brokers, seeded as `danube.testing.seeded` says."""
+
+    raft: RaftStatus | None = None
+    """None outside a cluster."""
+    brokers: list[BrokerInfo] = field(
+        default_factory=lambda: [
+            BrokerInfo(
+                broker_id="7000000000000000007",
+                broker_url="http://0.0.0.0:6650",
+                role="None",
+                status="active",
+                admin_url="http://0.0.0.0:50051",
+            )
+        ]
+    )
+    namespaces: set[str] = field(default_factory=lambda: {"default", "staging", "system"})
+    topics: dict[str, DispatchStrategy] = field(
+        default_factory=lambda: {
+            "/default/orders": DispatchStrategy.RELIABLE,
+            "/default/events-part-0": DispatchStrategy.RELIABLE,
+            "/default/events-part-1": DispatchStrategy.RELIABLE,
+            "/default/events-part-2": DispatchStrategy.RELIABLE,
+            "/default/ticks": DispatchStrategy.NON_RELIABLE,
+        }
+    )
+    subscriptions: dict[str, set[str]] = field(default_factory=lambda: {"/default/orders": {"billing", "audit"}})
+    connected: set[tuple[str, str]] = field(default_factory=lambda: {("/default/orders", "billing")})
+    deleted: list[str] = field(default_factory=list)
+    """The names that DeleteTopic was called with."""
+    tokens: list[str] = field(default_factory=list)
+    """What each call brought as its authorization."""
+
+    def services(self) -> tuple[Service, ...]:
+        """Of its admin port; there is no `danube.control` among them."""
+        return (
+            Service("danube_admin.BrokerAdmin", unary=self._all(BROKER_CALLS)),
+            Service("danube_admin.ClusterAdmin", unary=self._all(CLUSTER_CALLS)),
+            Service("danube_admin.NamespaceAdmin", unary=self._all(NAMESPACE_CALLS)),
+            Service("danube_admin.TopicAdmin", unary=self._all(TOPIC_CALLS)),
+        )
+
+    def _all(self, calls: dict[str, "Answer"]) -> dict[str, UnaryHandler]:
+        return {name: self._handler(answer) for name, answer in calls.items()}
+
+    def _handler(self, answer: "Answer") -> UnaryHandler:
+        def handle(request: bytes, call: UnaryCall) -> bytes:
+            self.tokens.append(call.caller.metadata.get("authorization", ""))
+            return answer(self, request)
+
+        return handle
+
+    def info(self, name: str) -> TopicInfo:
+        namespace, _, local = name.removeprefix("/").partition("/")
+        broker_id = self.brokers[0].broker_id if name in self.topics else None
+        strategy = self.topics.get(name, DispatchStrategy.NON_RELIABLE)
+        return TopicInfo(topic=TopicName(namespace, local), broker_id=broker_id, strategy=strategy)
+
+    def listed_subscriptions(self, topic: TopicName) -> list[str]:
+        """One entry for each of a subscription's keys."""
+        names = sorted(self.subscriptions.get(str(topic), ()))
+        return [each for name in names for each in (name, name, "cursor", "failure_policy")]
+
+
+Answer = Callable[[OriginalBroker, bytes], bytes]
+
+
+def _leader(broker: OriginalBroker, request: bytes) -> bytes:
+    return encode_admin.leader(broker.raft.leader_id if broker.raft else None)
+
+
+def _namespaces(broker: OriginalBroker, request: bytes) -> bytes:
+    return encode_admin.namespaces(sorted(broker.namespaces) * KEYS_OF_A_NAMESPACE)
+
+
+def _cluster_status(broker: OriginalBroker, request: bytes) -> bytes:
+    if broker.raft is None:
+        raise UnsupportedError("not supported in standalone mode")
+    return encode_admin.cluster_status(broker.raft)
+
+
+def _create_namespace(broker: OriginalBroker, request: bytes) -> bytes:
+    name = decode_admin.namespace(request)
+    if name in broker.namespaces:
+        raise NotFoundError(f"unable to create: namespace {name} already exists")
+    broker.namespaces.add(name)
+    return encode_admin.success()
+
+
+def _delete_namespace(broker: OriginalBroker, request: bytes) -> bytes:
+    name = decode_admin.namespace(request)
+    if name not in broker.namespaces or _of_namespace(broker, name):
+        raise NotFoundError(f"unable to delete {name}")
+    broker.namespaces.remove(name)
+    return encode_admin.success()
+
+
+def _policies(broker: OriginalBroker, request: bytes) -> bytes:
+    name = decode_admin.namespace(request)
+    if name not in broker.namespaces:
+        raise NotFoundError(f"no policies of {name}")
+    return encode_admin.policies(NamespacePolicies(max_message_size=0))
+
+
+def _of_namespace(broker: OriginalBroker, namespace: str) -> list[str]:
+    """By the beginning of the name, so that `default` has the topics of `defaulted` too."""
+    return [name for name in broker.topics if name.startswith(f"/{namespace}")]
+
+
+def _namespace_topics(broker: OriginalBroker, request: bytes) -> bytes:
+    return encode_admin.topics(map(broker.info, _of_namespace(broker, decode_admin.namespace(request))))
+
+
+def _broker_topics(broker: OriginalBroker, request: bytes) -> bytes:
+    known = decode_admin.broker(request) == broker.brokers[0].broker_id
+    return encode_admin.topics(map(broker.info, broker.topics if known else ()))
+
+
+def _create_topic(broker: OriginalBroker, request: bytes) -> bytes:
+    wanted: CreateTopic = decode_admin.create_topic(request)
+    _create(broker, wanted.topic, wanted.strategy)
+    return encode_admin.success()
+
+
+def _create_partitioned(broker: OriginalBroker, request: bytes) -> bytes:
+    wanted: CreatePartitionedTopic = decode_admin.create_partitioned_topic(request)
+    for index in range(wanted.partitions):
+        _create(broker, wanted.base.partition(index), wanted.strategy)
+    return encode_admin.success()
+
+
+def _create(broker: OriginalBroker, topic: TopicName, strategy: DispatchStrategy) -> None:
+    if topic.namespace not in broker.namespaces or str(topic) in broker.topics:
+        raise NotFoundError(f"unable to create {topic}: a reason")
+    broker.topics[str(topic)] = strategy
+
+
+def _delete_topic(broker: OriginalBroker, request: bytes) -> bytes:
+    name = str(decode_admin.topic(request))
+    broker.deleted.append(name)
+    if broker.raft is None:
+        gone = [name]
+    else:
+        if "-part-" in name:
+            raise NotFoundError("delete the partitioned topic")
+        gone = [name] if name in broker.topics else [each for each in broker.topics if each.startswith(f"{name}-part-")]
+        if not gone:
+            raise NotFoundError("unassigned")
+    for each in gone:
+        broker.topics.pop(each, None)
+        broker.subscriptions.pop(each, None)
+    return encode_admin.success()
+
+
+def _subscriptions(broker: OriginalBroker, request: bytes) -> bytes:
+    return encode_admin.subscriptions(broker.listed_subscriptions(decode_admin.topic(request)))
+
+
+def _describe_topic(broker: OriginalBroker, request: bytes) -> bytes:
+    topic = decode_admin.topic(request)
+    names = tuple(broker.listed_subscriptions(topic))
+    return encode_admin.topic_details(TopicDetails(info=broker.info(str(topic)), subscriptions=names))
+
+
+def _unsubscribe(broker: OriginalBroker, request: bytes) -> bytes:
+    wanted: Unsubscribe = decode_admin.unsubscribe(request)
+    key = (str(wanted.topic), wanted.subscription)
+    if wanted.subscription not in broker.subscriptions.get(key[0], ()) or key in broker.connected:
+        raise NotFoundError("the subscription has active consumers")
+    broker.subscriptions[key[0]].remove(wanted.subscription)
+    return encode_admin.success()
+
+
+BROKER_CALLS: dict[str, Answer] = {
+    "ListBrokers": lambda broker, _: encode_admin.brokers(broker.brokers),
+    "GetLeaderBroker": _leader,
+    "ListNamespaces": _namespaces,
+}
+CLUSTER_CALLS: dict[str, Answer] = {"ClusterStatus": _cluster_status}
+NAMESPACE_CALLS: dict[str, Answer] = {
+    "CreateNamespace": _create_namespace,
+    "DeleteNamespace": _delete_namespace,
+    "GetNamespacePolicies": _policies,
+}
+TOPIC_CALLS: dict[str, Answer] = {
+    "ListNamespaceTopics": _namespace_topics,
+    "ListBrokerTopics": _broker_topics,
+    "CreateTopic": _create_topic,
+    "CreatePartitionedTopic": _create_partitioned,
+    "DeleteTopic": _delete_topic,
+    "ListSubscriptions": _subscriptions,
+    "DescribeTopic": _describe_topic,
+    "Unsubscribe": _unsubscribe,
+}

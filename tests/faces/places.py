@@ -1,0 +1,61 @@
+"""A fresh broker with the seed in it, on real ports, and a gateway to it."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from danube.admin.gateway import AdminGateway
+from danube.admin.grpc_gateway import open_gateway
+from danube.admin.target import Target
+from danube.broker.app import Broker, World
+from danube.broker.settings import BrokerSettings
+from danube.model.plans import Caller, Decision, Face
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.runtime.clock import SystemClock
+from danube.testing.admin_peer import AdminPeer
+from danube.testing.peer import Peer
+from danube.testing.seeded import SEEDED_REQUEST, seed
+
+PERSON = Caller(who="person@test", face=Face.CLI)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One seeded broker."""
+
+    endpoint: str
+    gateway: AdminGateway
+    waiting_plan: str
+    """The plan that the seed leaves waiting, under the id that this broker gave it."""
+
+    @property
+    def target(self) -> Target:
+        """How a face reaches it."""
+        return Target(endpoint=self.endpoint)
+
+    async def approve(self, plan_id: str) -> None:
+        """A person's yes."""
+        await self.gateway.decide_plan(Decision(plan_id=plan_id, approve=True, caller=PERSON))
+
+
+@asynccontextmanager
+async def seeded_place(data_dir: Path) -> AsyncIterator[Place]:
+    """A broker of its own, in this process, reached over gRPC; stopped at the end."""
+    clock = SystemClock()
+    carrier = GrpcCarrier(clock)
+    values = {"data_dir": data_dir, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
+    broker = await Broker.start(BrokerSettings.model_validate(values), World(clock=clock, carrier=carrier))
+    channels = [carrier.connect(address) for address in (broker.addresses.broker, broker.addresses.admin)]
+    kept = await seed(Peer(channels[0]), AdminPeer(channels[1]))
+    endpoint = f"http://{broker.addresses.admin}"
+    try:
+        async with open_gateway(Target(endpoint=endpoint)) as gateway:
+            request = replace(SEEDED_REQUEST, arguments=dict(SEEDED_REQUEST.arguments))
+            plan = await gateway.create_plan(request)
+            yield Place(endpoint, gateway, plan.plan_id)
+    finally:
+        kept.close()
+        for channel in channels:
+            await channel.close()
+        await broker.stop()

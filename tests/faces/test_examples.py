@@ -1,0 +1,61 @@
+"""Every example of every operation, on every face that shows it, on a fresh seeded broker each: the same answer."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from danube.admin.operations import REGISTRY
+from danube.admin.operations.operation import AnyOperation, Example
+from danube.model.plans import PlanStatus
+from danube.testing.seeded import PLAN_ID
+from tests.faces.answers import comparable
+from tests.faces.faces import FACES, CallFace
+from tests.faces.places import Place, seeded_place
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
+
+ASSISTANTS = {"mcp_stdio", "mcp_http"}
+CASES = [(operation, example) for operation in REGISTRY for example in operation.examples]
+
+
+@pytest.mark.parametrize(
+    ("operation", "example"), CASES, ids=[f"{operation.name}-{example.title}" for operation, example in CASES]
+)
+async def test_an_example_answers_the_same_on_every_face(
+    operation: AnyOperation, example: Example, tmp_path: Path
+) -> None:
+    answers = {}
+    for name, face in FACES.items():
+        if operation.is_tool or name not in ASSISTANTS:
+            async with seeded_place(tmp_path / name) as place:
+                answers[name] = await answers_of(place, face, operation, example)
+    first = answers.pop("cli")
+    assert first
+    for name, found in answers.items():
+        assert found == first, name
+
+
+async def answers_of(place: Place, face: CallFace, operation: AnyOperation, example: Example) -> list[Any]:
+    """What a face says; of a planned operation the plan, and then that it was applied."""
+    arguments = {k: place.waiting_plan if v == PLAN_ID else v for k, v in example.arguments.items()}
+    answer = await face(place, operation, arguments, None)
+    said = [comparable(operation, answer)]
+    if operation.is_planned:
+        plan_id = answer["plan"]["plan_id"]
+        if answer["status"] == PlanStatus.WAITING:
+            await place.approve(plan_id)
+            said = [as_if_nobody_had_to_wait(said[0])]
+        said.append(comparable(operation, await face(place, operation, arguments, plan_id)))
+        assert said[1]["status"] == PlanStatus.APPLIED
+    return said
+
+
+def as_if_nobody_had_to_wait(answer: dict[str, Any]) -> dict[str, Any]:
+    """An assistant's plan waits where a person's is ready; all else has to be equal."""
+    plan = {**answer["plan"], "status": PlanStatus.READY}
+    return {**answer, "status": PlanStatus.READY, "plan": plan}
+
+
+def test_the_examples_cover_the_registry() -> None:
+    assert {operation.name for operation, _ in CASES} == {operation.name for operation in REGISTRY}

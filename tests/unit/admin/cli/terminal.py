@@ -1,0 +1,70 @@
+"""A process in a pseudo-terminal, which a test types into."""
+
+import os
+import pty
+import select
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Self
+
+WAIT_S = 20.0
+
+
+class Terminal:
+    """Runs a Python program with a terminal as its input, output and errors; ends it when the block ends."""
+
+    def __init__(self, program: Sequence[str], environment: dict[str, str], cwd: str) -> None:
+        self._master, slave = pty.openpty()
+        self.shown = ""
+        self._process = subprocess.Popen(
+            [sys.executable, *program],
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+            env={"PATH": os.environ["PATH"], "TERM": "xterm", "COLUMNS": "100", "LINES": "40", **environment},
+            cwd=cwd,
+            start_new_session=True,
+        )
+        os.close(slave)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.wait(WAIT_S)
+        os.close(self._master)
+
+    def expect(self, text: str) -> None:
+        """Wait until it was shown."""
+        deadline = time.monotonic() + WAIT_S
+        while text not in self.shown:
+            assert time.monotonic() < deadline, self.shown
+            assert self._read(deadline), f"it ended before it showed {text!r}:\n{self.shown}"
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def ended(self) -> int:
+        """Wait for the end and answer the exit code."""
+        deadline = time.monotonic() + WAIT_S
+        while self._read(deadline):
+            assert time.monotonic() < deadline, self.shown
+        return self._process.wait(WAIT_S)
+
+    def _read(self, deadline: float) -> bool:
+        """Whether there may be more to come."""
+        ready, _, _ = select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))
+        assert ready, f"nothing more was shown:\n{self.shown}"
+        try:
+            data = os.read(self._master, 65_536)
+        except OSError:  # the other end is closed
+            return False
+        self.shown += data.decode()
+        return bool(data)

@@ -1,0 +1,61 @@
+"""What people and programs see of the command line, as files: `tests/snapshots/`.
+
+To accept a change, look at it and run
+
+    ACCEPT_SNAPSHOTS=1 .venv/bin/pytest tests/unit/admin/cli/test_snapshots.py
+"""
+
+import os
+import re
+from pathlib import Path
+
+import pytest
+
+from danube import __version__
+from danube.admin.operations import REGISTRY
+from tests.unit.admin.cli.conftest import Admin
+
+SNAPSHOTS = Path(__file__).parents[3] / "snapshots"
+GROUPS = sorted({operation.words[0] for operation in REGISTRY if len(operation.words) > 1} | {"contexts"})
+SINGLE = sorted({operation.words[0] for operation in REGISTRY if len(operation.words) == 1} | {"explain", "spec"})
+
+
+def test_the_first_page_is_as_it_was(admin: Admin) -> None:
+    check("cli/danube-admin.txt", admin("--help").out)
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_help_of_a_group_and_its_commands_is_as_it_was(group: str, admin: Admin) -> None:
+    pages = [admin(group, "--help").out]
+    pages += [admin(group, verb, "--help").out for verb in verbs_of(pages[0])]
+    check(f"cli/{group}.txt", "\n----\n\n".join(pages))
+
+
+@pytest.mark.parametrize("command", SINGLE)
+def test_the_help_of_a_command_is_as_it_was(command: str, admin: Admin) -> None:
+    check(f"cli/{command}.txt", admin(command, "--help").out)
+
+
+def test_the_spec_is_as_it_was(admin: Admin) -> None:
+    ended = admin("spec")
+    check("admin_spec.json", ended.out.replace(f'"version": "{__version__}"', '"version": "VERSION"'))
+    assert admin("spec").out == ended.out
+
+
+def test_no_help_is_kept_of_what_is_gone() -> None:
+    kept = {file.stem for file in (SNAPSHOTS / "cli").glob("*.txt")}
+    assert kept == {*GROUPS, *SINGLE, "danube-admin"}
+
+
+def verbs_of(page: str) -> list[str]:
+    commands = page.partition("Commands:\n")[2].partition("\n\n")[0]
+    return re.findall(r"^  ([\w-]+) ", commands, flags=re.MULTILINE)
+
+
+def check(name: str, text: str) -> None:
+    file = SNAPSHOTS / name
+    if os.environ.get("ACCEPT_SNAPSHOTS"):
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    assert file.exists(), f"there is no {name}: {__doc__}"
+    assert text == file.read_text(), f"{name} has changed. {__doc__}"

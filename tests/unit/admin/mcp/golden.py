@@ -1,0 +1,12 @@
+"""Write the golden files of the tools: `python -m tests.unit.admin.mcp.golden`, then look at the difference."""
+
+import json
+
+from tests.unit.admin.mcp.test_tools import GOLDEN, listed
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    for path in GOLDEN.glob("*.json"):
+        path.unlink()
+    for tool in listed():
+        (GOLDEN / f"{tool['name']}.json").write_text(json.dumps(tool, indent=2) + "\n")

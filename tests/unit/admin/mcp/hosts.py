@@ -1,0 +1,54 @@
+"""Assistants' programs to test with: the SDK's client, in both eras of the protocol."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mcp import Client
+from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, Implementation
+
+from danube.admin.access import AccessLevel, ApprovalMode, Guard
+from danube.admin.mcp.offer import Offer
+from danube.admin.mcp.server import build_server
+from danube.testing.gateway import MemoryGateway
+
+ERAS = ("2026-07-28", "legacy")
+HOST = Implementation(name="test-host", version="7")
+
+
+class Person:
+    """Who is asked by the host, and what they were asked."""
+
+    def __init__(self, action: str, **content: Any) -> None:
+        self.questions: list[str] = []
+        self._answer = ElicitResult.model_validate({"action": action, "content": content or None})
+
+    async def __call__(self, context: Any, params: ElicitRequestParams) -> ElicitResult:
+        self.questions.append(params.message)
+        return self._answer
+
+
+@asynccontextmanager
+async def host(
+    gateway: MemoryGateway,
+    era: str = ERAS[0],
+    *,
+    access: AccessLevel = AccessLevel.DESTROY,
+    approval: ApprovalMode = ApprovalMode.DESTROY,
+    person: Person | None = None,
+) -> AsyncIterator[Client]:
+    """A host that is connected to a server in this process."""
+    offer = Offer(guard=Guard(access, approval))
+    server = build_server(gateway, gateway.clock, offer, who="ann@desk")
+    async with Client(server, mode=era, elicitation_callback=person, client_info=HOST) as client:
+        yield client
+
+
+def text_of(answer: CallToolResult) -> str:
+    """The text beside the structure."""
+    return "".join(getattr(part, "text", "") for part in answer.content)
+
+
+def size_of(answer: CallToolResult) -> int:
+    """Bytes of an answer on its way."""
+    return len(answer.model_dump_json(by_alias=True, exclude_none=True).encode())

@@ -1,0 +1,104 @@
+"""Tools as they are listed: schemas, hints, order and size."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from danube.admin.access import AccessLevel, Guard
+from danube.admin.mcp.instructions import access_of, instructions_of
+from danube.admin.mcp.offer import Offer, check_toolsets
+from danube.admin.mcp.tools import tools_of
+from danube.admin.operations import REGISTRY
+from danube.model.errors import SettingsError
+from danube.model.plans import Effect
+
+GOLDEN = Path(__file__).parents[3] / "snapshots" / "mcp"
+LIST_BYTES_MAX = 32_768
+TOOLS_MAX = 32
+LEVELS = list(AccessLevel)
+
+
+def listed(level: AccessLevel = AccessLevel.DESTROY) -> list[dict[str, Any]]:
+    tools = tools_of(Offer(guard=Guard(level)))
+    return [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in tools]
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_the_tools_are_those_of_the_registry_that_the_level_allows(level: AccessLevel) -> None:
+    wanted = [each.name for each in REGISTRY if each.is_tool and each.toolset == "default" and level.allows(each.level)]
+    assert [tool["name"] for tool in listed(level)] == wanted
+
+
+def test_a_list_of_tools_is_small_and_leaves_room_for_the_others() -> None:
+    sizes = [len(json.dumps(tool, separators=(",", ":"))) for tool in listed()]
+    assert sum(sizes) < LIST_BYTES_MAX
+    assert sum(sizes) / len(sizes) * TOOLS_MAX < 1.25 * LIST_BYTES_MAX
+
+
+def test_two_lists_are_the_same_bytes() -> None:
+    assert json.dumps(listed()) == json.dumps(listed())
+
+
+@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+def test_a_tool_is_as_its_golden_file_says(tool: dict[str, Any]) -> None:
+    """`python -m tests.unit.admin.mcp.golden` writes them anew."""
+    golden = GOLDEN / f"{tool['name']}.json"
+    assert json.loads(golden.read_text()) == tool
+
+
+def test_every_golden_file_has_its_tool() -> None:
+    assert {path.stem for path in GOLDEN.glob("*.json")} == {tool["name"] for tool in listed()}
+
+
+@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+def test_schemas_are_valid_objects_that_need_no_reference(tool: dict[str, Any]) -> None:
+    for schema in (tool["inputSchema"], tool["outputSchema"]):
+        Draft202012Validator.check_schema(schema)
+        assert schema["type"] == "object"
+        assert "$ref" not in json.dumps(schema)
+        assert "anyOf" not in json.dumps(schema)
+
+
+@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+def test_examples_and_arguments_fit_the_schema_and_others_do_not(tool: dict[str, Any]) -> None:
+    operation = next(each for each in REGISTRY if each.name == tool["name"])
+    schema = Draft202012Validator(tool["inputSchema"])
+    for example in operation.examples:
+        assert schema.is_valid(example.arguments)
+        assert not schema.is_valid({**example.arguments, "surprise": 1})
+    assert ("plan_id" in tool["inputSchema"]["properties"]) == operation.is_planned
+
+
+@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+def test_hints_follow_from_the_effect(tool: dict[str, Any]) -> None:
+    operation = next(each for each in REGISTRY if each.name == tool["name"])
+    assert tool["annotations"] == {
+        "readOnlyHint": operation.effect is Effect.READ,
+        "destructiveHint": operation.effect is Effect.DESTROY,
+        "idempotentHint": operation.is_idempotent,
+        "openWorldHint": False,
+    }
+
+
+@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+def test_a_description_begins_with_what_the_tool_does(tool: dict[str, Any]) -> None:
+    operation = next(each for each in REGISTRY if each.name == tool["name"])
+    assert tool["description"].startswith(operation.summary)
+    assert ("applies that plan" in tool["description"]) == operation.is_planned
+
+
+def test_what_is_missing_is_told_with_its_reason() -> None:
+    offer = Offer(guard=Guard(AccessLevel.READ))
+    missing = access_of(offer)["missing"]
+    assert "--access destroy" in missing["delete_topic"]
+    assert "plans approve" in missing["approve_plan"]
+    assert "danube://access" in instructions_of(offer)
+
+
+def test_a_toolset_that_is_not_there_is_refused_by_name() -> None:
+    with pytest.raises(SettingsError, match=r"no toolset 'defualt'.*default"):
+        check_toolsets(["defualt"])
+    assert check_toolsets([]) == ("default",)

@@ -1,0 +1,152 @@
+"""Every operation there is: declared whole, and its examples work on the seeded cluster."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from danube.admin.access import Guard
+from danube.admin.execution import Session, execute, parse_arguments
+from danube.admin.operations import BY_NAME, REGISTRY, operation_of
+from danube.admin.operations.fields import Volatile, marks
+from danube.admin.operations.operation import AnyOperation, Example, Operation
+from danube.admin.operations.plan_views import PlannedResult
+from danube.admin.present import view_of
+from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError
+from danube.model.plans import Caller, Effect, Face, PlanStatus
+from danube.testing.gateway import MemoryGateway
+from danube.testing.seeded import seeded_gateway
+
+EXAMPLES = [
+    pytest.param(operation, example, id=f"{operation.name}-{number}")
+    for operation in REGISTRY
+    for number, example in enumerate(operation.examples)
+]
+
+
+def session_of(gateway: MemoryGateway) -> Session:
+    return Session(gateway=gateway, caller=Caller(who="ada@desk", face=Face.CLI), clock=gateway.clock, guard=Guard())
+
+
+@pytest.mark.parametrize(("operation", "example"), EXAMPLES)
+async def test_every_example_works_on_the_seeded_cluster(operation: AnyOperation, example: Example) -> None:
+    gateway = seeded_gateway()
+    params = parse_arguments(operation, example.arguments)
+    result = await execute(session_of(gateway), operation, params)
+    assert isinstance(result, operation.result)
+    assert view_of(operation, result) is not None
+    if isinstance(result, PlannedResult):
+        before = gateway.digest()
+        done = await execute(session_of(gateway), operation, params, plan_id=result.plan.plan_id)
+        assert isinstance(done, PlannedResult)
+        assert done.status is PlanStatus.APPLIED
+        assert gateway.digest() != before
+
+
+@pytest.mark.parametrize(("operation", "example"), EXAMPLES)
+async def test_what_reads_changes_nothing(operation: AnyOperation, example: Example) -> None:
+    if operation.effect is not Effect.READ:
+        return
+    gateway = seeded_gateway()
+    before, plans = gateway.digest(), dict(gateway.kept_plans)
+    await execute(session_of(gateway), operation, parse_arguments(operation, example.arguments))
+    assert (gateway.digest(), gateway.kept_plans) == (before, plans)
+
+
+@pytest.mark.parametrize(("operation", "example"), EXAMPLES)
+async def test_what_is_not_marked_as_volatile_is_the_same_on_two_calls(
+    operation: AnyOperation, example: Example
+) -> None:
+    params = parse_arguments(operation, example.arguments)
+    first = await execute(session_of(seeded_gateway()), operation, params)
+    second = await execute(session_of(seeded_gateway()), operation, params)
+    volatile = marks(operation.result, Volatile)
+    assert first.model_dump(exclude=set(volatile)) == second.model_dump(exclude=set(volatile))
+
+
+def test_names_and_words_are_unique() -> None:
+    assert len(BY_NAME) == len(REGISTRY)
+    assert len({operation.words for operation in REGISTRY}) == len(REGISTRY)
+
+
+def test_an_unknown_operation_is_not_found_and_the_known_ones_are_named() -> None:
+    with pytest.raises(NotFoundError, match="list_brokers"):
+        operation_of("list_everything")
+
+
+def declared(**changes: Any) -> AnyOperation:
+    operation = operation_of("list_brokers")
+    fields: dict[str, Any] = {name: getattr(operation, name) for name in Operation.__dataclass_fields__}
+    return Operation(**{**fields, **changes})
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"name": "List"}, "snake case"),
+        ({"summary": "no sentence"}, "a sentence"),
+        ({"examples": ()}, "no example"),
+        ({"effect": Effect.DESTROY}, "by a plan"),
+        ({"run": None}, "by a plan"),
+        ({"needs_person": True}, "no tool"),
+        ({"positional": ("nothing",)}, "no parameter"),
+    ],
+)
+def test_a_declaration_that_lacks_something_is_refused_at_once(changes: dict[str, Any], problem: str) -> None:
+    with pytest.raises(TypeError, match=problem):
+        declared(**changes)
+
+
+@pytest.mark.parametrize(
+    ("given", "taken"),
+    [("/default/orders", "/default/orders"), ("default/orders", "/default/orders")],
+)
+def test_a_topic_may_be_written_without_its_slash(given: str, taken: str) -> None:
+    params = parse_arguments(operation_of("describe_topic"), {"topic": given})
+    assert params.model_dump()["topic"] == taken
+
+
+@pytest.mark.parametrize("topic", ["orders", "/default", "/default/orders/more", "/default/or ders", "//", ""])
+def test_what_is_no_topic_name_is_refused(topic: str) -> None:
+    with pytest.raises((InvalidRequestError, InvalidNameError)):
+        parse_arguments(operation_of("describe_topic"), {"topic": topic})
+
+
+async def test_topics_of_all_namespaces_are_listed_when_none_is_named() -> None:
+    gateway = seeded_gateway()
+    await execute(session_of(gateway), *_call("create_topic", {"name": "/staging/one"}))
+    result = await execute(session_of(gateway), *_call("list_topics", {}))
+    assert [row["name"] for row in result.model_dump()["topics"]][-1] == "/staging/one"
+
+
+async def test_the_log_is_checked_from_the_beginning_when_that_is_asked() -> None:
+    gateway = seeded_gateway()
+    for _ in range(5):
+        await execute(session_of(gateway), *_call("list_namespaces", {}))
+    gateway.audit_records[1] = replace(gateway.audit_records[1], at_ms=1)
+    newest = await execute(session_of(gateway), *_call("audit", {"limit": 2}))
+    whole = await execute(session_of(gateway), *_call("audit", {"limit": 2, "verify_all": True}))
+    assert newest.model_dump()["is_intact"]
+    assert whole.model_dump()["broken_at"] == 1
+
+
+async def test_health_is_critical_when_the_broker_takes_no_messages() -> None:
+    gateway = seeded_gateway()
+    gateway.stopped_reason = "a sync failed"
+    result = await execute(session_of(gateway), *_call("health_check", {}))
+    assert result.model_dump()["verdict"] == "critical"
+
+
+async def test_on_the_original_what_it_does_not_tell_is_unknown() -> None:
+    gateway = seeded_gateway()
+    gateway.is_original = True
+    health = await execute(session_of(gateway), *_call("health_check", {}))
+    topic = await execute(session_of(gateway), *_call("describe_topic", {"topic": "/default/orders"}))
+    assert health.model_dump()["verdict"] == "ok"
+    assert topic.model_dump()["end_offset"] is None
+    assert topic.model_dump()["subscriptions"] == ["audit", "billing"]
+
+
+def _call(name: str, arguments: dict[str, Any]) -> tuple[AnyOperation, Any]:
+    operation = operation_of(name)
+    return operation, parse_arguments(operation, arguments)

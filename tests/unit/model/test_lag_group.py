@@ -1,0 +1,63 @@
+"""Groups: as bad as the worst partition, and caught up when the slowest is."""
+
+from danube.model.lag import judge
+from danube.model.lag_group import GroupLag, PartitionLag, groups_of, worst_first
+from danube.model.lag_verdict import EtaReason, LagStatus, Observation
+from tests.unit.model.lag_cases import AT_S, POLICY, each_5_s, ms, rising, seen
+
+FAST = each_5_s(rising(110, 10), rising(10, 20), oldest_s=30)
+"""10 unread; 10 * 45 / (180 - 90) = 5 s."""
+SLOW = each_5_s([1_000] * 10, rising(10, 20), oldest_s=10)
+"""810 unread, nothing arrives: 810 * 45 / 180 = 202.5 s."""
+FALLS_BEHIND = each_5_s(rising(20, 20), rising(10, 10), oldest_s=20)
+"""100 unread."""
+READ = each_5_s(rising(100, 10), rising(100, 10))
+
+
+def partition(topic: str, history: list[Observation], subscription: str = "billing") -> PartitionLag:
+    verdict = judge(history, ms(AT_S), POLICY)
+    assert verdict is not None
+    return PartitionLag(topic=topic, subscription=subscription, verdict=verdict)
+
+
+def group(*histories: list[Observation]) -> GroupLag:
+    members = [partition(f"/default/orders-part-{number}", history) for number, history in enumerate(histories)]
+    (found,) = groups_of(members, POLICY)
+    return found
+
+
+def test_a_group_has_caught_up_when_its_slowest_partition_has() -> None:
+    found = group(FAST, SLOW, READ)
+    assert (found.eta_s, found.eta_reason, found.eta_partition) == (202.5, None, "/default/orders-part-1")
+    assert (found.lag_messages, found.lag_s, found.partitions) == (820, 40.0, 3)
+
+
+def test_a_group_never_catches_up_when_one_partition_falls_behind() -> None:
+    found = group(SLOW, FALLS_BEHIND, FAST)
+    assert (found.eta_s, found.eta_reason) == (None, EtaReason.FALLS_BEHIND)
+    assert found.eta_partition == "/default/orders-part-1"
+    total = 0.0 + 4.0 + 2.0
+    assert (found.status, found.arrival_rate) == (LagStatus.WARN, total)
+
+
+def test_a_group_is_as_bad_as_its_worst_partition() -> None:
+    stuck = each_5_s([50] * 10, [40] * 10, in_flight=10)
+    found = group(FALLS_BEHIND, stuck, READ)
+    assert (found.status, found.worst_partition) == (LagStatus.STALL, "/default/orders-part-1")
+
+
+def test_a_partition_that_is_not_known_makes_the_sum_of_rates_unknown_and_the_group_incomplete() -> None:
+    found = group(READ, [seen(50, 9, 4)])
+    assert (found.arrival_rate, found.lag_messages, found.complete) == (None, 5, 0.5)
+
+
+def test_groups_and_partitions_come_worst_first() -> None:
+    members = [
+        partition("/default/a", READ),
+        partition("/default/b", FALLS_BEHIND),
+        partition("/default/c", SLOW),
+        partition("/default/b", each_5_s([50] * 10, [40] * 10), "audit"),
+    ]
+    order = [("/default/b", "audit"), ("/default/b", "billing"), ("/default/c", "billing"), ("/default/a", "billing")]
+    assert [(one.topic, one.subscription) for one in groups_of(members, POLICY)] == order
+    assert [(one.topic, one.subscription) for one in worst_first(members)] == order
