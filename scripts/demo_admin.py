@@ -116,10 +116,10 @@ class AdminStory:
             *("--service-url", url, "--namespace", "default", "-q", "-o", "json"),
             timeout_s=_SPARK_S_MAX,
         )
-        result = await self._ask("analytics", "result")
-        for row in result["rows"]:
+        report = (await self._ask("analytics", "result"))["report"]
+        for row in report["groups"]:
             _tell(f"    {row['topic']} {row['subscription']:<6} {row['status']:<8} lag {row['lag_messages']:,}")
-        if not any(row["subscription"] == "yours" and row["lag_messages"] > 0 for row in result["rows"]):
+        if not any(row["subscription"] == "yours" and row["lag_messages"] > 0 for row in report["groups"]):
             raise DemoFailedError("Spark did not see the unread records of the subscription `yours`")
 
     async def _draw(self) -> None:

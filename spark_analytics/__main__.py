@@ -1,5 +1,6 @@
 """`danube-analytics`: what Spark can tell about a cluster."""
 
+import os
 import secrets
 import signal
 from collections.abc import Iterator
@@ -192,6 +193,7 @@ def _ends_in_time(limit_s: float) -> Iterator[None]:
 
 def main() -> None:
     """Entry point of `danube-analytics`."""
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # it remarks on each process that Spark starts
     app(prog_name=PROGRAM)
 
 

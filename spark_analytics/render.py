@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from danube.model.analytics import Row
+from danube.model.lag_verdict import EtaReason
 from danube.runtime.console import escaped
 from spark_analytics.jobs.lag_run import LagResult
 
@@ -23,6 +24,7 @@ _COLUMNS = {
 }
 _SPANS = frozenset({"lag_s", "eta_s"})
 _NUMBERS = frozenset({"LAG", "OLDEST", "IN/s", "OUT/s", "CLEARS IN"})
+_NEVER = frozenset({EtaReason.NOTHING_CONSUMED, EtaReason.FALLS_BEHIND})
 _UNKNOWN = "-"
 
 
@@ -76,7 +78,7 @@ def _table(groups: Sequence[Row]) -> str:
 def _cell(name: str, row: Row) -> str:
     value = row[name]
     if value is None:
-        return str(row["eta_reason"]).replace("_", " ") if name == "eta_s" and row["eta_reason"] else _UNKNOWN
+        return "never" if name == "eta_s" and row["eta_reason"] in _NEVER else _UNKNOWN
     if name in _SPANS:
         return span_text(value)
     if isinstance(value, float):

@@ -8,14 +8,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from danube.client import DanubeClient, DanubeClientBuilder, ProducerOptions
 from danube.model.analytics import ANALYTICS_TOPIC, RunRecord, encode_record
 from danube.model.errors import TopicNotFoundError, UnsupportedError
 from danube.model.limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy
+
+if TYPE_CHECKING:
+    from danube.client import DanubeClient
 
 T = TypeVar("T")
 
@@ -34,8 +36,9 @@ class Cluster:
 
     def publish(self, records: Sequence[RunRecord], producer_name: str) -> None:
         """Store the records, in this order and behind one another. Raises DanubeError."""
+        from danube.client import ProducerOptions  # noqa: PLC0415 - `--help` needs no gRPC
 
-        async def publish(client: DanubeClient) -> None:
+        async def publish(client: "DanubeClient") -> None:
             builder = client.new_producer().with_topic(str(ANALYTICS_TOPIC)).with_name(producer_name)
             options = ProducerOptions(connect_total_s=CLI_CONNECT_TIMEOUT_S, retry_total_s=CLI_RETRY_TOTAL_S)
             async with (
@@ -50,7 +53,7 @@ class Cluster:
         given = {"service_url": self.service_url, "ca_cert": self.ca_cert, "token": self.token}
         return {name: str(value) for name, value in given.items() if value is not None}
 
-    async def _check(self, client: DanubeClient) -> None:
+    async def _check(self, client: "DanubeClient") -> None:
         try:
             await client.bounds(str(TELEMETRY_TOPIC))
         except (TopicNotFoundError, UnsupportedError) as error:
@@ -59,7 +62,9 @@ class Cluster:
                 " takes our brokers, with telemetry_interval_s above 0"
             ) from error
 
-    async def _with_client(self, work: Callable[[DanubeClient], Awaitable[T]]) -> T:
+    async def _with_client(self, work: Callable[["DanubeClient"], Awaitable[T]]) -> T:
+        from danube.client import DanubeClientBuilder  # noqa: PLC0415 - as above
+
         builder = DanubeClientBuilder().service_url(self.service_url)
         if self.ca_cert is not None:
             builder = builder.with_tls(str(self.ca_cert))

@@ -18,7 +18,7 @@ from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.model.plans import canonical
 
 UNKNOWN = "-"
-"""What is shown of a null: not known, or not there."""
+"""What is shown of a null and of what is empty: not known, or not there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ def view_of(operation: AnyOperation, result: Result, *, wide: bool = False) -> V
     for name, value in _shown_fields(result, wide=wide):
         if name in {"total", "next_cursor"} and listed:
             continue
-        if name == listed or (isinstance(value, list) and _row_type(result, name) is not None):
+        if name == listed or (value and isinstance(value, list) and _row_type(result, name) is not None):
             tables.append(_table(_label(result, name), value, _row_type(result, name), wide=wide))
         else:
             facts.append((_label(result, name), cell(value, name)))
@@ -113,9 +113,10 @@ def cell(value: Any, name: str = "") -> str:  # noqa: ANN401 - any value of a re
         case list() | tuple():
             return ", ".join(cell(each) for each in value) or UNKNOWN
         case dict():
-            return printable(", ".join(f"{key}={canonical(each)}" for key, each in value.items() if each is not None))
+            given = (f"{key}={canonical(each)}" for key, each in value.items() if each is not None)
+            return printable(", ".join(given)) or UNKNOWN
         case _:
-            return printable(str(value))
+            return printable(str(value)) or UNKNOWN
 
 
 def _number(value: float, name: str) -> str:

@@ -226,7 +226,7 @@ def checked_endpoint(text: str, *, tls: bool) -> str:
     rest = (parts.path.strip("/"), parts.query, parts.fragment, parts.username, parts.password)
     if host is None or not host.isprintable() or " " in host or parts.scheme not in {"http", "https"} or any(rest):
         shown = re.sub(r"//[^/]*@", "//...@", text[:100])
-        raise SettingsError(f"{shown!r} is no endpoint: give http://host:port or https://host:port, such as port 50051")
+        raise SettingsError(f"{shown!r} is no endpoint: give http://host:port or https://host:port")
     scheme = "https" if tls else parts.scheme
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
 

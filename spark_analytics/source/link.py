@@ -42,7 +42,7 @@ class Link:
     def __init__(self, endpoint: Endpoint) -> None:
         self.endpoint = endpoint
         self._loop = _event_loop()
-        self._client = self._run(_client(endpoint))
+        self._client = self._run(connect(endpoint))
         self._reached = False
         self._clock = SystemClock()
         self._rng = SystemRng()
@@ -50,6 +50,10 @@ class Link:
     def states(self, topic: str, times_ms: Sequence[int] = ()) -> list[TopicState]:
         """What there is of a topic: of itself, or of all its partitions. Raises TopicNotFoundError, DanubeError."""
         return self._run(self._patiently(lambda: self._states(topic, times_ms)))
+
+    def state(self, topic: str) -> TopicState:
+        """What there is of one topic or partition. Raises TopicNotFoundError, DanubeError."""
+        return self._run(self._patiently(lambda: self._state(topic, ())))
 
     def batches(self, wanted: OffsetRange) -> Iterator[list[FetchedBatch]]:
         """The stored batches that hold a range, some at a time, as they come. Raises DanubeError."""
@@ -135,11 +139,12 @@ def close_link() -> None:
         _open.pop().close()
 
 
-async def _client(endpoint: Endpoint) -> DanubeClient:
+async def connect(endpoint: Endpoint) -> DanubeClient:
+    """A client as `endpoint` says; it connects when it is first used."""
     builder = DanubeClientBuilder().service_url(endpoint.service_url)
     token = endpoint.token
     if token is not None:
-        builder = builder.with_token(token)
+        builder = builder.with_token(token)  # over TLS only, whatever the URL says
     if endpoint.ca_pem is not None:
         credentials = channel_credentials(ca=endpoint.ca_pem, certificate=None, key=None)
         builder = builder.with_carrier(GrpcCarrier(SystemClock(), channel_credentials=credentials))

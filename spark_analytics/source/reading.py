@@ -39,7 +39,7 @@ class SliceReader:
 
     def _check(self, wanted: OffsetRange) -> OffsetRange:
         """The slice as far as it is still there."""
-        (state,) = link_to(self.endpoint).states(wanted.topic)
+        state = link_to(self.endpoint).state(wanted.topic)
         if state.topic_id != wanted.topic_id:
             raise PreconditionFailedError(
                 f"{wanted.topic} was deleted and created again after this read was planned: load it again"

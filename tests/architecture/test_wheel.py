@@ -37,7 +37,8 @@ def bin_folder(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_types_the_protos_and_nothing_but_the_package(wheel: Path) -> None:
     names = set(zipfile.ZipFile(wheel).namelist())
     assert {"danube/py.typed", "danube/wire/protos/DanubeApi.proto"} <= names
-    assert {name.partition("/")[0] for name in names} == {"danube", f"{'-'.join(wheel.stem.split('-')[:2])}.dist-info"}
+    tops = {"danube", "spark_analytics", f"{'-'.join(wheel.stem.split('-')[:2])}.dist-info"}
+    assert {name.partition("/")[0] for name in names} == tops
 
 
 @pytest.mark.parametrize("command", ["danube", "danube-broker"])

@@ -57,9 +57,8 @@ class AdminCommand(TyperCommand):
         ]
 
     def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
-        args = [f"{WATCH}={WATCH_DEFAULT}" if arg == WATCH else arg for arg in args]
         try:
-            return super().parse_args(ctx, args)
+            return super().parse_args(ctx, _with_interval(args))
         except NoSuchOption as error:
             raise _suggesting(error, self.get_params(ctx)) from None
 
@@ -141,6 +140,17 @@ class AdminGroup(TyperGroup):
         except TyperException as error:
             console.say(_sentence(error), PROGRAM)
             return ExitCode.USAGE
+
+
+def _with_interval(args: Sequence[str]) -> list[str]:
+    """The words with a number after each `--watch`, which may stand alone."""
+    found: list[str] = []
+    for word in args:
+        if found and found[-1] == WATCH and word.replace(".", "", 1).isdigit():
+            found[-1] = f"{WATCH}={word}"
+        else:
+            found.append(word)
+    return [f"{WATCH}={WATCH_DEFAULT}" if word == WATCH else word for word in found]
 
 
 def _suggesting(error: NoSuchOption, params: Sequence[Parameter]) -> UsageError:

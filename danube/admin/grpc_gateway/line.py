@@ -55,7 +55,7 @@ class Line:
             case DeadlineExceededError():
                 return DeadlineExceededError(
                     f"the broker at {self.url} did not answer within {self._target.timeout_s:g} s, and may still do"
-                    " what it was asked: look, and try again or with a larger --timeout"
+                    " what it was asked: look, and try again or with a larger --timeout-s"
                 )
             case UnauthenticatedError():
                 had = "refuses the token" if self._target.token else "wants a token"

@@ -20,6 +20,9 @@ from danube.model.limits import MCP_ANSWER_BYTES_MAX
 
 _STEPS = ((4_000, 200), (1_000, 50), (300, 20), (100, 5), (40, 1))
 """The longest text and list that are left as they are: the first step that makes an answer fit is taken."""
+_ENVELOPE_BYTES = 1_024
+"""What the protocol adds to an answer: its frame, and in the newer era what the server is called."""
+_BYTES_MAX = MCP_ANSWER_BYTES_MAX - _ENVELOPE_BYTES
 _ROWS_MAX = MCP_ANSWER_BYTES_MAX // 16
 """More rows fit by no means: each has its punctuation in the structure and a line in the text."""
 _CUT_SHOWN_MAX = 20
@@ -41,7 +44,7 @@ def answer_of(operation: AnyOperation, result: Result) -> CallToolResult:
     if operation.listing is not None:
         result = _first_rows(operation.listing, result, _ROWS_MAX)
     whole = _answer(operation, result, {})
-    if _size(whole) <= MCP_ANSWER_BYTES_MAX:
+    if _size(whole) <= _BYTES_MAX:
         return whole
     for chars, items in _STEPS:
         fitting = _shortened(operation, result, chars, items)
@@ -59,12 +62,12 @@ def _shortened(operation: AnyOperation, result: Result, chars: int, items: int) 
     """The largest answer within a step of cuts; None if even the smallest one does not fit."""
     if operation.listing is None:
         answer = _cut_answer(operation, result, _Cut(chars, items, {}))
-        return answer if _size(answer) <= MCP_ANSWER_BYTES_MAX else None
+        return answer if _size(answer) <= _BYTES_MAX else None
     fitting, low, high = None, 1, len(getattr(result, operation.listing.rows))
     while low <= high:
         middle = (low + high) // 2
         answer = _cut_answer(operation, _first_rows(operation.listing, result, middle), _Cut(chars, items, {}))
-        if _size(answer) <= MCP_ANSWER_BYTES_MAX:
+        if _size(answer) <= _BYTES_MAX:
             fitting, low = answer, middle + 1
         else:
             high = middle - 1

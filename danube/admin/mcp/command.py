@@ -1,6 +1,7 @@
 """`danube-admin mcp`: flags and refusals. What is heavy is imported when the server starts."""
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -116,5 +117,7 @@ def _options(toolsets: str, name: str) -> "McpOptions":
         ) from None
     from danube.admin.mcp.offer import check_toolsets  # noqa: PLC0415 - as above
 
+    if not re.fullmatch(r"[\w.-]{0,60}", name):
+        raise SettingsError(f"--name {name[:60]!r} cannot name a server: use letters, digits, '_', '.' and '-'")
     names = [each.strip() for each in toolsets.split(",") if each.strip()]
     return McpOptions(toolsets=check_toolsets(names), name=name)

@@ -4,6 +4,7 @@ References are written out, titles dropped, and a null that may be left out is l
 know neither `$ref` nor `anyOf`.
 """
 
+from enum import Enum
 from typing import Any
 
 from pydantic import BaseModel
@@ -15,6 +16,17 @@ _PLAN_ID: Schema = {
     "type": "string",
     "description": "Apply this plan, which an earlier call with the same arguments answered.",
 }
+
+
+class Detail(Enum):
+    """How much the schemas of answers say, from much to little."""
+
+    WORDS = "words"
+    """The descriptions that tell values."""
+    TYPES = "types"
+    """Fields and their types alone."""
+    OUTLINE = "outline"
+    """Fields of the answer itself, and not of the rows and objects in it."""
 
 
 def input_schema(params: type[BaseModel], *, is_planned: bool) -> Schema:
@@ -29,14 +41,30 @@ def input_schema(params: type[BaseModel], *, is_planned: bool) -> Schema:
     return schema
 
 
-def output_schema(result: type[BaseModel], described: set[tuple[str, str]]) -> Schema:
-    """What a tool answers; every field is always there. Of the descriptions, those are kept that tell values.
+def output_schema(result: type[BaseModel], described: set[tuple[str, str]], detail: Detail = Detail.WORDS) -> Schema:
+    """What a tool answers; every field is always there.
 
     What is in `described` (a field and its text; an object or a choice by its name) was given with an earlier tool and
     is not given again: `described` grows.
     """
     whole = result.model_json_schema(mode="serialization")
-    return _answer(whole, whole, described, "")
+    schema = _answer(whole, whole, described, "")
+    if detail is Detail.WORDS:
+        return schema
+    outline = detail is Detail.OUTLINE
+    return {**schema, "properties": {name: _plain(each, outline) for name, each in schema["properties"].items()}}
+
+
+def _plain(part: Schema, outline: bool) -> Schema:  # noqa: FBT001 - of this module alone
+    """Without descriptions, and as an outline without what is inside."""
+    kept = {key: value for key, value in part.items() if key in {"type", "enum"}}
+    if outline:
+        return {"type": part["type"]} if "type" in part else {}
+    if "items" in part:
+        kept["items"] = _plain(part["items"], outline)
+    if "properties" in part:
+        kept["properties"] = {name: _plain(each, outline) for name, each in part["properties"].items()}
+    return kept
 
 
 def _argument(part: Schema, whole: Schema) -> Schema:

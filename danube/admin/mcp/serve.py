@@ -57,7 +57,7 @@ async def serve_stdio(connect: Connect, target: Target, wanted: Wanted | None = 
             server = build_server(gateway, SystemClock(), offer, who=whoever_calls(), name=options.name)
             requests = OpenRequests()
             reader, writer = MessageReader(source, requests), MessageWriter(sink, requests)
-            with _ended_by_sigterm():
+            with _ended_by_sigterm(), _cancelled_as_one():
                 await server.run(reader, writer, server.create_initialization_options())
 
 
@@ -89,6 +89,18 @@ async def _configured(target: Target, config_file: Path) -> Target:
         return target
     token = target.token if target.context is None else None
     return replace(target, endpoint=endpoint, tls=endpoint.startswith("https://"), context=None, token=token)
+
+
+@contextlib.contextmanager
+def _cancelled_as_one() -> Iterator[None]:
+    """What the SDK's streams say of each other while the work inside is cancelled is its cancellation, and no error."""
+    try:
+        yield
+    except BaseExceptionGroup:
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():
+            raise
+        raise asyncio.CancelledError from None
 
 
 @contextlib.contextmanager

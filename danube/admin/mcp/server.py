@@ -1,6 +1,5 @@
 """The server itself: one registry behind the protocol's methods, for both of its eras."""
 
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from mcp.server.caching import CacheHint
@@ -25,6 +24,7 @@ from mcp_types import (
     TextResourceContents,
 )
 
+from danube import __version__
 from danube.admin.gateway import AdminGateway
 from danube.admin.mcp.calls import Answer, Context, ToolCalls
 from danube.admin.mcp.completion import complete
@@ -49,7 +49,7 @@ def build_server(
     server: Server[Any] = Server(
         name,
         title="Danube",
-        version=_version(),
+        version=__version__,
         description="Administers a Danube messaging cluster.",
         instructions=instructions_of(offer),
         cache_hints={"tools/list": CacheHint(ttl_ms=MCP_LIST_CACHE_MS)},
@@ -121,10 +121,3 @@ class _Methods:
 def _protocol_error(error: DanubeError) -> MCPError:
     is_wrong = isinstance(error, (InvalidRequestError, NotFoundError))
     return MCPError(INVALID_PARAMS if is_wrong else INTERNAL_ERROR, printable(str(error))[:MCP_ERROR_CHARS_MAX])
-
-
-def _version() -> str:
-    try:
-        return version("danube-messaging")
-    except PackageNotFoundError:  # run from a folder that is not installed
-        return "0"

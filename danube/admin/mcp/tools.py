@@ -4,8 +4,9 @@ from mcp_types import Tool, ToolAnnotations
 
 from danube.admin.access import Guard
 from danube.admin.mcp.offer import Offer
-from danube.admin.mcp.schemas import input_schema, output_schema
+from danube.admin.mcp.schemas import Detail, input_schema, output_schema
 from danube.admin.operations.operation import AnyOperation
+from danube.model.limits import MCP_LIST_BYTES_MAX
 from danube.model.plans import Effect, Face
 
 _EFFECT_TEXT = {
@@ -19,9 +20,16 @@ _APPROVAL_TEXT = "A person has to approve the plan first."
 
 
 def tools_of(offer: Offer) -> list[Tool]:
-    """The tools that are offered, in the registry's order, so that two lists of one server are the same bytes."""
-    described: set[tuple[str, str]] = set()
-    return [_tool(operation, offer.guard, described) for operation in offer.operations]
+    """The tools that are offered, in the registry's order, so that two lists of one server are the same bytes.
+
+    The schemas of their answers say as much as MCP_LIST_BYTES_MAX allows.
+    """
+    for detail in Detail:
+        described: set[tuple[str, str]] = set()
+        tools = [_tool(operation, offer.guard, described, detail) for operation in offer.operations]
+        if sum(_size(tool) for tool in tools) <= MCP_LIST_BYTES_MAX:
+            break
+    return tools
 
 
 def title_of(operation: AnyOperation) -> str:
@@ -29,13 +37,13 @@ def title_of(operation: AnyOperation) -> str:
     return operation.name.replace("_", " ").capitalize()
 
 
-def _tool(operation: AnyOperation, guard: Guard, described: set[tuple[str, str]]) -> Tool:
+def _tool(operation: AnyOperation, guard: Guard, described: set[tuple[str, str]], detail: Detail) -> Tool:
     return Tool(
         name=operation.name,
         title=title_of(operation),
         description=_description(operation, guard),
         input_schema=input_schema(operation.params, is_planned=operation.is_planned),
-        output_schema=output_schema(operation.result, described),
+        output_schema=output_schema(operation.result, described, detail),
         annotations=_annotations(operation),
     )
 
@@ -57,3 +65,7 @@ def _annotations(operation: AnyOperation) -> ToolAnnotations:
         idempotent_hint=operation.is_idempotent,
         open_world_hint=False,
     )
+
+
+def _size(tool: Tool) -> int:
+    return len(tool.model_dump_json(by_alias=True, exclude_none=True).encode())

@@ -135,4 +135,5 @@ class AdminApp(App[None]):
         desk = self.desk
         if not desk.is_paused and desk.clock.monotonic_s() >= self._next_look_s:
             self.action_look()
-        self.draw()
+        if isinstance(self.screen, Framed):
+            self.screen.draw_status()

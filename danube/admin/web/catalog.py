@@ -22,11 +22,8 @@ class Link:
 
     operation: AnyOperation
     url: str
-
-    @property
-    def text(self) -> str:
-        """Its words without the noun, or its only word."""
-        return " ".join(self.operation.words[1:] or self.operation.words).capitalize()
+    text: str
+    """Its words, without the noun where it goes without saying."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +105,7 @@ def known_from(operation: AnyOperation, arguments: Mapping[str, Any]) -> dict[st
 def links_from(known: Mapping[str, str], kind: str, *, but: AnyOperation | None = None) -> tuple[Link, ...]:
     """What can be done with the `kind` that is known: operations that take it and need nothing that is not known."""
     found = [
-        Link(operation, page_url(operation, _prefilled(operation, known)))
+        Link(operation, page_url(operation, _prefilled(operation, known)), _text(operation, known))
         for operation in REGISTRY
         if operation is not but and operation.words[-1] != _CREATES and _takes(operation, kind, known)
     ]
@@ -120,6 +117,11 @@ def main_link(known: Mapping[str, str], kind: str) -> Link | None:
     shows = [link for link in links_from(known, kind) if link.operation.effect is Effect.READ]
     own = [link for link in shows if link.operation.words[0] == f"{kind}s"]
     return next(iter(own or shows), None)
+
+
+def _text(operation: AnyOperation, known: Mapping[str, str]) -> str:
+    is_said = operation.words[0] in {f"{kind}s" for kind in known}
+    return " ".join(operation.words[1:] if is_said else operation.words).capitalize()
 
 
 def _takes(operation: AnyOperation, kind: str, known: Mapping[str, str]) -> bool:

@@ -51,7 +51,7 @@ class Field:
 
 
 def fields_of(operation: AnyOperation) -> tuple[Field, ...]:
-    """The parameters of an operation: those that are required first, then in their order."""
+    """The parameters of an operation: those that are required first, those of paging last."""
     params: type[Params] = operation.params
     return _fields(params)
 
@@ -64,7 +64,7 @@ def _fields(params: type[Params]) -> tuple[Field, ...]:
         _field(params, name, each, schema.get("$defs", {}), is_required=name in required)
         for name, each in schema.get("properties", {}).items()
     ]
-    return tuple(sorted(fields, key=lambda field: not field.is_required))
+    return tuple(sorted(fields, key=lambda field: (not field.is_required, field.name in PageParams.model_fields)))
 
 
 def params_schema(params: type[Params], ref_template: str = "#/$defs/{model}") -> dict[str, Any]:

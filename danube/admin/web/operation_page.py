@@ -1,7 +1,7 @@
 """The page of an operation: its parameters as a form, its result below; for one that acts by a plan, the plan first."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import BaseModel
@@ -14,8 +14,18 @@ from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.oversight import AuditTrail
 from danube.admin.operations.plan_views import PlannedResult, PlanView
-from danube.admin.present import plan_view_of, view_of
-from danube.admin.web.catalog import Group, Link, groups, known_from, links_from, page_path, page_url, required_of
+from danube.admin.present import View, plan_view_of, view_of
+from danube.admin.web.catalog import (
+    Group,
+    Link,
+    groups,
+    kinds,
+    known_from,
+    links_from,
+    page_path,
+    page_url,
+    required_of,
+)
 from danube.admin.web.forms import FieldKind, Pairs, arguments_of, field_texts, fields_of, parse_json_object
 from danube.admin.web.rendering import Renderer
 from danube.admin.web.requests import person_of, read_form
@@ -46,6 +56,10 @@ class PlanCard:
     arguments: str
     """As JSON, for the form."""
     note: str
+
+    def facts_only(self) -> "PlanCard":
+        """The card without what can be done about it."""
+        return replace(self, links=(), apply_path="")
 
 
 def operation_routes(server: WebServer, renderer: Renderer) -> list[Route]:
@@ -88,6 +102,7 @@ class _Page:
         given = {name for name, value in pairs if value}
         is_complete = all(field.name in given for field in required_of(self._operation))
         if self._operation.effect is not Effect.READ or not (is_complete or given):
+            shown.decided = await self._plan_to_decide(shown.values)
             return self._render(request, shown)
         try:
             shown.arguments = arguments_of(self._operation, pairs)
@@ -115,7 +130,12 @@ class _Page:
             shown.result = await self._server.call(person_of(request), self._operation, shown.arguments, plan_id)
         except DanubeError as error:
             shown.error = error
+            shown.decided = await self._plan_to_decide(shown.values)
         return self._render(request, shown)
+
+    async def _plan_to_decide(self, values: Mapping[str, str]) -> PlanView | None:
+        plan_id = known_from(self._operation, values).get("plan")
+        return await self._server.plan(plan_id) if plan_id else None
 
     async def _check_reachable(self) -> None:
         problem = await self._server.problem()
@@ -143,6 +163,8 @@ class _Page:
             related=shown.related(),
             next_url=shown.next_url(),
             is_wide=shown.is_wide,
+            other_width_url=shown.other_width_url(),
+            decided=plan_card(shown.decided).facts_only() if shown.decided else None,
             confirm=next(iter(self._operation.positional), "") if self._operation.needs_person else "",
         )
 
@@ -156,7 +178,9 @@ class _Shown:
         self.arguments: dict[str, Any] = {}
         self.result: Result | None = None
         self.error: DanubeError | None = None
-        self.is_wide = is_wide or operation.listing is None
+        self.is_wide = is_wide
+        self.decided: PlanView | None = None
+        """The plan that a form decides about: nobody consents to what is not shown."""
 
     def title(self, group: Group) -> str:
         """What the page is about: the thing that was asked for, or the operation."""
@@ -165,7 +189,10 @@ class _Shown:
             return self.values[named]
         if self.operation is group.home and self.operation.listing is not None:
             return group.title
-        return self.operation.command.capitalize()
+        if self.operation.effect is Effect.READ:
+            return self.operation.command.capitalize()
+        one = group.noun.removesuffix("s")
+        return " ".join((*self.operation.words[1:], one if one in kinds() else group.noun)).capitalize()
 
     def without_secrets(self) -> dict[str, str]:
         """What was typed, as it is shown again."""
@@ -189,14 +216,22 @@ class _Shown:
         """The single values of the result."""
         if self.result is None or self.plans():
             return ()
-        return facts_of(self.result, view_of(self.operation, self.result, wide=self.is_wide))
+        return facts_of(self.result, self._view(wide=True))
 
     def grids(self) -> tuple[Grid, ...]:
         """The tables of the result."""
         if self.result is None or self.plans():
             return ()
-        view = view_of(self.operation, self.result, wide=self.is_wide)
-        return grids_of(self.operation, self.arguments, self.result, view)
+        return grids_of(self.operation, self.arguments, self.result, self._view(wide=self.is_wide))
+
+    def other_width_url(self) -> str:
+        """The same page with all columns, or without those that a narrow one leaves out; empty where none are."""
+        if self.result is None or self.operation.effect is not Effect.READ or self.plans():
+            return ""
+        widths = [[len(table.columns) for table in self._view(wide=wide).tables] for wide in (True, False)]
+        if widths[0] == widths[1]:
+            return ""
+        return page_url(self.operation, {**self.arguments, **({} if self.is_wide else {WIDE_FIELD: "1"})})
 
     def related(self) -> tuple[Link, ...]:
         """What can be done next with what the result speaks about."""
@@ -208,8 +243,11 @@ class _Shown:
 
     def next_url(self) -> str:
         """The next page of a listing."""
-        cursor = getattr(self.result, "next_cursor", None)
+        cursor = getattr(self.result, "next_cursor", None) if "cursor" in self.operation.params.model_fields else None
         return page_url(self.operation, {**self.arguments, "cursor": cursor}) if cursor else ""
+
+    def _view(self, *, wide: bool) -> View:
+        return view_of(self.operation, self.result, wide=wide) if self.result is not None else View()
 
     def _rows(self, result: Result) -> Sequence[BaseModel]:
         listing = self.operation.listing

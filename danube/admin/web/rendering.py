@@ -64,6 +64,12 @@ def _lines(text: str) -> Markup:
     return Markup("\n").join(Markup.escape(printable(line)) for line in text.splitlines())
 
 
+def _ticks(text: str) -> Markup:
+    """A text of ours, with what stands between backticks as code."""
+    parts = _lines(text).split("`")
+    return Markup().join(Markup("<code>{}</code>").format(part) if at % 2 else part for at, part in enumerate(parts))
+
+
 def _pretty(value: object) -> Markup:
     return _lines(json.dumps(value, indent=2))
 
@@ -77,7 +83,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": cell, "lines": _lines, "pretty": _pretty}
+    environment.filters |= {"cell": cell, "lines": _lines, "pretty": _pretty, "ticks": _ticks}
     environment.globals |= {
         "asset_version": VERSION,
         "groups": groups(),

@@ -11,6 +11,7 @@ from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.plan_views import PlanView, plan_view
 from danube.admin.web.exposure import Exposure
 from danube.admin.web.forms import with_page_bound
 from danube.admin.web.sessions import FailedLogins, Sessions
@@ -66,6 +67,14 @@ class WebServer:
             raise DeadlineExceededError(
                 f"{operation.name} did not end within {WEB_CALL_TIMEOUT_S:.0f} s: it may still be carried out"
             ) from None
+
+    async def plan(self, plan_id: str) -> PlanView | None:
+        """A plan, to be shown beside the form that decides about it; None where it cannot be shown."""
+        try:
+            async with asyncio.timeout(WEB_PROBE_TIMEOUT_S):
+                return plan_view(await self.gateway.plan(plan_id), self.clock.now_ms())
+        except (TimeoutError, DanubeError):  # the decision itself will say what is wrong
+            return None
 
     async def problem(self) -> DanubeError | None:
         """Why the cluster does not answer; None when it does, within WEB_PROBE_TIMEOUT_S."""

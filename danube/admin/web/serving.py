@@ -25,6 +25,7 @@ from danube.admin.web.server import WebServer
 from danube.model.errors import SettingsError
 from danube.model.limits import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
+from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.tasks import TaskScope
@@ -104,7 +105,7 @@ async def serve_until_told(
         watched = [running.ended, *([tasks.spawn(beside(), "beside")] if beside else [])]
         for task in watched:
             task.add_done_callback(lambda _: stop.set())
-        _tell_ready(ready_file, running)
+        await _tell_ready(ready_file, running)
         tell(running.url)
         try:
             await stop.wait()
@@ -115,11 +116,18 @@ async def serve_until_told(
                 task.result()
 
 
-def _tell_ready(file: Path | None, running: Running) -> None:
+async def _tell_ready(file: Path | None, running: Running) -> None:
     """Write address, URL and pid as JSON, at once or not at all."""
-    if file is not None:
-        told = {"web": running.address, "url": running.url, "pid": os.getpid()}
-        LocalDisk(file.parent).replace_file(file.name, json.dumps(told).encode())
+    if file is None:
+        return
+    told = json.dumps({"web": running.address, "url": running.url, "pid": os.getpid()}).encode()
+    thread = BlockingThread("ready-file")
+    try:
+        await thread.run(lambda: LocalDisk(file.parent).replace_file(file.name, told))
+    except OSError as error:
+        raise SettingsError(f"cannot write {file}: {error.strerror}") from None
+    finally:
+        await thread.aclose()
 
 
 def _listen(address: str) -> socket.socket:

@@ -16,8 +16,8 @@ from danube.admin.web.catalog import Link, kind_of_rows, known_from, links_from,
 
 _TONES = {
     "good": {"ok", "active", "ready", "applied", "done", "succeeded"},
-    "warn": {"warning", "draining", "drained", "waiting", "planned", "started", "running", "unknown"},
-    "bad": {"critical", "failed", "refused", "rejected", "expired"},
+    "warn": {"draining", "drained", "planned", "rewind", "running", "started", "unknown", "waiting", "warn", "warning"},
+    "bad": {"critical", "expired", "failed", "refused", "rejected", "stall", "stop"},
 }
 _TONED = ("status", "verdict", "outcome")
 """How fields end whose words are coloured."""
@@ -86,7 +86,7 @@ def tone_of(name: str, value: object) -> str:
     """`good`, `warn`, `bad`, or nothing for a field that says nothing of how things stand."""
     if not name.endswith(_TONED):
         return ""
-    return next((tone for tone, words in _TONES.items() if str(value) in words), "")
+    return next((tone for tone, words in _TONES.items() if str(value).lower() in words), "")
 
 
 def _grid(operation: AnyOperation, known: Mapping[str, str], field: str, result: Result, table: Table) -> Grid:
@@ -118,10 +118,11 @@ def _acts(known: Mapping[str, str], kind: str, but: Link | None) -> tuple[Link, 
 
 
 def _cell(name: str, value: object, text: str, bars: Mapping[str, float], url: str) -> Cell:
+    is_number = _is_number(value) and not name.endswith("_ms")  # a moment is no amount
     percent = None
     if name in bars and isinstance(value, int | float) and bars[name] > 0:
         percent = max(1 if value else 0, round(100 * value / bars[name]))
-    return Cell(text=text, url=url, tone=tone_of(name, value), is_number=_is_number(value), percent=percent)
+    return Cell(text=text, url=url, tone=tone_of(name, value), is_number=is_number, percent=percent)
 
 
 def _key(operation: AnyOperation, field: str, kind: str | None, columns: Sequence[str]) -> str | None:

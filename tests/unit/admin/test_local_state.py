@@ -91,10 +91,10 @@ def modes(folder: Path) -> dict[str, int]:
 
 
 def test_each_endpoint_has_a_folder_of_its_own() -> None:
-    home = {"HOME": "/home/ada"}
+    home = {"HOME": "/people/ada"}
     first, second = state_folder(ENDPOINT, home), state_folder("http://other:50051", home)
     assert first != second
-    assert first.parent == Path("/home/ada/.local/state/danube-admin")
+    assert first.parent == Path("/people/ada/.local/state/danube-admin")
 
 
 # Plans

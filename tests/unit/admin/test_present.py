@@ -120,6 +120,8 @@ def test_the_plan_of_a_hostile_caller_is_harmless_too() -> None:
         (["a", "b"], "", "a, b"),
         ([], "", "-"),
         ({"a": 1, "b": None}, "", "a=1"),
+        ({}, "", "-"),
+        ("", "", "-"),
     ],
 )
 def test_values_are_written_for_people(value: object, name: str, shown: str) -> None:
@@ -148,10 +150,11 @@ async def test_an_empty_listing_is_a_table_with_columns() -> None:
     assert (table.rows, table.columns) == ((), ("Name", "Broker ID", "Delivery"))
 
 
-async def test_a_log_without_records_is_a_table_with_columns() -> None:
-    operation, result = await called(seeded_gateway(), "audit", {})
-    (table,) = view_of(operation, result).tables
-    assert table.rows == ()
+async def test_rows_beside_facts_are_a_table_where_there_are_any() -> None:
+    gateway = seeded_gateway()
+    empty = view_of(*await called(gateway, "audit", {}))
+    assert (empty.tables, dict(empty.facts)["Records"]) == ((), "-")
+    (table,) = view_of(*await called(gateway, "audit", {})).tables
     assert "Operation" in table.columns
 
 

@@ -44,13 +44,13 @@ def resolved(file: Path, flags: TargetFlags | None = None, **variables: str) -> 
 
 def test_the_file_is_found_by_flag_variable_and_the_users_folders(tmp_path: Path) -> None:
     named = tmp_path / "mine.yaml"
-    environ = {"HOME": "/home/ada", "XDG_CONFIG_HOME": "/home/ada/settings", "DANUBE_ADMIN_CONFIG": "/named.yaml"}
+    environ = {"HOME": "/people/ada", "XDG_CONFIG_HOME": "/people/ada/settings", "DANUBE_ADMIN_CONFIG": "/named.yaml"}
     assert contexts_file(named, environ) == named
     assert contexts_file(None, environ) == Path("/named.yaml")
     del environ["DANUBE_ADMIN_CONFIG"]
-    assert contexts_file(None, environ) == Path("/home/ada/settings/danube/contexts.yaml")
+    assert contexts_file(None, environ) == Path("/people/ada/settings/danube/contexts.yaml")
     del environ["XDG_CONFIG_HOME"]
-    assert contexts_file(None, environ) == Path("/home/ada/.config/danube/contexts.yaml")
+    assert contexts_file(None, environ) == Path("/people/ada/.config/danube/contexts.yaml")
 
 
 # Keeping contexts

@@ -71,6 +71,12 @@ def test_what_the_records_share_stands_in_every_row() -> None:
     }
 
 
+def test_attributes_are_in_the_order_of_their_names_so_that_a_repeated_task_gives_the_same_rows() -> None:
+    attributes = {name: name.upper() for name in "hgfedcba"}
+    (row,) = rows(of_payloads([b"x"], SHARED._replace(attributes=attributes)), ["attributes"])
+    assert row["attributes"] == [(name, name.upper()) for name in "abcdefgh"]
+
+
 def test_messages_are_read_one_by_one_with_their_own_fields() -> None:
     sent = [
         SHARED._replace(payload=b"one", producer_name="p1"),

@@ -1,6 +1,7 @@
 """The frame around every screen: which cluster, at which access level, how it is, and which keys there are."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import ClassVar
 
 from textual.app import ComposeResult
@@ -62,15 +63,14 @@ class Framed(Screen[None]):
         """The status line, and then the rest."""
         if not self.is_mounted:
             return
-        try:
-            self._draw_status()
+        self.draw_status()
+        with suppress(NoMatches):  # the screen is being taken down, and its widgets go one by one
             self.draw()
-        except NoMatches:
-            return  # the screen is being taken down, and its widgets go one by one
 
-    def _draw_status(self) -> None:
+    def draw_status(self) -> None:
+        """How the cluster is, and how old what is shown is."""
         desk = self.desk
         text, tone = status_text(desk.watch, desk.clock.now_ms(), refresh_s=desk.refresh_s, is_paused=desk.is_paused)
-        status = self.query_one("#status", Static)
-        status.update(plain(text))
-        status.set_classes(f"tone-{tone}")
+        for status in self.query("#status").results(Static):
+            status.update(plain(text))
+            status.set_classes(f"tone-{tone}")

@@ -280,7 +280,7 @@ class Workspace(Framed):
         verdict = audit.verdict
         if not verdict.is_intact:
             return f"CHAIN BROKEN at record {verdict.broken_at}: {verdict.reason}"
-        return f"chain intact: {verdict.checked:,} of {audit.total:,} records checked, newest on top. Enter shows one whole."
+        return f"chain intact: {verdict.checked:,} of {audit.total:,} records checked, newest on top · Enter shows one"
 
 
 def _topic_columns(order: Order) -> tuple[Column, ...]:

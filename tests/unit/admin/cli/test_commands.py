@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.admin.cli.commands import _with_interval
 from danube.admin.cli.help_text import command_line
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation, Example
@@ -126,6 +127,20 @@ def test_wrong_usage_is_one_sentence_with_the_next_step(words: list[str], said: 
     assert ended.error.startswith("danube-admin: ")
     assert said in ended.error
     assert ended.error.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "read"),
+    [
+        (["--watch", "-o", "json"], ["--watch=2", "-o", "json"]),
+        (["--watch"], ["--watch=2"]),
+        (["--watch", "5"], ["--watch=5"]),
+        (["--watch=5", "x"], ["--watch=5", "x"]),
+        (["--watch", "orders"], ["--watch=2", "orders"]),
+    ],
+)
+def test_a_watch_needs_no_number(words: list[str], read: list[str]) -> None:
+    assert _with_interval(words) == read
 
 
 def test_what_is_not_there_exits_4(admin: Admin) -> None:

@@ -1,6 +1,8 @@
 """Planned tools: plan, approval by a person or none, and applying."""
 
 import pytest
+from mcp.shared.exceptions import MCPError
+from mcp_types import ElicitResult, InputRequiredResult
 
 from danube.admin.access import ApprovalMode
 from danube.model.plans import Approval, Face
@@ -89,13 +91,11 @@ async def test_for_automation_a_plan_is_applied_with_its_id_once(gateway: Memory
 
 async def test_an_approval_counts_for_the_call_that_was_shown_alone(gateway: MemoryGateway) -> None:
     """The state of a question is sealed and bound to its tool and arguments: another call cannot use it."""
-    from mcp.shared.exceptions import MCPError  # noqa: PLC0415 - only here
-    from mcp_types import ElicitResult  # noqa: PLC0415
-
     person = Person("accept", approve=True)
     before = gateway.digest()
     async with host(gateway, person=person) as client:
         question = await client.session.call_tool("delete_topic", TICKS, allow_input_required=True)
+        assert isinstance(question, InputRequiredResult)
         yes = ElicitResult(action="accept", content={"approve": True})
         for name, arguments, state in [
             ("delete_topic", {"topic": "/default/orders"}, question.request_state),
@@ -103,7 +103,5 @@ async def test_an_approval_counts_for_the_call_that_was_shown_alone(gateway: Mem
             ("delete_namespace", {"namespace": "staging"}, "plan-seeded"),
         ]:
             with pytest.raises(MCPError, match="requestState"):
-                await client.session.call_tool(
-                    name, arguments, input_responses={"approval": yes}, request_state=state
-                )
+                await client.session.call_tool(name, arguments, input_responses={"approval": yes}, request_state=state)
     assert gateway.digest() == before

@@ -27,6 +27,7 @@ async def test_the_form_of_each_operation_answers_what_the_operation_answers(
     assert {record.entry.caller.face for record in terminal.gateway.audit_records} == {Face.TUI}
 
 
+@pytest.mark.slow
 async def test_a_form_shows_descriptions_and_defaults(terminal: Terminal) -> None:
     await terminal.app.push_screen(FormScreen(terminal.app.desk, operation_of("create_topic")))
     await terminal.rest()
@@ -42,6 +43,7 @@ async def test_validation_errors_stand_beside_their_field_and_nothing_is_called(
     assert terminal.gateway.audit_records == []
 
 
+@pytest.mark.slow
 async def test_what_the_form_refuses_raises_from_the_driver(terminal: Terminal) -> None:
     with pytest.raises(InvalidRequestError, match="partitions"):
         await run_operation(terminal.pilot, operation_of("create_topic"), {"name": "/default/a", "partitions": -1})
@@ -62,6 +64,7 @@ async def test_a_change_goes_through_the_audit_log(terminal: Terminal) -> None:
     assert outcomes == [Outcome.STARTED, Outcome.DONE]
 
 
+@pytest.mark.slow
 async def test_the_right_arrow_completes_the_name_of_a_topic(terminal: Terminal) -> None:
     form = FormScreen(terminal.app.desk, operation_of("describe_topic"))
     await terminal.app.push_screen(form)
@@ -69,6 +72,7 @@ async def test_the_right_arrow_completes_the_name_of_a_topic(terminal: Terminal)
     assert form.query_one("FieldEditor Input", Input).value == "/default/events-part-0"
 
 
+@pytest.mark.slow
 async def test_the_palette_opens_the_form_of_what_was_searched(terminal: Terminal) -> None:
     await terminal.press("colon", *"policies")
     await terminal.press("enter")
@@ -83,6 +87,7 @@ async def test_operations_for_a_row_come_with_it_filled_in(terminal: Terminal) -
     assert terminal.app.screen.query(FieldEditor).first().value == "/default/ticks"
 
 
+@pytest.mark.slow
 async def test_above_the_level_an_operation_is_disabled_with_the_reason(open_terminal: Open) -> None:
     async with open_terminal(level=AccessLevel.READ) as terminal:
         await terminal.press("colon", *"topics del")
@@ -94,6 +99,7 @@ async def test_above_the_level_an_operation_is_disabled_with_the_reason(open_ter
         assert "create_plan" not in terminal.gateway.calls
 
 
+@pytest.mark.slow
 async def test_the_next_page_of_a_listing_comes_by_a_key(terminal: Terminal) -> None:
     form = FormScreen(terminal.app.desk, operation_of("list_topics"), {"limit": 2})
     await terminal.app.push_screen(form)
@@ -105,6 +111,7 @@ async def test_the_next_page_of_a_listing_comes_by_a_key(terminal: Terminal) -> 
     assert "/default/events-part-2" in terminal.text
 
 
+@pytest.mark.slow
 async def test_wide_fields_are_shown_when_asked_for(terminal: Terminal) -> None:
     await terminal.app.push_screen(FormScreen(terminal.app.desk, operation_of("audit")))
     await terminal.press("ctrl+s")

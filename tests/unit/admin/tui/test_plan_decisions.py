@@ -47,6 +47,7 @@ async def test_applying_what_destroys_wants_the_name_of_what_goes(terminal: Term
     assert "/default/orders" in terminal.gateway.cluster.topics
 
 
+@pytest.mark.slow
 async def test_a_plan_that_is_not_read_to_its_end_cannot_be_applied(terminal: Terminal) -> None:
     screen = await plan_to_delete_orders(terminal)
     assert screen.word.disabled
@@ -71,6 +72,7 @@ async def test_a_plan_that_the_cluster_has_left_behind_is_refused_with_its_sente
     assert "/default/orders" in terminal.gateway.cluster.topics
 
 
+@pytest.mark.slow
 async def test_leaving_a_plan_applies_nothing(terminal: Terminal) -> None:
     await plan_to_delete_orders(terminal)
     await terminal.press("escape")
@@ -85,17 +87,20 @@ async def test_a_waiting_plan_is_approved_by_typing_its_id(terminal: Terminal) -
     assert (plan.approval, plan.decided_by and plan.decided_by.face) == (Approval.APPROVED, Face.TUI)
 
 
+@pytest.mark.slow
 async def test_enter_alone_approves_nothing(terminal: Terminal) -> None:
     await terminal.press("3", "a", "end", "enter", "enter")
     assert terminal.gateway.kept_plans[PLAN_ID].approval is Approval.WAITING
 
 
+@pytest.mark.slow
 async def test_a_waiting_plan_is_rejected_with_a_yes(terminal: Terminal) -> None:
     await terminal.press("3", "enter", "x")
     await confirm(terminal.pilot)
     assert terminal.gateway.kept_plans[PLAN_ID].approval is Approval.REJECTED
 
 
+@pytest.mark.slow
 async def test_an_approved_plan_can_be_applied_from_the_list(terminal: Terminal) -> None:
     await terminal.press("3", "a")
     await confirm(terminal.pilot)
@@ -115,16 +120,19 @@ async def test_who_may_not_approve_is_told_why(open_terminal: Open) -> None:
         assert screen.word.disabled
 
 
+@pytest.mark.slow
 async def test_the_approve_form_shows_the_plan_and_asks_for_its_id(terminal: Terminal) -> None:
     result = await run_operation(terminal.pilot, operation_of("approve_plan"), {"plan_id": PLAN_ID})
     assert result.model_dump()["status"] == "ready"
 
 
+@pytest.mark.slow
 async def test_approving_a_plan_that_is_not_there_says_so(terminal: Terminal) -> None:
     with pytest.raises(DanubeError, match="there is no plan"):
         await run_operation(terminal.pilot, operation_of("approve_plan"), {"plan_id": "plan-of-nobody"})
 
 
+@pytest.mark.slow
 async def test_a_decision_is_in_the_audit_list_with_an_intact_chain(terminal: Terminal) -> None:
     await terminal.press("3", "x")
     await confirm(terminal.pilot)
@@ -135,6 +143,7 @@ async def test_a_decision_is_in_the_audit_list_with_an_intact_chain(terminal: Te
     assert 'Arguments    {"plan_id": "plan-seeded"}' in terminal.text
 
 
+@pytest.mark.slow
 async def test_a_plan_with_many_names_shows_all_that_it_knows(terminal: Terminal) -> None:
     await terminal.app.push_screen(
         FormScreen(terminal.app.desk, operation_of("delete_topic"), {"topic": "/default/events"})

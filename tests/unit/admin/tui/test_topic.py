@@ -1,5 +1,7 @@
 """One topic: its subscriptions, and their lag over time."""
 
+import pytest
+
 from danube.admin.tui.screens.topic import TopicScreen
 from tests.unit.admin.tui.conftest import Terminal
 
@@ -28,6 +30,7 @@ async def test_the_lag_of_a_subscription_is_kept_over_looks(terminal: Terminal) 
     assert "shrinking" in billing
 
 
+@pytest.mark.slow
 async def test_escape_leads_back_to_the_same_row_and_the_topic_is_asked_for_no_more(terminal: Terminal) -> None:
     await open_orders(terminal)
     await terminal.press("escape")
@@ -35,12 +38,14 @@ async def test_escape_leads_back_to_the_same_row_and_the_topic_is_asked_for_no_m
     assert terminal.app.desk.watch.opened is None
 
 
+@pytest.mark.slow
 async def test_what_the_cursor_is_on_fills_topic_and_subscription(terminal: Terminal) -> None:
     await open_orders(terminal)
     await terminal.press("end")
     assert terminal.framed.selection() == {"topic": "/default/orders", "subscription": "billing"}
 
 
+@pytest.mark.slow
 async def test_the_original_broker_tells_the_names_alone(terminal: Terminal) -> None:
     terminal.gateway.is_original = True
     await terminal.look()
@@ -49,6 +54,7 @@ async def test_the_original_broker_tells_the_names_alone(terminal: Terminal) -> 
     assert "billing" in terminal.text
 
 
+@pytest.mark.slow
 async def test_a_topic_that_goes_while_it_is_open_says_so(terminal: Terminal) -> None:
     await open_orders(terminal)
     del terminal.gateway.cluster.topics["/default/orders"]

@@ -36,6 +36,7 @@ async def test_keys_answer_while_a_broker_does_not(terminal: Terminal) -> None:
     terminal.gateway.held.set()
 
 
+@pytest.mark.slow
 async def test_a_broker_that_is_silent_at_the_start_does_not_hold_the_first_screen(
     open_terminal: Open, gateway: MemoryGateway
 ) -> None:
@@ -67,6 +68,7 @@ async def test_a_dead_broker_is_said_with_the_age_of_what_is_shown(terminal: Ter
     assert "/default/orders" in terminal.text
 
 
+@pytest.mark.slow
 async def test_a_broker_that_is_dead_at_the_start_is_said_too(open_terminal: Open, gateway: MemoryGateway) -> None:
     gateway.failures[ANY_CALL] = DEAD
     async with open_terminal() as terminal:
@@ -84,6 +86,7 @@ async def test_a_broker_that_comes_back_is_shown_without_a_key(terminal: Termina
     assert "health OK" in terminal.text
 
 
+@pytest.mark.slow
 async def test_a_call_to_a_dead_broker_ends_in_a_sentence(terminal: Terminal) -> None:
     terminal.gateway.failures[ANY_CALL] = DEAD
     form = FormScreen(terminal.app.desk, operation_of("create_namespace"), {"namespace": "a"})
@@ -106,6 +109,7 @@ async def test_a_call_that_hangs_can_be_given_up_and_says_what_that_means(termin
     terminal.gateway.held.set()
 
 
+@pytest.mark.slow
 async def test_a_form_is_sent_off_once_however_often_enter_is_pressed(terminal: Terminal) -> None:
     form = FormScreen(terminal.app.desk, operation_of("create_namespace"), {"namespace": "a"})
     await terminal.app.push_screen(form)
@@ -133,6 +137,7 @@ async def test_hostile_names_are_shown_and_obeyed_on_no_list(terminal: Terminal)
     assert "/default/\\x1b[31mred" in terminal.text
 
 
+@pytest.mark.slow
 async def test_a_topic_with_a_hostile_name_can_be_opened_and_obeys_nothing(terminal: Terminal) -> None:
     terminal.gateway.serve_hostile_names()
     await terminal.look()
@@ -143,6 +148,7 @@ async def test_a_topic_with_a_hostile_name_can_be_opened_and_obeys_nothing(termi
     assert obeyed(terminal.text) == []
 
 
+@pytest.mark.slow
 async def test_markup_in_an_error_is_text(terminal: Terminal) -> None:
     terminal.gateway.failures["audit"] = BrokerUnreachableError(f"[red]{HOSTILE}[/red] [@click=app.quit]quit[/]")
     await terminal.press("4")
@@ -150,6 +156,7 @@ async def test_markup_in_an_error_is_text(terminal: Terminal) -> None:
     assert obeyed(terminal.text) == []
 
 
+@pytest.mark.slow
 async def test_a_hostile_name_in_a_field_obeys_nothing(terminal: Terminal) -> None:
     form = FormScreen(terminal.app.desk, operation_of("describe_topic"), {"topic": f"/default/{HOSTILE}"})
     await terminal.app.push_screen(form)
@@ -158,6 +165,7 @@ async def test_a_hostile_name_in_a_field_obeys_nothing(terminal: Terminal) -> No
     assert obeyed(terminal.text) == []
 
 
+@pytest.mark.slow
 async def test_names_that_do_not_print_are_not_offered_for_completion(terminal: Terminal) -> None:
     terminal.gateway.serve_hostile_names()
     await terminal.look()
@@ -168,6 +176,7 @@ async def test_names_that_do_not_print_are_not_offered_for_completion(terminal: 
     assert obeyed(terminal.text) == []
 
 
+@pytest.mark.slow
 async def test_without_colour_the_same_words_stand_on_the_screen(
     open_terminal: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -1,0 +1,209 @@
+"""What must be refused, written by hand: effect by access level, approval and face. Each operation is held against it.
+
+The cluster is digested before and after every call: a call that is refused, or answers a plan, changes nothing.
+"""
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from danube.admin.__main__ import app as command_line
+from danube.admin.access import AccessLevel, ApprovalMode, Guard
+from danube.admin.operations import REGISTRY
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.target import Target
+from danube.admin.tui.app import AdminApp
+from danube.admin.tui.pilot import run_operation
+from danube.admin.web.catalog import api_method
+from danube.model.errors import DanubeError
+from danube.model.exit_codes import ExitCode
+from danube.model.plans import Caller, Face
+from danube.runtime.clock import SystemClock
+from danube.testing.gateway import MemoryGateway, connect_to
+from danube.testing.seeded import seeded_gateway
+from tests.faces.faces import typed
+from tests.unit.admin.mcp.hosts import host
+from tests.unit.admin.web.site import TOKEN, site
+
+TABLE = """
+effect    level    approval  face  outcome
+
+read      *        *         *     runs
+
+write     read     *         *     refused
+write     write    *         *     runs
+write     destroy  *         *     runs
+
+move      read     *         *     refused
+move      write    destroy   *     plans
+move      write    none      *     plans
+move      write    move      cli   plans
+move      write    move      tui   plans
+move      write    move      web   plans
+move      write    move      mcp   waits
+move      destroy  destroy   *     plans
+move      destroy  none      *     plans
+move      destroy  move      cli   plans
+move      destroy  move      tui   plans
+move      destroy  move      web   plans
+move      destroy  move      mcp   waits
+
+destroy   read     *         *     refused
+destroy   write    *         *     refused
+destroy   destroy  *         cli   plans
+destroy   destroy  *         tui   plans
+destroy   destroy  *         web   plans
+destroy   destroy  destroy   mcp   waits
+destroy   destroy  move      mcp   waits
+destroy   destroy  none      mcp   plans
+
+consent   read     *         *     refused
+consent   write    *         *     refused
+consent   destroy  *         cli   refused
+consent   destroy  *         web   refused
+consent   destroy  *         mcp   refused
+consent   destroy  *         tui   runs
+"""
+"""`consent` gives a person's yes: the command wants a terminal, and here it has none; the page wants a login and the
+API has none; an assistant has no such tool. `plans` is a plan that can be applied, `waits` one that cannot yet.
+"""
+
+EFFECTS = {
+    "list_brokers": "read",
+    "cluster_status": "read",
+    "list_namespaces": "read",
+    "get_namespace_policies": "read",
+    "create_namespace": "write",
+    "delete_namespace": "destroy",
+    "list_topics": "read",
+    "describe_topic": "read",
+    "create_topic": "write",
+    "delete_topic": "destroy",
+    "list_subscriptions": "read",
+    "unsubscribe": "destroy",
+    "health_check": "read",
+    "analyze_consumer_lag": "read",
+    "run_analytics": "write",
+    "get_analytics_result": "read",
+    "list_plans": "read",
+    "approve_plan": "consent",
+    "reject_plan": "write",
+    "audit": "read",
+}
+"""By hand, not from the registry: an entry that is wrong there is found here."""
+
+NO_TOOLS = {"list_plans", "approve_plan", "reject_plan", "audit"}
+"""Not offered to assistants at any level."""
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """How a face answered one call."""
+
+    is_refused: bool
+    answer: Any = None
+
+
+Call = Callable[[MemoryGateway, Guard, AnyOperation, dict[str, Any]], Awaitable[Said]]
+
+
+def expected(effect: str, guard: Guard, face: str) -> str:
+    """The one line of the table that speaks of this case."""
+    lines = [line.split() for line in TABLE.strip().splitlines()[1:] if line.strip()]
+    case = (effect, guard.level.value, guard.approval.value, face)
+    found = [line[4] for line in lines if all(want in {"*", have} for want, have in zip(line[:4], case, strict=True))]
+    assert len(found) == 1, (case, found)
+    return found[0]
+
+
+async def by_cli(gateway: MemoryGateway, guard: Guard, operation: AnyOperation, arguments: dict[str, Any]) -> Said:
+    flags = ["--access", guard.level.value, "-o", "json"]
+    words = [*operation.words, *typed(operation, arguments), *flags]
+
+    def invoke() -> Said:
+        ended = CliRunner().invoke(command_line(connect_to(gateway)), words, prog_name="danube-admin")
+        if ended.exit_code in {ExitCode.OK, ExitCode.NEEDS_YES}:
+            return Said(is_refused=False, answer=json.loads(ended.stdout))
+        assert ended.exit_code == ExitCode.REFUSED, (words, ended.exit_code, ended.stderr)
+        return Said(is_refused=True)
+
+    return await asyncio.to_thread(invoke)
+
+
+async def by_mcp(gateway: MemoryGateway, guard: Guard, operation: AnyOperation, arguments: dict[str, Any]) -> Said:
+    async with host(gateway, access=guard.level, approval=guard.approval) as client:
+        said = await client.call_tool(operation.name, arguments)
+        plan = (said.structured_content or {}).get("plan", {})
+        if plan.get("status") == "waiting":
+            too_early = await client.call_tool(operation.name, {**arguments, "plan_id": plan["plan_id"]})
+            assert too_early.is_error
+    return Said(is_refused=said.is_error, answer=said.structured_content)
+
+
+async def by_web(gateway: MemoryGateway, guard: Guard, operation: AnyOperation, arguments: dict[str, Any]) -> Said:
+    async with site(guard.level, token=TOKEN, gateway=gateway) as place:
+        path = "/" + "/".join(operation.words)
+        if api_method(operation) == "GET":
+            query = "&".join(f"{name}={value}" for name, value in arguments.items())
+            reply = await place.api(f"{path}?{query}")
+        else:
+            reply = await place.api(path, arguments)
+    assert reply.status_code in {200, 403}, (reply.status_code, reply.text)
+    return Said(is_refused=reply.status_code == 403, answer=reply.json())
+
+
+async def by_tui(gateway: MemoryGateway, guard: Guard, operation: AnyOperation, arguments: dict[str, Any]) -> Said:
+    caller = Caller(who="ann@desk", face=Face.TUI)
+    app = AdminApp(gateway, Target(guard=guard), clock=gateway.clock, caller=caller)
+    async with app.run_test() as pilot:
+        try:
+            result = await run_operation(pilot, operation, arguments)
+        except DanubeError:
+            return Said(is_refused=True)
+    return Said(is_refused=False, answer=result.model_dump(mode="json"))
+
+
+FACES: dict[str, Call] = {"cli": by_cli, "mcp": by_mcp, "web": by_web, "tui": by_tui}
+GUARDS = [Guard(level, approval) for level in AccessLevel for approval in ApprovalMode]
+
+
+@pytest.mark.parametrize("operation", REGISTRY, ids=[operation.name for operation in REGISTRY])
+@pytest.mark.parametrize("face", ["cli", "mcp", "web"])
+async def test_a_face_refuses_what_the_table_says(face: str, operation: AnyOperation) -> None:
+    # only an assistant's plans depend on the approval mode; the other faces have no flag for it
+    for guard in GUARDS if face == "mcp" else [Guard(level) for level in AccessLevel]:
+        await hold_against_the_table(face, guard, operation)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("operation", REGISTRY, ids=[operation.name for operation in REGISTRY])
+async def test_the_terminal_ui_refuses_what_the_table_says(operation: AnyOperation) -> None:
+    for guard in [Guard(level) for level in AccessLevel]:
+        await hold_against_the_table("tui", guard, operation)
+
+
+async def hold_against_the_table(face: str, guard: Guard, operation: AnyOperation) -> None:
+    gateway = seeded_gateway(SystemClock())
+    before = gateway.digest()
+    wanted = expected(EFFECTS[operation.name], guard, face)
+    if face == "mcp" and operation.name in NO_TOOLS:
+        wanted = "refused"
+    said = await FACES[face](gateway, guard, operation, dict(operation.examples[0].arguments))
+    assert said.is_refused == (wanted == "refused"), (face, guard, wanted, said)
+    if wanted != "runs":
+        assert gateway.digest() == before
+    if wanted in {"plans", "waits"}:
+        assert said.answer["status"] == {"plans": "ready", "waits": "waiting"}[wanted]
+
+
+def test_the_table_speaks_of_every_operation_and_every_case_once() -> None:
+    assert set(EFFECTS) == {operation.name for operation in REGISTRY}
+    for effect in ("read", "write", "move", "destroy", "consent"):
+        for guard in GUARDS:
+            for face in FACES:
+                expected(effect, guard, face)

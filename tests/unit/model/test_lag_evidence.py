@@ -1,0 +1,39 @@
+"""Each verdict says which rule fired and with which numbers."""
+
+import pytest
+
+from danube.model.lag import judge
+from danube.model.lag_evidence import evidence_of
+from tests.unit.model.lag_cases import AT_S, CASES, POLICY, Case, ms
+
+STILL = "a consumer is there, and the position stood at 40 at 10 looks"
+SAID = {
+    "nobody ever read": "no consumer was seen, and 100 messages wait",
+    "the consumer left 50 s ago": "no consumer for 50 s, longer than it had read before",
+    "a seek back": "the position went back, stands at 105 and has not come forward again",
+    "stuck": f"{STILL}; 10 messages in flight, none acknowledged in 45 s",
+    "too slow": "the lag never fell at 10 looks; 180 arrived, 90 acknowledged in 45 s",
+    "a trivial lag": "the lag does not fall, but the oldest unread message is 0.2 s old;"
+    " 45000 arrived, 45000 acknowledged in 45 s",
+    "a short history": "seen at 4 of 10 looks: ask again in 5 s; 1 consumer attached, nothing in flight, nothing acknowledged"
+    " in 15 s",
+    "silent": "no telemetry for 121 s: its broker is down or does not publish any",
+    "poison": f"{STILL}; 6 messages came back and 0 were acknowledged in 45 s",
+    "back-off": f"{STILL}; 4 messages in back-off, 1 in flight",
+}
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if case.name in SAID], ids=lambda case: case.name)
+def test_evidence_has_the_numbers_of_the_rule_and_of_the_cause(case: Case) -> None:
+    verdict = judge(case.observations, ms(AT_S), POLICY)
+    assert verdict is not None
+    assert evidence_of(verdict, POLICY, ms(AT_S)) == SAID[case.name]
+
+
+def test_there_is_evidence_for_every_verdict() -> None:
+    for case in CASES:
+        verdict = judge(case.observations, ms(AT_S), POLICY)
+        assert verdict is not None
+        text = evidence_of(verdict, POLICY, ms(AT_S))
+        assert text
+        assert "None" not in text, case.name

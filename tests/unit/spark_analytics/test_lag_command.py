@@ -1,0 +1,127 @@
+"""`danube-analytics lag` without Spark: what is typed, what is shown, and what is said when something is missing."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from danube import __version__
+from danube.model.errors import InvalidRequestError
+from spark_analytics.__main__ import app
+from spark_analytics.jobs import lag_run
+from spark_analytics.jobs.lag_run import LagResult
+from spark_analytics.render import ResultFormat, render, span_text
+from spark_analytics.words import moment_ms, seconds_of
+from tests.golden.analytics.make import records
+
+ROOT = Path(__file__).parents[3]
+GROUPS, PARTITIONS = (part.fields["rows"] for part in records()[1:3])
+RESULT = LagResult(run_id="nightly", as_of_ms=1, window={}, groups=GROUPS, partitions=PARTITIONS, totals={})
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("90s", 90.0), ("15m", 900.0), ("2h", 7_200.0), ("1d", 86_400.0)])
+def test_spans_of_time(text: str, seconds: float) -> None:
+    assert seconds_of(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "15", "m", "-5m", "5 weeks", "nan s"])
+def test_a_span_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(InvalidRequestError, match="not a span of time"):
+        seconds_of(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["2025-06-15T15:06:40Z", "2025-06-15T15:06:40", "2025-06-15T17:06:40+02:00", "1750000000000"]
+)
+def test_moments(text: str) -> None:
+    assert moment_ms(text) == 1_750_000_000_000
+
+
+def test_a_moment_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidRequestError, match="not a time"):
+        moment_ms("yesterday")
+
+
+def test_the_table_has_the_groups_and_no_made_up_numbers() -> None:
+    header, row = render(RESULT, ResultFormat.TABLE).splitlines()
+    assert header.split() == "STATUS TOPIC SUBSCRIPTION LAG OLDEST IN/s OUT/s CLEARS IN CAUSE".split()
+    assert row.split() == 'STOP /default/orders größte "Rechnung" 200 48.0 s - - never nobody reads'.split()
+
+
+def test_control_characters_of_a_name_are_shown_and_not_obeyed() -> None:
+    hostile = LagResult(
+        run_id="x",
+        as_of_ms=1,
+        window={},
+        groups=[{**GROUPS[0], "subscription": "\x1b[31mred\r\n"}],
+        partitions=[],
+        totals={},
+    )
+    assert "\\x1b[31mred\\r\\n" in render(hostile, ResultFormat.TABLE)
+
+
+def test_json_lines_have_every_row_with_its_table() -> None:
+    rows = [json.loads(line) for line in render(RESULT, ResultFormat.JSONL).splitlines()]
+    assert [row["table"] for row in rows] == ["groups", *["partitions"] * 3]
+    assert {row["run_id"] for row in rows} == {"nightly"}
+    assert json.loads(render(RESULT, ResultFormat.JSON))["partitions"] == PARTITIONS
+
+
+def test_seconds_for_people() -> None:
+    texts = [span_text(seconds) for seconds in (0.25, 59.9, 61.0, 3_599.0, 3_660.0, 864_000.0)]
+    assert texts == ["0.2 s", "59.9 s", "1 m 01 s", "59 m 59 s", "1 h 01 m", "10.0 d"]
+
+
+def test_help_and_version() -> None:
+    runner = CliRunner()
+    assert runner.invoke(app, ["--version"]).stdout == f"danube-analytics {__version__}\n"
+    shown = runner.invoke(app, ["lag", "--help"]).stdout
+    assert all(word in shown for word in ("Examples:", "--as-of", "--no-publish", "Exit codes:", "docs/lag.md"))
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--since", "5"], "not a span of time"),
+        (["--since", "0s"], "--since is from 1s to 366d"),
+        (["--as-of", "soon"], "not a time"),
+        (["--run-id", "a b"], "run id 'a b' is not valid"),
+        (["--topic", "orders"], "topic 'orders' has an invalid format"),
+        (["--namespace", "a/b"], "namespace 'a/b' is not a valid name"),
+    ],
+)
+def test_wrong_usage_is_one_sentence_and_exit_code_2(flags: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, ["lag", *flags])
+    assert done.exit_code == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_missing_pyspark_is_one_sentence_with_the_next_step(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lag_run, "find_spec", lambda _name: None)
+    done = CliRunner().invoke(app, ["lag"])
+    assert done.exit_code == 2
+    assert done.stderr.startswith("danube-analytics: PySpark is not installed: `pip install 'danube-messaging[spark]'`")
+
+
+@pytest.mark.cluster
+def test_help_loads_neither_spark_nor_grpc() -> None:
+    program = (
+        "import sys\nfrom spark_analytics.__main__ import app\n"
+        "try:\n    app(args=['lag', '--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted(set(sys.modules) & {'pyspark', 'pandas', 'grpc', 'numpy'}), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+
+
+@pytest.mark.cluster
+def test_a_cluster_that_is_not_there_is_exit_code_5() -> None:
+    command = [sys.executable, "-m", "spark_analytics", "lag", "--service-url", "http://127.0.0.1:1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 5
+    assert done.stderr.startswith("danube-analytics: cannot reach 127.0.0.1:1: ")
+    assert "Traceback" not in done.stderr
