@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import admin_start, journal, machine, spark, startup, stream, unary, wheel
+from bench import admin_start, journal, machine, mcp, spark, startup, stream, unary, wheel
 from bench.result import Figure
 
 BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -14,6 +14,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "spark": spark.run,
     "wheel": wheel.run,
     "journal": journal.run,
+    "mcp": mcp.run,
     "admin_start": admin_start.run,
 }
 

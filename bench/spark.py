@@ -1,6 +1,6 @@
-"""The data source `danube`: rows a second into Spark, and what of it is the broker, the fetch and the Arrow columns.
+"""The data source `danube`: rows a second into Spark, and whose processor time a read is.
 
-The fetch and the columns are measured in this process, by what a worker calls; the rest of a read is Spark's own.
+The fetch and the columns are a part of the workers' time; they are measured in this process, by what a worker calls.
 """
 
 import asyncio
@@ -10,13 +10,15 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spark uses
 
 from bench.result import Figure, median
 from danube.client import DanubeClientBuilder, DispatchStrategy
-from danube.testing.process import BrokerProcess
+from danube.testing.process import BrokerProcess, cpu_s
 from spark_analytics.session import spark_session
 from spark_analytics.source.link import Endpoint, close_link, link_to
 from spark_analytics.source.planning import OffsetRange
@@ -45,14 +47,15 @@ class Case:
 def run() -> Iterator[Figure]:
     """One session with two cores, one broker process for each size; all columns are read, three of them used."""
     spark = spark_session("bench", "local[2]")
-    for size, rows in CASES:
-        with (
-            tempfile.TemporaryDirectory() as folder,
-            BrokerProcess(Path(folder) / "data", flags=["--log-level", "warning"]) as broker,
-        ):
-            case = Case(broker, size, rows)
-            asyncio.run(_fill(case))
-            yield from _measure(spark, case)
+    with asyncio.Runner() as runner:  # open to the end: gRPC goes on to hand events to loops that it has once seen
+        for size, rows in CASES:
+            with (
+                tempfile.TemporaryDirectory() as folder,
+                BrokerProcess(Path(folder) / "data", flags=["--log-level", "warning"]) as broker,
+            ):
+                case = Case(broker, size, rows)
+                runner.run(_fill(case))
+                yield from _measure(spark, case)
     spark.stop()
 
 
@@ -66,17 +69,19 @@ async def _fill(case: Case) -> None:
 def _measure(spark: SparkSession, case: Case) -> Iterator[Figure]:
     name = f"{case.size} B"
     _read(spark, case)  # the first read starts Python workers and compiles
-    used_s = case.broker.cpu_s()
+    used_s = _used_s(case)
     elapsed_s = [_timed(lambda: _read(spark, case)) for _ in range(ROUNDS)]
-    broker_s = (case.broker.cpu_s() - used_s) / ROUNDS
+    parts_s = {part: (now_s - used_s[part]) / ROUNDS for part, now_s in _used_s(case).items()}
     fixed_s = median([_timed(lambda: _read(spark, case, ending=1)) for _ in range(ROUNDS)])
     yield Figure(f"batch read, {name}", case.rows / median(elapsed_s), "rows/s", f"{case.rows:,} rows, local[2]")
     yield Figure(f"batch read of one row, {name}", fixed_s * 1e3, "ms", "planning and Spark's own start of a query")
-    yield from _shares(case, broker_s)
+    for part, part_s in parts_s.items():
+        yield Figure(f"processor time of {part}, {name}", case.us(part_s), "us/row")
+    yield from _shares(case)
 
 
-def _shares(case: Case, broker_s: float) -> Iterator[Figure]:
-    """Processor time by part."""
+def _shares(case: Case) -> Iterator[Figure]:
+    """What of the workers' processor time is ours."""
     endpoint = Endpoint(service_url=case.broker.endpoints.service_url, retry_s=10.0)
     (state,) = link_to(endpoint).states(TOPIC)
     wanted = OffsetRange(TOPIC, state.topic_id, 0, case.rows)
@@ -84,9 +89,25 @@ def _shares(case: Case, broker_s: float) -> Iterator[Figure]:
     fetch_s = median([_processor_time(lambda: list(link_to(endpoint).batches(wanted))) for _ in range(ROUNDS)])
     all_s = median([_processor_time(lambda: _exhaust(reader.read(wanted))) for _ in range(ROUNDS)])
     close_link()
-    yield Figure(f"of it: broker, {case.size} B", case.us(broker_s), "us/row")
     yield Figure(f"of it: fetch, {case.size} B", case.us(fetch_s), "us/row")
     yield Figure(f"of it: checksums and Arrow columns, {case.size} B", case.us(max(0.0, all_s - fetch_s)), "us/row")
+
+
+def _used_s(case: Case) -> dict[str, float]:
+    """Processor time so far, by part."""
+    gateway: Any = SparkContext._gateway  # noqa: SLF001 - nothing else knows Spark's process
+    jvm = gateway.proc.pid
+    workers = sum(_tree_s(child) for child in _children(jvm))
+    return {"the broker": case.broker.cpu_s(), "Spark's JVM": cpu_s(jvm), "Spark's Python workers": workers}
+
+
+def _tree_s(pid: int) -> float:
+    return cpu_s(pid) + sum(_tree_s(child) for child in _children(pid))
+
+
+def _children(pid: int) -> list[int]:
+    listed = [thread / "children" for thread in Path(f"/proc/{pid}/task").iterdir()]
+    return [int(child) for path in listed if path.exists() for child in path.read_text(encoding="ascii").split()]
 
 
 def _read(spark: SparkSession, case: Case, **options: object) -> None:

@@ -5,6 +5,7 @@ Warnings, exceptions of threads and exceptions that nobody could catch are error
 
 import asyncio
 import inspect
+import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
@@ -56,6 +57,16 @@ def _nothing_blocks_the_loop(_blocking_calls: BlockBuster) -> Iterator[None]:
         yield
     finally:
         _blocking_calls.deactivate()
+
+
+@pytest.fixture(autouse=True)
+def _the_log_stays_as_it_was() -> Iterator[None]:
+    """A command that is run within the process of the tests configures the log of that process."""
+    root = logging.getLogger()
+    handlers, level = list(root.handlers), root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 @pytest.fixture(autouse=True)

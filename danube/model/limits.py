@@ -331,10 +331,14 @@ SPARK_RETRY_TOTAL_S = 60.0
 """A read that has lost its broker tries for this long, when nothing is set; then Spark decides about the task."""
 
 # Analytics
-LAG_HISTORY_S = 300.0
-"""Of telemetry that lag is judged from, when nothing is set: the looks need less than two minutes of it."""
+LAG_HISTORY_S = 180.0
+"""Of telemetry that a live answer reads: 20 looks, a full round to fill the oldest of them, and a little more."""
 LAG_LIVE_RECORDS_MAX = 50_000
 """Telemetry records that one live answer reads, the newest; with more, what was told before them is not known."""
+LAG_LIVE_SLICE_RECORDS = 500
+"""Of them, decoded before others get their turn: some 10 ms."""
+LAG_LIVE_SLICE_JUDGED = 20
+"""The same of subscriptions that are judged."""
 LAG_LIVE_PAGES_MAX = 20
 """Pages of topics that one live answer reads."""
 LAG_GROUPS_DEFAULT = 20

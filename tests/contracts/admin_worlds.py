@@ -48,7 +48,7 @@ async def admin_world(kind: str, folder: Path) -> AsyncIterator[AdminWorld]:
 async def seeded_broker(folder: Path) -> AsyncIterator[str]:
     """A whole broker in this process, over gRPC; its endpoint."""
     settings = BrokerSettings.model_validate(
-        {"data_dir": folder, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
+        {"data_dir": folder, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0", "telemetry_interval_s": 0}
     )
     async with AsyncExitStack() as parts:
         broker = await Broker.start(settings)

@@ -4,8 +4,10 @@ The rules are those of the job (`danube/model/lag.py`), so both answers agree. T
 the last telemetry, and knows subscriptions that telemetry has not spoken of yet.
 """
 
-from collections.abc import Iterable, Sequence
+import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import get_args
 
 from danube.admin.gateway import AdminGateway, SystemRecord
 from danube.model.admin_calls import DescribeTopics, SubscriptionDescription, TopicDescription
@@ -14,8 +16,14 @@ from danube.model.lag import judge
 from danube.model.lag_group import LagFilter, PartitionLag
 from danube.model.lag_records import deserted, observations_of
 from danube.model.lag_verdict import LagPolicy, Observation
-from danube.model.limits import DESCRIBE_TOPICS_MAX, LAG_LIVE_PAGES_MAX, LAG_LIVE_RECORDS_MAX
-from danube.model.telemetry import TELEMETRY_TOPIC, Reading, Stamp, decode_record
+from danube.model.limits import (
+    DESCRIBE_TOPICS_MAX,
+    LAG_LIVE_PAGES_MAX,
+    LAG_LIVE_RECORDS_MAX,
+    LAG_LIVE_SLICE_JUDGED,
+    LAG_LIVE_SLICE_RECORDS,
+)
+from danube.model.telemetry import TELEMETRY_TOPIC, Reading, Stamp, SubscriptionReading, decode_record
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 
@@ -40,14 +48,16 @@ async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, polic
     since_ms = clock.now_ms() - round(policy.history_s * 1_000)
     stored = await gateway.system_records(TELEMETRY_TOPIC, since_ms=since_ms, limit=LAG_LIVE_RECORDS_MAX)
     topics, all_read = await _topics(gateway, wanted)
-    records = list(_decoded(stored))
+    records = await _decoded(stored, wanted)
     now_ms = max([clock.now_ms(), *(stamp.at_ms for stamp, _ in records)])
-    told, heard = observations_of(records, now_ms)
+    told, heard = await _observations(records, now_ms)
     _add_present(told, topics, wanted, now_ms)
     described = {topic.broker_id for topic in topics} if all_read else set()
     present = {(str(topic.topic), each.name) for topic in topics for each in topic.subscriptions}
     found = []
-    for topic, subscription in sorted(key for key in told if wanted.takes(*key)):
+    for number, (topic, subscription) in enumerate(sorted(key for key in told if wanted.takes(*key))):
+        if number % LAG_LIVE_SLICE_JUDGED == 0:
+            await asyncio.sleep(0)
         verdict = judge(told[topic, subscription], now_ms, policy)
         if verdict is None or (verdict.broker_id in described and (topic, subscription) not in present):
             continue
@@ -83,30 +93,61 @@ async def _topics(gateway: AdminGateway, wanted: LagFilter) -> tuple[list[TopicD
     return found, False
 
 
-def _decoded(stored: Sequence[SystemRecord]) -> Iterable[tuple[Stamp, Reading]]:
-    """The records that can be read; whoever may write to the topic may write anything."""
-    for each in stored:
-        try:
-            record = decode_record(each.payload)
-        except InvalidRequestError:
-            continue
-        if record is not None and _is_sound(*record):
-            yield record
+async def _decoded(stored: Sequence[SystemRecord], wanted: LagFilter) -> list[tuple[Stamp, Reading]]:
+    """The records that lag is judged from and that can be read; whoever may write to the topic may write anything.
+
+    Others get their turn in between: with many records this takes a while.
+    """
+    found: list[tuple[Stamp, Reading]] = []
+    for first in range(0, len(stored), LAG_LIVE_SLICE_RECORDS):
+        for each in stored[first : first + LAG_LIVE_SLICE_RECORDS]:
+            try:
+                record = decode_record(each.payload)
+            except InvalidRequestError:
+                continue
+            if record is not None and _is_sound(*record) and _is_wanted(record[1], wanted):
+                found.append(record)
+        await asyncio.sleep(0)
+    return found
+
+
+async def _observations(
+    records: Sequence[tuple[Stamp, Reading]], now_ms: int
+) -> tuple[dict[Key, list[Observation]], dict[str, int]]:
+    """As `observations_of`, and others get their turn in between."""
+    told: dict[Key, list[Observation]] = {}
+    heard: dict[str, int] = {}
+    for first in range(0, len(records), LAG_LIVE_SLICE_RECORDS):
+        some, heard_then = observations_of(records[first : first + LAG_LIVE_SLICE_RECORDS], now_ms)
+        for key, observations in some.items():
+            told.setdefault(key, []).extend(observations)
+        for broker, at_ms in heard_then.items():
+            heard[broker] = max(at_ms, heard.get(broker, 0))
+        await asyncio.sleep(0)
+    return told, heard
+
+
+def _is_wanted(reading: Reading, wanted: LagFilter) -> bool:
+    """Records of brokers and topics say when their broker was heard."""
+    return not isinstance(reading, SubscriptionReading) or wanted.takes(reading.topic, reading.subscription)
 
 
 def _is_sound(stamp: Stamp, reading: Reading) -> bool:
-    texts, numbers = (stamp.broker_id, stamp.start_id), (stamp.at_ms, stamp.sequence)
-    if not all(isinstance(text, str) for text in texts) or not all(type(number) is int for number in numbers):
+    """Whether its values are of the types that the rules count on."""
+    who_and_when = (stamp.broker_id, stamp.start_id, stamp.at_ms, stamp.sequence)
+    if tuple(map(type, who_and_when)) != (str, str, int, int):
         return False
-    types = {"str": (str,), "int": (int,), "int | None": (int, type(None))}
-    fields = type(reading).__annotations__
-    return all(
-        isinstance(value, types.get(_name_of(fields[name]), (object,))) for name, value in reading._asdict().items()
-    )
+    if not isinstance(reading, SubscriptionReading):
+        return True
+    return all(type(value) in types for value, types in zip(reading, _TYPES, strict=True))
 
 
-def _name_of(annotation: object) -> str:
-    return annotation.__name__ if isinstance(annotation, type) else str(annotation)
+def _types_of(annotation: object) -> frozenset[type]:
+    return frozenset(get_args(annotation) or (annotation,))
+
+
+_TYPES = tuple(_types_of(annotation) for annotation in SubscriptionReading.__annotations__.values())
+"""Of each field of a reading, in its order."""
 
 
 def _add_present(

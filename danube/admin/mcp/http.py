@@ -152,7 +152,9 @@ async def _refuse(send: Send) -> None:
 def _listen(options: HttpOptions) -> socket.socket:
     family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
     try:
-        return socket.create_server((options.host, options.port), family=family)
+        listener = socket.create_server((options.host, options.port), family=family)
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does not for a socket it is given
+        return listener
     except OSError as error:
         raise SettingsError(
             f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another with --port"

@@ -12,7 +12,6 @@ from danube.admin.analytics.jobs import JOBS, Job, command_of, require_spark
 from danube.admin.analytics.published import published_runs
 from danube.admin.operations.fields import (
     VOLATILE,
-    WIDE,
     Completes,
     NamespaceText,
     Params,
@@ -20,7 +19,7 @@ from danube.admin.operations.fields import (
     SubscriptionText,
     TopicText,
 )
-from danube.admin.operations.lag import AnalyzeLagParams, LagReport, report_of_run
+from danube.admin.operations.lag import AnalyzeLagParams, LagGroupRow, report_of_run
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.model.analytics import LAG_JOB, Run, RunState, check_run_id, newest_result
 from danube.model.errors import (
@@ -91,7 +90,7 @@ class RunAnswer(Result):
     job: str = Field(description="What it computes.")
     state: str = Field(description="`planned` (with dry_run), `running`, `finished` or `failed`.")
     detail: str = Field(description="Why it failed; empty otherwise.")
-    command: Annotated[str, VOLATILE, WIDE] = Field(description="What was started, or would be, where this runs.")
+    command: Annotated[str, VOLATILE] = Field(description="What was started, or would be, where this runs.")
     next_step: Annotated[str, VOLATILE] = Field(description="What to call next.")
 
 
@@ -105,9 +104,21 @@ class GetAnalyticsParams(Params):
 class AnalyticsAnswer(Result):
     """The result of a run, or where the run stands and what to do."""
 
-    run: RunRow | None = Field(description="The run that is answered; null when there is no finished one.")
+    run_id: Annotated[str | None, VOLATILE] = Field(
+        description="The run that is answered; null when there is no finished one."
+    )
+    job: str = Field(description="What it computes.")
+    state: str | None = Field(description="`running`, `finished`, `failed` or `lost`; null without a run.")
+    detail: str = Field(description="Why it failed; empty otherwise.")
+    as_of_ms: Annotated[int | None, VOLATILE] = Field(
+        description="The time that it judges, milliseconds since the epoch."
+    )
     next_step: Annotated[str, VOLATILE] = Field(description="What to call next.")
-    report: LagReport | None = Field(description="What it found; null unless it has finished.")
+    statuses: Annotated[dict[str, int], VOLATILE] = Field(
+        description="Of a finished lag run: how many groups have which status."
+    )
+    total: int = Field(description="Groups that it found.")
+    groups: list[LagGroupRow] = Field(description="Of a finished lag run: the worst groups.")
     runs: list[RunRow] = Field(description="The newest runs of all jobs, in whatever state.")
 
 
@@ -140,9 +151,22 @@ async def _get(call: Call, params: GetAnalyticsParams) -> AnalyticsAnswer:
     if run is None:
         under_way = any(each.state is RunState.RUNNING and each.job == params.job for each in runs)
         step = "a run is under way: call this again in half a minute" if under_way else "call run_analytics to make one"
-        return AnalyticsAnswer(run=None, next_step=step, report=None, runs=shown)
-    report = report_of_run(run, AnalyzeLagParams(), call.clock.now_ms()) if run.state is RunState.FINISHED else None
-    return AnalyticsAnswer(run=_row(run), next_step=_next_step(run), report=report, runs=shown)
+    else:
+        step = _next_step(run)
+    is_there = run is not None and run.state is RunState.FINISHED
+    report = report_of_run(run, AnalyzeLagParams(), call.clock.now_ms()) if run and is_there else None
+    return AnalyticsAnswer(
+        run_id=run.run_id if run else None,
+        job=run.job if run else params.job,
+        state=run.state if run else None,
+        detail=run.detail if run else "",
+        as_of_ms=run.as_of_ms if run else None,
+        next_step=step,
+        statuses=report.statuses if report else {},
+        total=report.total if report else 0,
+        groups=report.groups if report else [],
+        runs=shown,
+    )
 
 
 async def _raise_unknown(run_id: str, known: Sequence[str]) -> NoReturn:

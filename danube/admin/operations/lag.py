@@ -132,15 +132,15 @@ class LagReport(Result):
     )
     reason: Annotated[str, Moving] = Field(description="Why it was answered that way, and what to know of it.")
     as_of_ms: Millis = Field(description="The time that was judged, milliseconds since the epoch.")
-    window_s: float = Field(description="Seconds that the rules look at.")
-    run_id: Annotated[str | None, Moving] = Field(description="The run that found it; null when answered live.")
+    window_s: Annotated[float, WIDE] = Field(description="Seconds that the rules look at.")
+    run_id: Annotated[str | None, Moving, WIDE] = Field(description="The run that found it; null when answered live.")
     statuses: Annotated[dict[str, int], Moving] = Field(description="How many groups have which status.")
     total: int = Field(description="Groups there are, on whatever page.")
     next_cursor: Annotated[str | None, Moving] = Field(
         default=None, description="Ask for the next page with it; null on the last one."
     )
     groups: list[LagGroupRow] = Field(description="One subscription over all partitions of its topic each.")
-    partition_total: int = Field(description="Partitions of the groups on this page.")
+    partition_total: Annotated[int, WIDE] = Field(description="Partitions of the groups on this page.")
     partitions: list[LagRow] = Field(description="Those partitions, the worst first; only when asked for, and bounded.")
 
 

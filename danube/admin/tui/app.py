@@ -56,7 +56,6 @@ class AdminApp(App[None]):
         Binding("r", "look", "Look now"),
         Binding("plus,equals_sign", "pace(0.5)", "More often", show=False),
         Binding("minus", "pace(2)", "Less often", show=False),
-        Binding("q", "quit", "Quit"),
     ]
 
     def __init__(

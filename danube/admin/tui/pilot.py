@@ -25,7 +25,8 @@ async def run_operation(
     answers the plan; with `apply` the plan is read and applied, and what comes of that is answered. A consent is given
     by typing what is asked for. The screens that were opened are closed again.
 
-    Raises the DanubeError that is shown; InvalidRequestError for what the form itself refuses.
+    Raises the DanubeError that is shown; InvalidRequestError for what the form itself refuses, AccessLevelError for an
+    operation that is disabled.
     """
     app = _app(pilot)
     depth = len(app.screen_stack)
@@ -67,8 +68,9 @@ def answer_shown(pilot: Pilot[None]) -> Answer | None:
 async def _result(pilot: Pilot[None], form: FormScreen, *, consent: bool) -> Result:
     if form.problems:
         raise InvalidRequestError("; ".join(f"{name}: {text}" for name, text in form.problems.items()))
-    if form.call is None:
-        raise InvalidRequestError(f"{form.operation.name} cannot be called here")
+    if form.call is None:  # the form is shown, and cannot be sent off
+        form.desk.target.guard.check(form.operation.name, form.operation.level)
+        raise InvalidRequestError(f"{form.operation.name} was not called")
     await _app(pilot).workers.wait_for_complete([form.call])
     await pilot.pause()
     if consent and isinstance(pilot.app.screen, DecideScreen):

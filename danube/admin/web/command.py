@@ -168,7 +168,7 @@ class _Serve:
                 ready_file=ready_file,
                 mcp_wanted=McpWanted(config),
             )
-            awaited(_start(self._connect, self._serve_mcp, wanted))
+            awaited(_work_of(self._connect, self._serve_mcp, wanted))
             return ExitCode.OK
 
         raise typer.Exit(ended(work, PROGRAM))
@@ -204,21 +204,21 @@ def tell_no_meaning(given: Mapping[str, object]) -> None:
             say(f"--{name.replace('_', '-')} has no meaning here: {_NO_MEANING[name]}", PROGRAM)
 
 
-async def _start(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> None:
+def _work_of(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> Coroutine[Any, Any, None]:
+    """What is to be done, with all that it needs imported. Raises SettingsError."""
     if wanted.mode is not Mode.UI and serve_mcp is None:
         raise SettingsError(
             f"--mode {wanted.mode} needs the MCP server: install it with pip install 'danube-messaging[mcp]'"
         )
     if wanted.mode is Mode.MCP and serve_mcp is not None:
-        await serve_mcp(connect, wanted.mcp, wanted.mcp_wanted)
-        return
+        return serve_mcp(connect, wanted.mcp, wanted.mcp_wanted)
     check_exposure(wanted.exposure, wanted.web.guard.level)
     for warning in warnings_of(wanted.exposure):
         say(warning, PROGRAM)
-    await _serve_web(connect, serve_mcp if wanted.mode is Mode.ALL else None, wanted)
+    return _serving(connect, serve_mcp if wanted.mode is Mode.ALL else None, wanted)
 
 
-async def _serve_web(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> None:
+def _serving(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> Coroutine[Any, Any, None]:
     try:
         from danube.admin.web.serving import serve_until_told  # noqa: PLC0415 - the extra is loaded when used
     except ModuleNotFoundError as error:
@@ -232,4 +232,6 @@ async def _serve_web(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Want
         say(f"serving {wanted.web.endpoint} on {shown} with access {level}; Ctrl-C stops it", PROGRAM)
 
     beside = partial(serve_mcp, connect, wanted.mcp, wanted.mcp_wanted) if serve_mcp is not None else None
-    await serve_until_told(connect, wanted.web, wanted.exposure, tell=tell, ready_file=wanted.ready_file, beside=beside)
+    return serve_until_told(
+        connect, wanted.web, wanted.exposure, tell=tell, ready_file=wanted.ready_file, beside=beside
+    )

@@ -15,8 +15,8 @@ SAID = {
     "too slow": "the lag never fell at 10 looks; 180 arrived, 90 acknowledged in 45 s",
     "a trivial lag": "the lag does not fall, but the oldest unread message is 0.2 s old;"
     " 45000 arrived, 45000 acknowledged in 45 s",
-    "a short history": "seen at 4 of 10 looks: ask again in 5 s; 1 consumer attached, nothing in flight, nothing acknowledged"
-    " in 15 s",
+    "a short history": "seen at 4 of 10 looks: ask again in 5 s;"
+    " 1 consumer attached, nothing in flight, nothing acknowledged in 15 s",
     "silent": "no telemetry for 121 s: its broker is down or does not publish any",
     "poison": f"{STILL}; 6 messages came back and 0 were acknowledged in 45 s",
     "back-off": f"{STILL}; 4 messages in back-off, 1 in flight",

@@ -68,8 +68,9 @@ class FormScreen(Framed):
                 yield Static(plain(operation.description), classes="dim")
             for field in self.fields:
                 yield FieldEditor(field, self._initial.get(field.name), self._names)
-            yield Static(plain("" if operation.needs_person else _EFFECT_WORDS[operation.effect]), classes="dim")
-            yield Button(self._verb(), id="go", compact=True)
+            words = "" if operation.needs_person else _EFFECT_WORDS[operation.effect]
+            yield Static(plain(words), id="effect", classes="dim")
+            yield Button(plain(f"[ {self._verb()} ]"), id="go", compact=True)
         yield Static(id="message", markup=False)
 
     def on_mount(self) -> None:
@@ -124,7 +125,7 @@ class FormScreen(Framed):
         if self.operation.needs_person:
             await self._ask_person(params)
             return
-        answer = await answer_of(self.desk, self.operation, params)
+        answer = await answer_of(self.desk, self.operation, params, report=self._report)
         self._say("")
         if isinstance(answer, PlannedResult) and answer.status is PlanStatus.READY:
             act = apply_act(self.operation, params, answer.plan.plan_id)
@@ -172,6 +173,10 @@ class FormScreen(Framed):
         if self.operation.needs_person:
             return "Go on to decide"
         return "Make a plan" if self.operation.is_planned else "Call"
+
+    async def _report(self, done: float, total: float | None, message: str) -> None:
+        share = f"{done:,.0f} of {total:,.0f}" if total else f"{done:,.0f}"
+        self._say(f"Working ... Esc gives up. {message}: {share}")
 
     def _say(self, text: str) -> None:
         self.query_one("#message", Static).update(plain(text))

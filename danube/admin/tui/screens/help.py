@@ -17,7 +17,6 @@ _KEYS = {
         ("r", "look now"),
         ("+  -", "look more often, less often"),
         ("Esc", "back"),
-        ("q", "quit"),
     ),
     "Lists": (
         ("1 2 3 4", "topics, brokers, plans, audit; Tab goes to the next"),
@@ -26,6 +25,7 @@ _KEYS = {
         ("o", "the operations for what the cursor is on"),
         ("/", "filter topics: words of the name, @7 for those of broker 7; Esc ends it"),
         ("s", "sort topics by name, lag, rate"),
+        ("q", "quit; Ctrl+Q does so everywhere"),
     ),
     "Plans": (
         ("Enter", "read a plan whole"),

@@ -9,7 +9,7 @@ from textual.widgets import Static
 
 from danube.admin.execution import execute
 from danube.admin.operations.fields import Params, Result
-from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.operation import AnyOperation, Report, say_nothing
 from danube.admin.present import view_of
 from danube.admin.tui.desk import Desk
 from danube.admin.tui.screens.framed import Framed
@@ -77,11 +77,13 @@ class ResultScreen(Framed):
         self.query_one(Lines).show(lambda width: view_lines(view, width))
 
 
-async def answer_of(desk: Desk, operation: AnyOperation, params: Params, *, plan_id: str | None = None) -> Answer:
+async def answer_of(
+    desk: Desk, operation: AnyOperation, params: Params, *, plan_id: str | None = None, report: Report = say_nothing
+) -> Answer:
     """Call an operation; its error is an answer like another, to be shown."""
     try:
         async with asyncio.timeout(TUI_CALL_TIMEOUT_S):
-            return await execute(desk.session(), operation, params, plan_id=plan_id)
+            return await execute(desk.session(report), operation, params, plan_id=plan_id)
     except DanubeError as error:
         return error
     except TimeoutError:

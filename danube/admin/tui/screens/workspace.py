@@ -86,6 +86,7 @@ class Workspace(Framed):
         Binding("o", "operations", "Operations"),
         Binding("a", "decide('a')", "Approve"),
         Binding("x", "decide('x')", "Reject"),
+        Binding("q", "app.quit", "Quit"),
         Binding("escape", "clear_filter", "No filter", show=False),
     ]
 

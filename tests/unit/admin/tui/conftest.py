@@ -89,11 +89,9 @@ def open_terminal(gateway: MemoryGateway, clock: SimClock) -> Open:
 
     @asynccontextmanager
     async def opened(
-        *, size: tuple[int, int] = (80, 24), level: AccessLevel = AccessLevel.DESTROY, timeout_s: float = 5.0
+        *, size: tuple[int, int] = (80, 24), level: AccessLevel = AccessLevel.DESTROY
     ) -> AsyncIterator[Terminal]:
-        target = Target(
-            context="prod", endpoint="https://broker-1:50051", guard=Guard(level=level), timeout_s=timeout_s
-        )
+        target = Target(context="prod", endpoint="https://broker-1:50051", guard=Guard(level=level))
         app = AdminApp(gateway, target, clock=clock, caller=ANN)
         async with app.run_test(size=size) as pilot:
             terminal = Terminal(pilot, app, gateway, clock)

@@ -120,3 +120,13 @@ async def test_wide_fields_are_shown_when_asked_for(terminal: Terminal) -> None:
     screen = terminal.app.screen
     assert isinstance(screen, ResultScreen)
     assert screen._is_wide
+
+
+@pytest.mark.slow
+async def test_long_work_says_how_far_it_is(terminal: Terminal) -> None:
+    form = FormScreen(terminal.app.desk, operation_of("audit"))
+    await terminal.app.push_screen(form)
+    await terminal.rest()
+    await form._report(3, 7, "reading the audit log")
+    await terminal.rest()
+    assert "reading the audit log: 3 of 7" in terminal.text

@@ -95,9 +95,9 @@ def test_a_lag_is_drawn_as_bars_and_told_in_a_word(points: tuple[int, ...], bars
     assert (sparkline(points, 4), trend(points)) == (bars, word)
 
 
-def chain(count: int) -> list[AuditRecord]:
+def chain(count: int, who: str = "ann") -> list[AuditRecord]:
     entry = AuditEntry(
-        caller=Caller(who="ann", face=Face.CLI), operation="o", arguments={}, effect=Effect.READ, outcome=Outcome.DONE
+        caller=Caller(who=who, face=Face.CLI), operation="o", arguments={}, effect=Effect.READ, outcome=Outcome.DONE
     )
     records: list[AuditRecord] = []
     for sequence in range(count):
@@ -124,6 +124,13 @@ def test_a_record_changed_between_two_looks_breaks_the_chain_for_good() -> None:
     forged = [*records[:2], replace(records[2], previous=GENESIS), records[3]]
     tail.add(page(forged, 2))
     tail.add(page(chain(5), 4))
+    assert (tail.verdict.is_intact, tail.verdict.broken_at) == (False, 2)
+
+
+def test_a_log_that_was_written_anew_between_two_looks_does_not_follow() -> None:
+    tail = AuditTail()
+    tail.add(page(chain(2), 0))
+    tail.add(page(chain(4, who="mallory"), 2))
     assert (tail.verdict.is_intact, tail.verdict.broken_at) == (False, 2)
 
 

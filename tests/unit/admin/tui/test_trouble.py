@@ -48,14 +48,14 @@ async def test_a_broker_that_is_silent_at_the_start_does_not_hold_the_first_scre
         gateway.held.set()
 
 
-async def test_a_silent_broker_is_given_up_after_the_timeout_and_its_data_stays(open_terminal: Open) -> None:
-    async with open_terminal(timeout_s=0.05) as terminal:
-        terminal.gateway.held = asyncio.Event()
-        terminal.app.action_look()
-        await lost(terminal)
-        assert "NOT REACHABLE since 15:06:40Z (0 s) · shown is 0 s old · trying again" in terminal.flat
-        assert "it did not answer within 0.05 s" in terminal.flat
-        assert "/default/orders" in terminal.text
+async def test_a_silent_broker_is_given_up_after_the_timeout_and_its_data_stays(terminal: Terminal) -> None:
+    terminal.app.desk.watch._timeout_s = 0.05
+    terminal.gateway.held = asyncio.Event()
+    terminal.app.action_look()
+    await lost(terminal)
+    assert "NOT REACHABLE since 15:06:40Z (0 s) · shown is 0 s old · trying again" in terminal.flat
+    assert "it did not answer within 0.05 s" in terminal.flat
+    assert "/default/orders" in terminal.text
 
 
 async def test_a_dead_broker_is_said_with_the_age_of_what_is_shown(terminal: Terminal) -> None:

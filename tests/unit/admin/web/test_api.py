@@ -1,5 +1,7 @@
 """Every operation over HTTP, and how its errors are answered."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 
 from danube.admin.operations import BY_NAME, REGISTRY
@@ -161,3 +163,14 @@ def test_the_routes_are_those_of_the_registry() -> None:
     assert api_path(BY_NAME["list_topics"]) == "/api/v1/topics/list"
     assert api_path(BY_NAME["audit"]) == "/api/v1/audit"
     assert {api_method(BY_NAME[name]) for name in ("create_topic", "delete_topic", "approve_plan")} == {"POST"}
+
+
+async def test_a_body_without_an_announced_length_is_bounded_as_well(full: Site) -> None:
+    async def parts() -> AsyncIterator[bytes]:
+        for _ in range(WEB_BODY_BYTES_MAX // 1_024 + 1):
+            yield b" " * 1_024
+
+    headers = {**BEARER, "content-type": "application/json"}
+    answer = await full.client.post("/api/v1/topics/create", content=parts(), headers=headers)
+    assert (answer.status_code, answer.json()["code"]) == (413, "BODY_TOO_LARGE")
+    assert full.is_unchanged

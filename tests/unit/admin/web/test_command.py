@@ -1,6 +1,8 @@
 """`danube-admin serve`: its flags, the original's, and its refusals."""
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,19 @@ def test_a_file_that_holds_no_tokens_is_refused(content: bytes, tmp_path: Path) 
     file.write_bytes(content)
     with pytest.raises(SettingsError, match="file of tokens"):
         read_tokens(file, {})
+
+
+def test_adding_the_command_loads_nothing_heavy() -> None:
+    program = "import sys, danube.admin.web.command; print(*sys.modules)"
+    loaded = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
+    assert {"grpc", "jinja2", "mcp", "starlette", "textual", "uvicorn"} & set(loaded) == set()
+
+
+@pytest.mark.parametrize("name", ["starlette", "jinja2"])
+def test_a_missing_extra_is_one_sentence(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [each for each in sys.modules if each.startswith("danube.admin.web.") and "command" not in each]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, name, None)
+    ended = run("serve", "--listen-addr", "127.0.0.1:0")
+    assert (ended.exit_code, "pip install 'danube-messaging[web]'" in ended.stderr) == (2, True)
+    assert f"needs the package {name}" in ended.stderr
