@@ -5,6 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
+from danube.model.limits import LAG_NUMBER_END
 from danube.model.telemetry import KINDS, VERSION
 
 _RECORD: Final = (
@@ -42,6 +43,7 @@ def telemetry_records(messages: DataFrame) -> DataFrame:
         (F.col("version") == VERSION)
         & F.col("kind").isin(*KINDS)
         & _are_there("broker_id", "start_id", "sequence", "at_ms")
+        & _are_numbers("sequence", "at_ms")
     )
     return records.dropDuplicates(["broker_id", "start_id", "sequence"])
 
@@ -52,7 +54,9 @@ def subscription_records(records: DataFrame) -> DataFrame:
     The times are as told; `spark_analytics/jobs/lag.py` puts them in order.
     """
     observed = records.where(
-        (F.col("kind") == "subscription") & _are_there("topic", "topic_id", "subscription", "subscription_id")
+        (F.col("kind") == "subscription")
+        & _are_there("topic", "topic_id", "subscription", "subscription_id")
+        & _are_numbers("at_ms", "sequence", "consumers", *_ADDED_UP, "oldest_unread_append_ms", "head_append_ms")
     )
     return observed.select(
         "topic",
@@ -70,6 +74,14 @@ def subscription_records(records: DataFrame) -> DataFrame:
         "oldest_unread_append_ms",
         "head_append_ms",
     )
+
+
+def _are_numbers(*names: str) -> Column:
+    """Whether each is null or a number that a broker could tell: larger ones overflow when they are added up."""
+    found = F.lit(col=True)
+    for name in names:
+        found &= F.coalesce(F.col(name), F.lit(0)).between(0, LAG_NUMBER_END - 1)
+    return found
 
 
 def _are_there(*names: str) -> Column:

@@ -1,7 +1,5 @@
 """`danube-admin`: the command line, and the commands that start the other faces."""
 
-import importlib
-import importlib.util
 from contextlib import AbstractAsyncContextManager
 
 import typer
@@ -9,20 +7,31 @@ import typer
 from danube.admin.cli.build import build_app
 from danube.admin.cli.commands import PROGRAM
 from danube.admin.gateway import AdminGateway
+from danube.admin.mcp import command as mcp
 from danube.admin.target import Connect, Target
-
-FACES = ("tui", "web", "mcp")
-"""Each has `command.py` with `add_commands(app, connect)`, which imports nothing heavy."""
+from danube.admin.tui import command as tui
+from danube.admin.web import command as web
+from danube.model.errors import SettingsError
 
 
 def app(connect: Connect) -> typer.Typer:
     """Everything, on gateways that `connect` opens."""
     built = build_app(connect)
-    for face in FACES:
-        name = f"danube.admin.{face}.command"
-        if importlib.util.find_spec(f"danube.admin.{face}") and importlib.util.find_spec(name):
-            importlib.import_module(name).add_commands(built, connect)
+    tui.add_commands(built, connect)
+    web.add_commands(built, connect, serve_mcp)
+    mcp.add_commands(built, connect)
     return built
+
+
+async def serve_mcp(connect: Connect, target: Target, wanted: web.McpWanted) -> None:
+    """The assistant's side of `serve`. Raises SettingsError where its package is missing."""
+    try:
+        from danube.admin.mcp.serve import McpOptions, serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"the MCP server needs the package {error.name}: install it with pip install 'danube-messaging[mcp]'"
+        ) from None
+    await serve_stdio(connect, target, McpOptions(config_file=wanted.config_file))
 
 
 def connect(target: Target) -> AbstractAsyncContextManager[AdminGateway]:

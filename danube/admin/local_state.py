@@ -219,7 +219,7 @@ class _Files:
         file = self._disk.open_append(AUDIT_FILE)
         try:
             self._look(file)
-            last = self._read(file, len(self._ends) - 1, len(self._ends))
+            last = self._last(file)
             end = self._position(len(self._ends))
             if file.size() != end:
                 file.truncate(end)
@@ -228,7 +228,7 @@ class _Files:
                 sequence=len(self._ends),
                 at_ms=now_ms,
                 keeper=KEEPER,
-                previous=last[-1].hash if last else GENESIS,
+                previous=last.hash if last else GENESIS,
             )
             file.append([encode_record(record), b"\n"])
             file.sync()
@@ -246,13 +246,21 @@ class _Files:
         finally:
             file.close()
 
+    def _last(self, file: File) -> AuditRecord | None:
+        lines = len(self._ends)
+        found = self._read(file, lines - 1, lines)
+        if len(self._ends) != lines:  # the file was changed, and the last line is another one
+            found = self._read(file, len(self._ends) - 1, len(self._ends))
+        return found[-1] if found else None
+
     def _read(self, file: File, start: int, end: int) -> tuple[AuditRecord, ...]:
         """The lines from `start` on, as far as there are any before `end`."""
         for is_fresh in (False, True):
             lines = range(max(start, 0), min(end, len(self._ends)))
             found = {line: self._record(file, line) for line in lines}
             damaged = [line for line, record in found.items() if record is None]
-            if not damaged:
+            moved = [line for line, record in found.items() if record and record.sequence != line]
+            if not damaged and (is_fresh or not moved):
                 break
             if is_fresh:
                 raise DamagedDataError(

@@ -92,9 +92,14 @@ def printable(text: str) -> str:
 
 
 def label(name: str) -> str:
-    """A field's name as a heading."""
-    words = name.removesuffix("_ms") if name.endswith("_ms") else name
-    return words.replace("_", " ").capitalize().replace(" id", " ID")
+    """A field's name as a heading; a unit stands behind in brackets."""
+    words, unit = name, ""
+    if name.endswith("_ms"):  # shown as a moment, see `cell`
+        words = name.removesuffix("_ms")
+    elif name.endswith("_s"):
+        words, unit = name.removesuffix("_s"), " (s)"
+    text = words.replace("_", " ").capitalize().replace(" id", " ID")
+    return ("ETA" if text == "Eta" else text) + unit
 
 
 def _label(result: BaseModel, name: str) -> str:

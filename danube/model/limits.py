@@ -341,6 +341,8 @@ LAG_LIVE_SLICE_JUDGED = 20
 """The same of subscriptions that are judged."""
 LAG_LIVE_PAGES_MAX = 20
 """Pages of topics that one live answer reads."""
+LAG_NUMBER_END = 2**48
+"""No time, offset or count in telemetry is as large; what is was not written by a broker, and sums of it overflow."""
 LAG_GROUPS_DEFAULT = 20
 """Groups of one page of lag, when nothing is asked for: they fit an assistant's answer."""
 LAG_GROUPS_MAX = 1_000

@@ -43,7 +43,7 @@ def _with_point(points: Column, one: Column) -> Column:
 
 
 def _on_line(wanted: Column, left: Column, right: Column) -> Column:
-    rise = (right["offset"] - wanted) * (right["append_ms"] - left["append_ms"])
+    rise = (right["offset"] - wanted).cast("double") * (right["append_ms"] - left["append_ms"])
     return right["append_ms"].cast("double") - F.try_divide(rise, right["offset"] - left["offset"])
 
 

@@ -22,6 +22,7 @@ from danube.model.limits import (
     LAG_LIVE_RECORDS_MAX,
     LAG_LIVE_SLICE_JUDGED,
     LAG_LIVE_SLICE_RECORDS,
+    LAG_NUMBER_END,
 )
 from danube.model.telemetry import TELEMETRY_TOPIC, Reading, Stamp, SubscriptionReading, decode_record
 from danube.model.topic import TopicName
@@ -139,7 +140,10 @@ def _is_sound(stamp: Stamp, reading: Reading) -> bool:
         return False
     if not isinstance(reading, SubscriptionReading):
         return True
-    return all(type(value) in types for value, types in zip(reading, _TYPES, strict=True))
+    if not all(type(value) in types for value, types in zip(reading, _TYPES, strict=True)):
+        return False
+    numbers = [value for value in (stamp.at_ms, stamp.sequence, *reading) if isinstance(value, int)]
+    return min(numbers) >= 0 and max(numbers) < LAG_NUMBER_END
 
 
 def _types_of(annotation: object) -> frozenset[type]:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from danube.admin.cli.commands import PROGRAM
-from danube.admin.cli.draw import Changed, Screen, cells_of, drawn
+from danube.admin.cli.draw import Cell, Changed, Screen, cells_of, drawn
 from danube.admin.cli.look import Look
 from danube.admin.cli.serial import data_of, serialized
 from danube.admin.execution import Session, execute
@@ -63,7 +63,8 @@ def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
 
 def watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: float) -> ExitCode:
     """Show the result again and again until Ctrl-C: in its place on a terminal, one after the other in a pipe."""
-    before: dict[Any, str] = {}
+    before: dict[Cell, str] = {}
+    trouble = ""
     while True:
         due_s = shell.clock.monotonic_s() + interval_s
         try:
@@ -71,8 +72,11 @@ def watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: flo
         except DanubeError as error:
             if not error.retryable:
                 raise
-            console.say(str(error), PROGRAM)
+            if trouble != str(error):  # said once, however long it lasts
+                trouble = str(error)
+                console.say(trouble, PROGRAM)
         else:
+            trouble = ""
             cells = cells_of(_view(shell, operation, result))
             changed = frozenset(place for place, text in cells.items() if before.get(place, text) != text)
             _redraw(shell, _text(shell, operation, result, changed))

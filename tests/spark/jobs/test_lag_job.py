@@ -184,6 +184,16 @@ def test_what_is_no_record_of_this_version_is_left_out(spark: SparkSession) -> N
     assert sorted(row["sequence"] for row in found.collect()) == [fields["sequence"], 77_777]
 
 
+def test_numbers_that_no_broker_tells_are_left_out(spark: SparkSession) -> None:
+    known = record("/default/orders", "billing", seen(50, 9, 4))
+    fields = json.loads(encode_record(*known))
+    wrong = {"head": 2**62, "position": -5, "at_ms": 2**62, "nacked": 2**48}
+    others = [{**fields, "sequence": number, name: value} for number, (name, value) in enumerate(wrong.items())]
+    telemetry = telemetry_records(messages(spark, [known], *(json.dumps(other).encode() for other in others)))
+    (row,) = plain(lag_partitions(telemetry, Times.at(ms(AT_S)), POLICY))
+    assert (row["head"], row["position"], row["looks"]) == (9, 4, 1)
+
+
 def test_a_subscription_that_its_broker_speaks_of_no_longer_is_gone(spark: SparkSession) -> None:
     told = record("/default/orders", "billing", seen(-80, 9, 4))
     stamp = Stamp(broker_id="1", start_id="s1", sequence=99_000, at_ms=ms(49), full=True)

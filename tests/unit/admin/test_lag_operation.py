@@ -203,9 +203,8 @@ async def test_a_deleted_subscription_is_not_shown_although_telemetry_still_tell
 async def test_what_strangers_wrote_to_the_telemetry_topic_is_left_out(gateway: MemoryGateway) -> None:
     before = await asked(gateway)
     known = json.loads(encode_telemetry(*history(gateway)[0]))
-    strange = [
-        {**known, name: value} for name, value in (("at_ms", "x"), ("head", []), ("topic", 7), ("sequence", None))
-    ]
+    wrong = {"at_ms": "x", "head": 2**60, "position": -1, "lag_messages": [], "topic": 7, "sequence": None}
+    strange = [{**known, name: value} for name, value in wrong.items()]
     gateway.publish_system(TELEMETRY_TOPIC, b"\xff", b"{}", *(json.dumps(each).encode() for each in strange))
     after = await asked(gateway)
     assert after.groups == before.groups

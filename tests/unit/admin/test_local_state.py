@@ -230,6 +230,19 @@ async def test_what_is_no_record_is_named_and_nothing_is_appended_to_it(state: L
         await state.record(ENTRY)
 
 
+async def test_the_chain_goes_on_from_the_last_record_though_lines_have_moved(state: LocalState, folder: Path) -> None:
+    for _ in range(3):
+        await state.record(ENTRY)
+    path = folder / AUDIT_FILE
+    first, *rest = path.read_bytes().splitlines(keepends=True)
+    longer = first.replace(b'"arguments":{}', b'"arguments":{"a":"' + b"b" * 2_000 + b'"}')
+    path.write_bytes(b"".join([longer, *rest, longer]))
+    assert (await state.record(ENTRY)).sequence == 4
+    records = (await state.audit(0, 10)).records
+    assert records[4].previous == records[3].hash
+    assert verify(records).broken_at == 0
+
+
 async def test_a_log_that_became_shorter_is_read_anew(state: LocalState, folder: Path) -> None:
     for _ in range(3):
         await state.record(ENTRY)

@@ -51,6 +51,11 @@ class Terminal:
     def type(self, text: str) -> None:
         os.write(self._master, text.encode())
 
+    def shows_more(self, within_s: float) -> bool:
+        """Whether anything is shown within so many seconds."""
+        ready, _, _ = select.select([self._master], [], [], within_s)
+        return bool(ready)
+
     def ended(self) -> int:
         """Wait for the end and answer the exit code."""
         deadline = time.monotonic() + WAIT_S

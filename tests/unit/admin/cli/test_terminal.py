@@ -122,6 +122,14 @@ def test_a_watch_in_a_pipe_is_one_result_after_the_other(tmp_path: Path) -> None
     assert [json.loads(b"".join(read[at : at + 5])) for at in (0, 5)] == [["default", "staging", "system"]] * 2
 
 
+def test_a_watch_outlives_a_broker_that_is_away_and_says_so_once(tmp_path: Path) -> None:
+    nobody = ["-m", "danube.admin", "topics", "list", "--watch=1", "--endpoint", "http://127.0.0.1:1"]
+    with Terminal(nobody, {"PYTHONPATH": str(ROOT), "XDG_CONFIG_HOME": str(tmp_path)}, str(ROOT)) as terminal:
+        terminal.expect("no broker answers at http://127.0.0.1:1")
+        terminal.expect("a context\r\n")
+        assert not terminal.shows_more(1.5)
+
+
 def test_colours_are_for_terminals_that_want_them(start: Start) -> None:
     with start("topics", "list") as terminal:
         assert terminal.ended() == 0

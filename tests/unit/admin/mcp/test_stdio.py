@@ -14,7 +14,7 @@ import anyio
 import pytest
 from mcp import Client, StdioServerParameters
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification
+from mcp_types import JSONRPCNotification, JSONRPCResponse
 
 from danube.admin.mcp.stdio import MessageReader, MessageWriter, OpenRequests
 from danube.model.limits import MCP_MESSAGE_BYTES_MAX
@@ -96,6 +96,29 @@ async def test_the_end_of_the_input_ends_the_messages(pipe: Pipe) -> None:
     os.close(pipe.end)
     async with asyncio.timeout(WAIT_S):
         assert [item async for item in pipe.reader] == []
+
+
+async def test_the_end_of_the_input_waits_for_the_answers_that_are_due() -> None:
+    source, end = os.pipe()
+    os.set_blocking(source, False)
+    requests = OpenRequests()
+    reader = MessageReader(source, requests)
+    os.write(end, written(CALL))
+    os.close(end)
+    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as tasks:
+        await reader.receive()
+        rest = tasks.create_task(_all(reader))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        was_done = rest.done()
+        requests.written(JSONRPCResponse(jsonrpc="2.0", id=2, result={}))
+        assert await rest == []
+    os.close(source)
+    assert not was_done
+
+
+async def _all(reader: MessageReader) -> list[object]:
+    return [item async for item in reader]
 
 
 async def test_a_host_that_reads_slowly_gets_everything_and_one_that_left_is_told_of() -> None:
