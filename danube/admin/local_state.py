@@ -12,7 +12,6 @@ import stat
 from array import array
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,7 +31,6 @@ from danube.model.audit import (
 from danube.model.errors import (
     DamagedDataError,
     InvalidRequestError,
-    LimitReachedError,
     PlanNotFoundError,
     StorageError,
 )
@@ -40,20 +38,19 @@ from danube.model.limits import (
     LOCAL_LOCK_POLL_S,
     LOCAL_LOCK_WAIT_S,
     LOCAL_STATE_BYTES_MAX,
-    PLAN_KEEP_S,
-    PLANS_MAX,
     READ_BYTES_MAX,
 )
 from danube.model.plans import (
-    Approval,
     Decision,
     Impact,
     Plan,
     PlanApplication,
     PlanRequest,
+    applied,
     check_applicable,
-    check_decidable,
+    decided,
     new_plan,
+    plans_to_forget,
 )
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -73,7 +70,6 @@ ENDPOINT_FILE = "endpoint"
 _PLANS = TypeAdapter(tuple[Plan, ...])
 _PLAN_ID_BITS = 48
 _OWNER_ALONE = 0o700
-_PLAN_KEEP_MS = round(PLAN_KEEP_S * 1_000)
 
 
 def state_folder(endpoint: str, environ: Mapping[str, str]) -> Path:
@@ -112,7 +108,7 @@ class LocalState:
     async def decide(self, decision: Decision) -> Plan:
         """Approve or reject a plan that waits. Raises PlanNotFoundError, PlanRefusedError."""
         now_ms = self._clock.now_ms()
-        return await self._change(lambda plans: _decided(_get(plans, decision.plan_id), decision, now_ms))
+        return await self._change(lambda plans: decided(_get(plans, decision.plan_id), decision, now_ms))
 
     async def mark_applied(self, application: PlanApplication, impact: Impact) -> Plan:
         """Mark a plan as applied, if it may be with this impact; only who this answers carries it out.
@@ -294,26 +290,14 @@ class _Files:
 
 
 def _with_new(plans: dict[str, Plan], plan: Plan, now_ms: int) -> Plan:
-    """Forget what is over and old, or too much, oldest first."""
-    over = sorted((each for each in plans.values() if each.status(now_ms).is_over), key=lambda each: each.over_ms)
-    too_old = sum(each.over_ms + _PLAN_KEEP_MS <= now_ms for each in over)
-    too_many = len(plans) + 1 - PLANS_MAX
-    if too_many > len(over):
-        raise LimitReachedError(f"{PLANS_MAX} plans wait already: apply or reject some, or wait until they are too old")
-    for gone in over[: max(too_old, too_many)]:
-        del plans[gone.plan_id]
+    for gone in plans_to_forget(list(plans.values()), now_ms):
+        del plans[gone]
     return plan
-
-
-def _decided(plan: Plan, decision: Decision, now_ms: int) -> Plan:
-    check_decidable(plan, decision, now_ms)
-    approval = Approval.APPROVED if decision.approve else Approval.REJECTED
-    return replace(plan, approval=approval, decided_by=decision.caller, decided_ms=now_ms)
 
 
 def _applied(plan: Plan, application: PlanApplication, impact: Impact, now_ms: int) -> Plan:
     check_applicable(plan, application, impact, now_ms)
-    return replace(plan, applied_by=application.caller, applied_ms=now_ms)
+    return applied(plan, application, now_ms)
 
 
 def _get(plans: Mapping[str, Plan], plan_id: str) -> Plan:

@@ -1,20 +1,18 @@
 """Plans, read and written as records: made within a bound, decided about and applied by compare-and-set."""
 
 import asyncio
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable
 
 from danube.metadata import keys
 from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.record_format import decode_counter, decode_plan, encode_counter, encode_plan
 from danube.metadata.store import MetadataStore
-from danube.model.errors import AlreadyExistsError, LimitReachedError, PlanNotFoundError
-from danube.model.limits import PLAN_KEEP_S, PLANS_MAX
-from danube.model.plans import Approval, Decision, Plan, PlanApplication, check_decidable
+from danube.model.errors import AlreadyExistsError, PlanNotFoundError
+from danube.model.limits import PLANS_MAX
+from danube.model.plans import Decision, Plan, PlanApplication, applied, decided, plans_to_forget
 from danube.runtime.rng import Rng
 
 _READ_AT_ONCE = 50
-_KEEP_MS = round(PLAN_KEEP_S * 1_000)
 
 
 class PlanRecords:
@@ -64,15 +62,9 @@ class PlanRecords:
 
         async def change(draft: Draft) -> Plan:
             plan = await _read(draft, decision.plan_id)
-            check_decidable(plan, decision, now_ms)
-            decided = replace(
-                plan,
-                approval=Approval.APPROVED if decision.approve else Approval.REJECTED,
-                decided_by=decision.caller,
-                decided_ms=now_ms,
-            )
-            draft.put(keys.plan(plan.plan_id), encode_plan(decided))
-            return decided
+            after = decided(plan, decision, now_ms)
+            draft.put(keys.plan(plan.plan_id), encode_plan(after))
+            return after
 
         return await commit_draft(self._store, self._rng, change)
 
@@ -87,25 +79,9 @@ class PlanRecords:
         """
         plan = await _read(draft, application.plan_id)
         check(plan)
-        applied = replace(plan, applied_by=application.caller, applied_ms=now_ms)
-        draft.put(keys.plan(plan.plan_id), encode_plan(applied))
-        return applied
-
-
-def plans_to_forget(plans: Sequence[Plan], now_ms: int, plans_max: int) -> list[str]:
-    """The ids of the plans that go when one more is made: what is over, the oldest first. Pure.
-
-    Raises LimitReachedError when too many are not over.
-    """
-    over = sorted((plan for plan in plans if plan.status(now_ms).is_over), key=lambda plan: plan.over_ms)
-    too_old = sum(plan.over_ms + _KEEP_MS <= now_ms for plan in over)
-    too_many = len(plans) + 1 - plans_max
-    if too_many > len(over):
-        raise LimitReachedError(
-            f"{plans_max} plans wait to be decided about or applied, the most there may be: apply or reject some, or"
-            " wait until they are too old"
-        )
-    return [plan.plan_id for plan in over[: max(too_old, too_many)]]
+        after = applied(plan, application, now_ms)
+        draft.put(keys.plan(plan.plan_id), encode_plan(after))
+        return after
 
 
 async def _read(draft: Draft, plan_id: str) -> Plan:

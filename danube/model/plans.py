@@ -8,22 +8,27 @@ itself (messages, bytes, consumers) has a ceiling.
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from danube.model.errors import PlanRefusedError, PlanWaitsError
+from danube.model.errors import LimitReachedError, PlanRefusedError, PlanWaitsError
 from danube.model.limits import (
     PLAN_APPROVAL_TTL_S,
     PLAN_BYTES_MARGIN,
     PLAN_CONSUMERS_MARGIN,
+    PLAN_KEEP_S,
     PLAN_MESSAGES_MARGIN,
     PLAN_TTL_S,
+    PLANS_MAX,
 )
 
 Arguments = Mapping[str, Any]
 """An operation's parameters as JSON values, defaults included."""
+
+
+_KEEP_MS = round(PLAN_KEEP_S * 1_000)
 
 
 class Effect(StrEnum):
@@ -230,6 +235,34 @@ def new_plan(request: PlanRequest, impact: Impact, *, plan_id: str, now_ms: int)
         created_ms=now_ms,
         expires_ms=now_ms + round(ttl_s * 1_000),
     )
+
+
+def decided(plan: Plan, decision: Decision, now_ms: int) -> Plan:
+    """The plan after a person's word. Raises PlanRefusedError where `check_decidable` does."""
+    check_decidable(plan, decision, now_ms)
+    approval = Approval.APPROVED if decision.approve else Approval.REJECTED
+    return replace(plan, approval=approval, decided_by=decision.caller, decided_ms=now_ms)
+
+
+def applied(plan: Plan, application: PlanApplication, now_ms: int) -> Plan:
+    """The plan once it is carried out; whether it may be is for `check_applicable` to say."""
+    return replace(plan, applied_by=application.caller, applied_ms=now_ms)
+
+
+def plans_to_forget(plans: Sequence[Plan], now_ms: int, plans_max: int = PLANS_MAX) -> list[str]:
+    """The ids of the plans that go when one more is made: what is over, the oldest first.
+
+    Raises LimitReachedError when too many are not over.
+    """
+    over = sorted((plan for plan in plans if plan.status(now_ms).is_over), key=lambda plan: plan.over_ms)
+    too_old = sum(plan.over_ms + _KEEP_MS <= now_ms for plan in over)
+    too_many = len(plans) + 1 - plans_max
+    if too_many > len(over):
+        raise LimitReachedError(
+            f"{plans_max} plans wait to be decided about or applied, the most there may be: apply or reject some, or"
+            " wait until they are too old"
+        )
+    return [plan.plan_id for plan in over[: max(too_old, too_many)]]
 
 
 def check_decidable(plan: Plan, decision: Decision, now_ms: int) -> None:

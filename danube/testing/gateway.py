@@ -31,14 +31,14 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.plans import (
-    Approval,
     Decision,
     Impact,
     Plan,
     PlanApplication,
     PlanRequest,
+    applied,
     check_applicable,
-    check_decidable,
+    decided,
     new_plan,
 )
 from danube.model.topic import DispatchStrategy, TopicName
@@ -226,9 +226,7 @@ class MemoryGateway:
     async def decide_plan(self, decision: Decision) -> Plan:
         await self._called("decide_plan")
         plan, now_ms = self._plan(decision.plan_id), self.clock.now_ms()
-        check_decidable(plan, decision, now_ms)
-        approval = Approval.APPROVED if decision.approve else Approval.REJECTED
-        return self._keep(replace(plan, approval=approval, decided_by=decision.caller, decided_ms=now_ms))
+        return self._keep(decided(plan, decision, now_ms))
 
     async def apply_plan(self, application: PlanApplication) -> Plan:
         await self._called("apply_plan")
@@ -238,7 +236,7 @@ class MemoryGateway:
         else:
             check_applicable(plan, application, plan.impact, now_ms)  # what it touched is gone
         carry_out(self.cluster, plan.operation, plan.arguments)
-        return self._keep(replace(plan, applied_by=application.caller, applied_ms=now_ms))
+        return self._keep(applied(plan, application, now_ms))
 
     # Audit
 

@@ -35,9 +35,12 @@ class ClusterStatus(Result):
 
 async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
     description, raft = await _description(call), await _raft(call)
-    if description is None and raft is None:
-        raise UnsupportedError("this broker tells nothing of its cluster; `danube-admin brokers list` lists it")
-    return _merge(description, raft)
+    if description is not None or raft is not None:
+        return _merge(description, raft)
+    brokers = await call.gateway.brokers()
+    if len(brokers) != 1:
+        raise UnsupportedError("this broker tells nothing of its cluster; `danube-admin brokers list` lists its brokers")
+    return _merge(None, None, alone=brokers[0].broker_id)
 
 
 async def _description(call: Call) -> BrokerDescription | None:
@@ -54,10 +57,11 @@ async def _raft(call: Call) -> RaftStatus | None:
         return None
 
 
-def _merge(description: BrokerDescription | None, raft: RaftStatus | None) -> ClusterStatus:
+def _merge(description: BrokerDescription | None, raft: RaftStatus | None, *, alone: str = "") -> ClusterStatus:
+    """`alone` is the id of a broker that tells neither, and is the only one there is."""
     return ClusterStatus(
-        mode=description.mode if description else "cluster",
-        self_node_id=raft.self_node_id if raft else description.info.broker_id if description else "",
+        mode=description.mode if description else "standalone" if alone else "cluster",
+        self_node_id=raft.self_node_id if raft else description.info.broker_id if description else alone,
         raft_addr=raft.raft_addr if raft else None,
         leader=raft.leader_id if raft else None,
         current_term=raft.current_term if raft else None,

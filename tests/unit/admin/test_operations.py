@@ -8,6 +8,7 @@ import pytest
 from danube.admin.access import Guard
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.operations import BY_NAME, REGISTRY, operation_of
+from danube.admin.operations.cluster import CLUSTER_STATUS, ClusterStatus
 from danube.admin.operations.fields import Volatile, marks
 from danube.admin.operations.operation import AnyOperation, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
@@ -150,3 +151,11 @@ async def test_on_the_original_what_it_does_not_tell_is_unknown() -> None:
 def _call(name: str, arguments: dict[str, Any]) -> tuple[AnyOperation, Any]:
     operation = operation_of(name)
     return operation, parse_arguments(operation, arguments)
+
+
+async def test_an_original_broker_that_stands_alone_has_a_status_too() -> None:
+    gateway = seeded_gateway()
+    gateway.is_original = True
+    status = await execute(session_of(gateway), operation_of("cluster_status"), parse_arguments(CLUSTER_STATUS, {}))
+    assert isinstance(status, ClusterStatus)
+    assert (status.mode, status.self_node_id, status.leader, status.topics) == ("standalone", "1", None, None)

@@ -7,7 +7,7 @@ import pytest
 from danube.metadata import keys
 from danube.metadata.draft import Draft
 from danube.metadata.memory import MemoryStore
-from danube.metadata.plan_records import PlanRecords, plans_to_forget
+from danube.metadata.plan_records import PlanRecords
 from danube.metadata.records import Records
 from danube.metadata.store import Transaction
 from danube.model.errors import (
@@ -32,6 +32,7 @@ from danube.model.plans import (
     check_applicable,
     fingerprint_of,
     new_plan,
+    plans_to_forget,
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng

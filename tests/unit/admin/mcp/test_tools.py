@@ -59,7 +59,9 @@ def test_two_lists_are_the_same_bytes() -> None:
 def test_a_tool_is_as_its_golden_file_says(tool: dict[str, Any]) -> None:
     """`python -m tests.unit.admin.mcp.golden` writes them anew."""
     golden = GOLDEN / f"{tool['name']}.json"
-    assert json.loads(golden.read_text()) == tool
+    assert json.loads(golden.read_text()) == tool, (
+        "run python -m tests.unit.admin.mcp.golden, and look at the difference"
+    )
 
 
 def test_every_golden_file_has_its_tool() -> None:
