@@ -84,23 +84,11 @@ class AdminStory:
     async def _approve(self, plan_id: str) -> None:
         """On a pseudo-terminal, as `plans approve` wants one: type what it asks for."""
         ours, theirs = pty.openpty()
-        try:
-            process = await asyncio.create_subprocess_exec(
-                _ADMIN,
-                *self._where("plans", "approve", plan_id),
-                stdin=theirs,
-                stdout=theirs,
-                stderr=theirs,
-                start_new_session=True,
-                env={**os.environ, "TERM": "dumb", "COLUMNS": "100"},
-            )
-            os.write(ours, f"{plan_id}\n".encode())
-            said = asyncio.create_task(asyncio.to_thread(_read_all, ours))
-            async with asyncio.timeout(STEP_S_MAX):
-                code = await process.wait()
-        finally:
-            os.close(theirs)
-        shown = await said
+        process = await self._programs.start_on_terminal(theirs, _ADMIN, *self._where("plans", "approve", plan_id))
+        os.close(theirs)
+        os.write(ours, f"{plan_id}\n".encode())
+        async with asyncio.timeout(STEP_S_MAX):
+            shown, code = await asyncio.to_thread(_read_all, ours), await process.wait()
         os.close(ours)
         if code != 0:
             raise DemoFailedError(f"plans approve ended with {code}:\n{shown}")
@@ -116,7 +104,7 @@ class AdminStory:
             *("--service-url", url, "--namespace", "default", "-q", "-o", "json"),
             timeout_s=_SPARK_S_MAX,
         )
-        report = (await self._ask("analytics", "result"))["report"]
+        report = await self._ask("analytics", "result")
         for row in report["groups"]:
             _tell(f"    {row['topic']} {row['subscription']:<6} {row['status']:<8} lag {row['lag_messages']:,}")
         if not any(row["subscription"] == "yours" and row["lag_messages"] > 0 for row in report["groups"]):

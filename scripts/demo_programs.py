@@ -41,6 +41,19 @@ class Programs:
         self._running.append(process)
         return process
 
+    async def start_on_terminal(self, terminal: int, *arguments: str | Path) -> Process:
+        """Start a program whose input and output are one end of a pseudo-terminal."""
+        process = await asyncio.create_subprocess_exec(
+            *arguments,
+            stdin=terminal,
+            stdout=terminal,
+            stderr=terminal,
+            env={**self._environment, "TERM": "dumb", "COLUMNS": "100"},
+            start_new_session=True,
+        )
+        self._running.append(process)
+        return process
+
     async def run(self, name: str, *arguments: str | Path, timeout_s: float = STEP_S_MAX) -> bytes:
         """Run a program to its end and answer what it wrote to stdout."""
         process = await self.start(name, *arguments)

@@ -10,13 +10,13 @@ import typer
 
 from danube.admin.access import AccessLevel, ApprovalMode
 from danube.admin.profiles import TargetFlags, resolve_target
-from danube.admin.target import Connect, Target
+from danube.admin.target import Connect
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.console import awaited, ended
 
 if TYPE_CHECKING:
-    from danube.admin.mcp.serve import McpOptions, Wanted
+    from danube.admin.mcp.serve import McpOptions
 
 PROGRAM = "danube-admin"
 
@@ -94,17 +94,6 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
             return ExitCode.OK
 
         raise typer.Exit(ended(serve, PROGRAM))
-
-
-async def serve_mcp(connect: Connect, target: Target, wanted: "Wanted") -> None:
-    """Serve an assistant on standard input and output, for a command that knows nothing of this face.
-
-    Raises SettingsError, also where the extra is missing.
-    """
-    _options("", "")
-    from danube.admin.mcp.serve import serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
-
-    await serve_stdio(connect, target, wanted)
 
 
 def _options(toolsets: str, name: str) -> "McpOptions":

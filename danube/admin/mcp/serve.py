@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Protocol
 
 from danube.admin.mcp.http import HttpOptions, HttpServer
 from danube.admin.mcp.offer import DEFAULT_TOOLSETS, Offer
@@ -34,22 +33,12 @@ class McpOptions:
     """The original's mcp-config.yml; its endpoint wins."""
 
 
-class Wanted(Protocol):
-    """What another command, which knows nothing of this one, can say."""
-
-    @property
-    def config_file(self) -> Path | None:
-        """The original's mcp-config.yml."""
-
-
-async def serve_stdio(connect: Connect, target: Target, wanted: Wanted | None = None) -> None:
+async def serve_stdio(connect: Connect, target: Target, options: McpOptions | None = None) -> None:
     """Serve one host on standard input and output, until it closes its end, SIGTERM or cancellation.
 
-    `wanted` is McpOptions, or says the file alone. Raises SettingsError for that file.
+    Raises SettingsError for the original's file.
     """
-    options = (
-        wanted if isinstance(wanted, McpOptions) else McpOptions(config_file=wanted.config_file if wanted else None)
-    )
+    options = options or McpOptions()
     target = await _configured(target, options.config_file) if options.config_file is not None else target
     offer = Offer(guard=target.guard, toolsets=options.toolsets)
     with standard_streams() as (source, sink):

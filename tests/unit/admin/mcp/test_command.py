@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -79,11 +78,6 @@ def test_the_help_fits_a_terminal_and_names_what_waits() -> None:
 
 
 # The original's mcp-config.yml
-
-
-@dataclass(frozen=True)
-class Wanted:
-    config_file: Path | None
 
 
 def written(folder: Path, text: str) -> Path:
