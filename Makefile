@@ -19,6 +19,7 @@ PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --u
 UV_COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-annotate \
               --custom-compile-command "make lock"
 PYTEST := $(BIN)/python -m pytest -q
+WORKERS ?= auto
 ROUNDS ?= 10
 KEEP ?=
 export PYTHON
@@ -50,7 +51,7 @@ check: $(INSTALLED) ## Format, lint, types, import contracts, stubs, fast tests:
 	@echo "[check 5/6] generated stubs are fresh"
 	@$(BIN)/python scripts/generate_stubs.py --check
 	@echo "[check 6/6] fast tests"
-	@$(PYTEST) -m "not cluster and not slow"
+	@HYPOTHESIS_PROFILE=fast $(PYTEST) -n $(WORKERS) -m "not cluster and not slow"
 
 .PHONY: format
 format: $(INSTALLED) ## Format the code and mend what lint can mend

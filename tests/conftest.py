@@ -34,6 +34,7 @@ _LEAK_GRACE_S = 0.2
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+settings.register_profile("fast", deadline=None, max_examples=10, print_blob=True)
 settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)
 settings.register_profile(
     "soak", deadline=None, max_examples=500, print_blob=True, suppress_health_check=[HealthCheck.too_slow]

@@ -24,6 +24,8 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.seeded import AUDIT, BILLING, EVENTS, ORDERS, PARTITIONS, STAGING, TICKS
 from tests.contracts.admin_worlds import AdminWorld, admin_world
 
+pytestmark = pytest.mark.slow  # together they take long
+
 PERSON = Caller(who="ada@desk", face=Face.CLI)
 ASSISTANT = Caller(who="ada@desk", face=Face.MCP, client="host 1.0")
 SEEDED = (*(EVENTS.partition(index) for index in range(PARTITIONS)), ORDERS, TICKS)

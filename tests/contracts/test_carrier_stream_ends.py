@@ -26,6 +26,8 @@ from tests.contracts.stream_recorder import (
     stays_blocked,
 )
 
+pytestmark = pytest.mark.slow  # together they take long
+
 
 async def test_cancelled_stream_tells_the_handler_once_and_fails_the_client(network: CarrierNetwork) -> None:
     watched = Watched(open=opens)

@@ -25,6 +25,8 @@ from tests.contracts.stream_recorder import (
     stays_blocked,
 )
 
+pytestmark = pytest.mark.slow  # together they take long
+
 # Server streams
 
 

@@ -172,6 +172,7 @@ FACES: dict[str, Call] = {"cli": by_cli, "mcp": by_mcp, "web": by_web, "tui": by
 GUARDS = [Guard(level, approval) for level in AccessLevel for approval in ApprovalMode]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("operation", REGISTRY, ids=[operation.name for operation in REGISTRY])
 @pytest.mark.parametrize("face", ["cli", "mcp", "web"])
 async def test_a_face_refuses_what_the_table_says(face: str, operation: AnyOperation) -> None:

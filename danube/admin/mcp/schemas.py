@@ -5,9 +5,11 @@ know neither `$ref` nor `anyOf`.
 """
 
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from pydantic import BaseModel
+from pydantic.json_schema import JsonSchemaMode
 
 Schema = dict[str, Any]
 
@@ -31,7 +33,7 @@ class Detail(Enum):
 
 def input_schema(params: type[BaseModel], *, is_planned: bool) -> Schema:
     """The arguments of a tool."""
-    whole = params.model_json_schema()
+    whole = _whole(params, "validation")
     properties = {name: _argument(each, whole) for name, each in whole.get("properties", {}).items()}
     if is_planned:
         properties["plan_id"] = _PLAN_ID
@@ -47,12 +49,18 @@ def output_schema(result: type[BaseModel], described: set[tuple[str, str]], deta
     What is in `described` (a field and its text; an object or a choice by its name) was given with an earlier tool and
     is not given again: `described` grows.
     """
-    whole = result.model_json_schema(mode="serialization")
+    whole = _whole(result, "serialization")
     schema = _answer(whole, whole, described, "")
     if detail is Detail.WORDS:
         return schema
     outline = detail is Detail.OUTLINE
     return {**schema, "properties": {name: _plain(each, outline) for name, each in schema["properties"].items()}}
+
+
+@cache
+def _whole(model: type[BaseModel], mode: JsonSchemaMode) -> Schema:
+    """As pydantic writes it, which takes it some milliseconds; nobody changes it."""
+    return model.model_json_schema(mode=mode)
 
 
 def _plain(part: Schema, outline: bool) -> Schema:  # noqa: FBT001 - of this module alone

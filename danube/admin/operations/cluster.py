@@ -39,7 +39,9 @@ async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 
         return _merge(description, raft)
     brokers = await call.gateway.brokers()
     if len(brokers) != 1:
-        raise UnsupportedError("this broker tells nothing of its cluster; `danube-admin brokers list` lists its brokers")
+        raise UnsupportedError(
+            "this broker tells nothing of its cluster; `danube-admin brokers list` lists its brokers"
+        )
     return _merge(None, None, alone=brokers[0].broker_id)
 
 

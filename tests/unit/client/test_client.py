@@ -15,6 +15,8 @@ from danube.runtime.clock import SystemClock
 from danube.testing.clock import SimClock
 from tests.unit.client.fake_broker import FakeBroker
 
+pytestmark = pytest.mark.slow  # together they take long
+
 TOPIC = "/default/orders"
 
 

@@ -17,6 +17,8 @@ from danube.testing.gateway import HOSTILE, MemoryGateway
 from danube.testing.gateway_state import MemorySubscription
 from tests.unit.admin.mcp.hosts import ERAS, host, size_of, text_of
 
+pytestmark = pytest.mark.slow  # together they take long
+
 MANY = 10_000
 
 

@@ -9,6 +9,8 @@ from danube.model.plans import Approval, Face
 from danube.testing.gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, Person, host, text_of
 
+pytestmark = pytest.mark.slow  # together they take long
+
 TICKS = {"topic": "/default/ticks"}
 
 

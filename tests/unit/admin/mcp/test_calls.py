@@ -13,6 +13,8 @@ from danube.model.plans import Caller, Face
 from danube.testing.gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, host, text_of
 
+pytestmark = pytest.mark.slow  # together they take long
+
 READS = [
     (operation.name, example.arguments)
     for operation in REGISTRY

@@ -24,6 +24,8 @@ from danube.testing.gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, Person, text_of
 from tests.unit.admin.mcp.test_stdio import HELLO, WAIT_S, process
 
+pytestmark = pytest.mark.slow  # together they take long
+
 SECRET = "a-token-that-is-long-enough"
 ACCEPTED = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
 HOLDER = {"Authorization": f"Bearer {SECRET}"}

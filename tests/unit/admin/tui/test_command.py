@@ -15,6 +15,8 @@ from danube.runtime.clock import SystemClock
 from danube.testing.gateway import connect_to
 from danube.testing.seeded import seeded_gateway
 
+pytestmark = pytest.mark.slow  # together they take long
+
 
 @pytest.fixture
 def app() -> typer.Typer:

@@ -12,6 +12,8 @@ from danube.admin.tui.forms import FormField, Kind, arguments_of, bounded_page, 
 from danube.model.limits import TUI_RESULT_ROWS
 from danube.model.plans import Effect
 
+pytestmark = pytest.mark.slow  # together they take long
+
 
 class Inner(BaseModel):
     depth: int

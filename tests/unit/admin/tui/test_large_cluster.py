@@ -10,6 +10,8 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.gateway import MemoryGateway
 from tests.unit.admin.tui.conftest import Open
 
+pytestmark = pytest.mark.slow  # together they take long
+
 TOPICS = 10_000
 
 

@@ -15,6 +15,8 @@ from danube.model.errors import InvalidRequestError, NamespaceNotFoundError
 from danube.model.plans import Face
 from tests.unit.admin.tui.conftest import Open, Terminal
 
+pytestmark = pytest.mark.slow  # together they take long
+
 
 @pytest.mark.slow
 @pytest.mark.parametrize("operation", REGISTRY, ids=list(BY_NAME))

@@ -15,6 +15,8 @@ from danube.model.plans import Approval, Face, PlanStatus
 from danube.testing.seeded import PLAN_ID
 from tests.unit.admin.tui.conftest import Open, Terminal
 
+pytestmark = pytest.mark.slow  # together they take long
+
 ORDERS = {"topic": "/default/orders"}
 
 

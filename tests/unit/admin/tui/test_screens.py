@@ -12,6 +12,8 @@ from danube.model.errors import BrokerUnreachableError
 from danube.testing.gateway import ANY_CALL
 from tests.unit.admin.tui.conftest import Open, Terminal
 
+pytestmark = pytest.mark.slow  # together they take long
+
 FOLDER = Path(__file__).parents[3] / "snapshots" / "tui"
 Scene = Callable[[Terminal], Coroutine[None, None, None]]
 

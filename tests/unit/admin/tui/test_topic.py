@@ -5,6 +5,8 @@ import pytest
 from danube.admin.tui.screens.topic import TopicScreen
 from tests.unit.admin.tui.conftest import Terminal
 
+pytestmark = pytest.mark.slow  # together they take long
+
 
 async def open_orders(terminal: Terminal) -> None:
     await terminal.press("down", "down", "down", "enter")

@@ -16,6 +16,8 @@ from danube.model.plans import Caller, Effect, Face
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.gateway_state import MemorySubscription, MemoryTopic, described_topic
 
+pytestmark = pytest.mark.slow  # together they take long
+
 
 def line(name: str, *, lag: int | None = None, rate: float | None = None, broker_id: str = "1") -> TopicLine:
     topic = TopicName("default", name)

@@ -14,6 +14,8 @@ from danube.model.errors import BrokerUnreachableError
 from danube.testing.gateway import ANY_CALL, HOSTILE, MemoryGateway
 from tests.unit.admin.tui.conftest import Open, Terminal
 
+pytestmark = pytest.mark.slow  # together they take long
+
 DEAD = BrokerUnreachableError("nobody listens at broker-1:50051: start a broker")
 
 

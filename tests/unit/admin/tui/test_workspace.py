@@ -7,6 +7,8 @@ from danube.model.errors import UnsupportedError
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.unit.admin.tui.conftest import Open, Terminal
 
+pytestmark = pytest.mark.slow  # together they take long
+
 
 async def test_the_first_screen_lists_topics_with_their_lag(terminal: Terminal) -> None:
     orders = next(line for line in terminal.text.splitlines() if "/default/orders" in line)
