@@ -146,7 +146,7 @@ def test_metrics_and_health_answer(tmp_path: Path) -> None:
             assert json.load(answer) == {"status": "ok"}
         with urllib.request.urlopen(f"{base}/metrics", timeout=10) as answer:
             text = answer.read().decode()
-    assert "danube_broker_topics_owned 1.0" in text
+    assert "danube_broker_topics_owned 2.0" in text  # what the broker itself writes to
     assert "danube_journal_stopped 0.0" in text
 
 
