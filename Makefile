@@ -35,8 +35,8 @@ demo: $(INSTALLED) $(WHEEL_INSTALLED) ## Publish, kill -9 the broker, read every
 
 .PHONY: test
 test: $(INSTALLED) $(WHEEL_INSTALLED) ## The whole suite: clusters of real processes and simulations included
-	@echo "[test] the whole suite (some minutes)"
-	@$(PYTEST)
+	@echo "[test] the whole suite (some minutes; WORKERS=0 runs one test after the other)"
+	@$(PYTEST) -n $(WORKERS) --dist loadgroup
 
 .PHONY: check
 check: $(INSTALLED) ## Format, lint, types, import contracts, stubs, fast tests: under a minute

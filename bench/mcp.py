@@ -53,8 +53,10 @@ async def _latencies(endpoint: str) -> list[Figure]:
     figures = []
     async with Client(StdioServerParameters(command=sys.executable, args=_arguments(endpoint))) as client:
         figures += [each for tool in TOOLS for each in await _timed(client, "stdio", *tool)]
+        figures.append(await _protocol_alone(client, "stdio"))
     async with _over_http(endpoint) as client:
         figures += [each for tool in TOOLS for each in await _timed(client, "HTTP", *tool)]
+        figures.append(await _protocol_alone(client, "HTTP"))
     return figures
 
 
@@ -70,6 +72,16 @@ async def _timed(client: Client, transport: str, name: str, arguments: dict[str,
         Figure(f"{name} over {transport}: p50", percentile_ms(kept, 50), "ms", TO_REACH),
         Figure(f"{name} over {transport}: p99", percentile_ms(kept, 99), "ms", f"{CALLS} calls"),
     ]
+
+
+async def _protocol_alone(client: Client, transport: str) -> Figure:
+    """What the SDK's two ends cost: a prompt asks no broker and has a short answer."""
+    latencies = []
+    for _ in range(WARM_UP + CALLS):
+        before = time.perf_counter()
+        await client.get_prompt("cluster_health_check")
+        latencies.append(time.perf_counter() - before)
+    return Figure(f"a prompt over {transport}: p50", percentile_ms(latencies[WARM_UP:], 50), "ms", "asks no broker")
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ write any more still gets answers.
 """
 
 import logging
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -40,6 +41,8 @@ class Session:
     clock: Clock
     guard: Guard
     report: Report = say_nothing
+    behind: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] | None = None
+    """Writes the record of a read behind its answer; without it the answer waits for the record."""
 
 
 def parse_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> Params:
@@ -99,7 +102,11 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
         await session.gateway.record(_entry(session, operation, params, Outcome.STARTED))
     call = Call(gateway=session.gateway, clock=session.clock, caller=session.caller, report=session.report)
     result: Result = await run(call, params)
-    await _note(session, _entry(session, operation, params, Outcome.DONE))
+    noting = _note(session, _entry(session, operation, params, Outcome.DONE))
+    if operation.effect is Effect.READ and session.behind is not None:
+        await session.behind(noting)
+    else:
+        await noting
     return result
 
 

@@ -410,6 +410,10 @@ MCP_SESSIONS_MAX = 1_000
 """Open HTTP sessions of the protocol's older era."""
 MCP_SESSION_IDLE_S = 1_800.0
 """Such a session is forgotten after this long without a call."""
+MCP_NOTES_MAX = 64
+"""Records of reads on their way to the audit log while their answers are out already; at this many one waits."""
+MCP_NOTES_DRAIN_S = 2.0
+"""How long the server waits at its end for those records."""
 MCP_DRAIN_S = 2.0
 """From Ctrl-C to the end of the HTTP server, for calls that run."""
 MCP_TOKEN_CHARS_MIN = 16

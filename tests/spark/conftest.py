@@ -18,6 +18,14 @@ from danube.testing.process import BrokerProcess
 from spark_analytics.session import spark_session
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All on one worker: each of them would start a Spark of its own."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A local session with two cores."""

@@ -12,6 +12,7 @@ from danube.admin.execution import Session, decide, execute, parse_arguments
 from danube.admin.gateway import AdminGateway
 from danube.admin.mcp.answers import answer_of, error_answer
 from danube.admin.mcp.approval import Reply, ask, asks_by_result, can_ask, question_result, reply_of
+from danube.admin.mcp.behind import Behind
 from danube.admin.mcp.failures import PLAN_ID, check_arguments, error_text
 from danube.admin.mcp.offer import Offer
 from danube.admin.operations.fields import PageParams, Params, Result
@@ -55,6 +56,7 @@ class ToolCalls:
         self._offer = offer
         self._who = who
         self._running = 0
+        self._behind = Behind()
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
         """The answer to one call; what goes wrong is an answer too."""
@@ -83,7 +85,12 @@ class ToolCalls:
             clock=self._clock,
             guard=self._offer.guard,
             report=context.session.report_progress,
+            behind=self._behind.do,
         )
+
+    async def drain(self) -> None:
+        """Nobody calls any more: wait for the records that are on their way."""
+        await self._behind.drain()
 
     async def _called(self, context: Context, operation: AnyOperation, params: CallToolRequestParams) -> Answer:
         try:

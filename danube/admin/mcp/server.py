@@ -1,5 +1,7 @@
 """The server itself: one registry behind the protocol's methods, for both of its eras."""
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp.server.caching import CacheHint
@@ -45,9 +47,19 @@ def build_server(
     gateway: AdminGateway, clock: Clock, offer: Offer, *, who: str, name: str = DEFAULT_NAME
 ) -> Server[Any]:
     """A server for these tools; whoever runs it chooses the transport."""
-    methods = _Methods(gateway, ToolCalls(gateway, clock, offer, who), offer)
+    calls = ToolCalls(gateway, clock, offer, who)
+    methods = _Methods(gateway, calls, offer)
+
+    @asynccontextmanager
+    async def lifespan(_server: Server[Any]) -> AsyncIterator[None]:
+        try:
+            yield
+        finally:
+            await calls.drain()
+
     server: Server[Any] = Server(
         name,
+        lifespan=lifespan,
         title="Danube",
         version=__version__,
         description="Administers a Danube messaging cluster.",

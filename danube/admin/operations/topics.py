@@ -1,5 +1,6 @@
 """topics.*"""
 
+import asyncio
 from enum import StrEnum
 from typing import Annotated
 
@@ -19,7 +20,7 @@ from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
 from danube.model.admin_calls import CreatePartitionedTopic, CreateTopic, DescribeTopics, TopicDescription, TopicInfo
-from danube.model.errors import UnsupportedError
+from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.limits import PARTITIONS_MAX
 from danube.model.plans import Effect
 from danube.model.topic import DispatchStrategy, TopicName
@@ -160,8 +161,7 @@ def _row(info: TopicInfo) -> TopicRow:
 
 async def _describe(call: Call, params: TopicParams) -> TopicDetail:
     name = TopicName.parse(params.topic)
-    details = await call.gateway.topic(name)
-    described = await _described(call, name)
+    details, described = await asyncio.gather(call.gateway.topic(name), _described(call, name))
     states = [_state(described, index) for index in range(len(described.subscriptions))] if described else []
     return TopicDetail(
         topic=str(details.info.topic),
@@ -186,7 +186,7 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
 async def _described(call: Call, name: TopicName) -> TopicDescription | None:
     try:
         page = await call.gateway.describe_topics(DescribeTopics(topics=(name,), page_size=1))
-    except UnsupportedError:
+    except (UnsupportedError, NotFoundError):  # what is not there is for the other call to say
         return None
     return page.topics[0] if page.topics else None
 
