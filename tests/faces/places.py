@@ -10,7 +10,10 @@ from danube.admin.grpc_gateway import open_gateway
 from danube.admin.target import Target
 from danube.broker.app import Broker, World
 from danube.broker.settings import BrokerSettings
-from danube.model.plans import Caller, Decision, Face
+from danube.model.admin_calls import DescribeTopics, TopicDescription
+from danube.model.limits import DESCRIBE_TOPICS_MAX
+from danube.model.plans import Caller, Decision, Face, fingerprint_of
+from danube.model.telemetry import SYSTEM_NAMESPACE
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
@@ -34,9 +37,23 @@ class Place:
         """How a face reaches it."""
         return Target(endpoint=self.endpoint)
 
+    async def digest(self) -> str:
+        """Of the metadata and the topics: all but plans, audit log and telemetry, which a refusal may add to."""
+        namespaces = await self.gateway.namespaces()
+        page = await self.gateway.describe_topics(DescribeTopics(page_size=DESCRIBE_TOPICS_MAX))
+        topics = [_kept(topic) for topic in page.topics if topic.topic.namespace != SYSTEM_NAMESPACE]
+        policies = [repr(await self.gateway.namespace_policies(each)) for each in namespaces]
+        return fingerprint_of([list(namespaces), policies, topics])
+
     async def approve(self, plan_id: str) -> None:
         """A person's yes."""
         await self.gateway.decide_plan(Decision(plan_id=plan_id, approve=True, caller=PERSON))
+
+
+def _kept(topic: TopicDescription) -> list[object]:
+    """What of a topic stays the same while nobody acts on it."""
+    subscriptions = [[each.name, each.type.name, each.created_ms, repr(each.reliable)] for each in topic.subscriptions]
+    return [str(topic.topic), topic.topic_id, topic.strategy.name, topic.start_offset, topic.end_offset, subscriptions]
 
 
 @asynccontextmanager
