@@ -35,7 +35,7 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
     """Add `mcp` to the command line; it parses as the commands there are, so it takes the options of the root too."""
     kind = next((each.cls for each in app.registered_commands if each.cls is not None), None)
 
-    @app.command("mcp", cls=kind, help=_HELP)
+    @app.command("mcp", cls=kind, help=_HELP, short_help="Serve the cluster to an assistant.")
     def mcp(
         context: typer.Context,
         *,

@@ -50,7 +50,7 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
     """Add `tui` to the command line; it parses as the commands there are, so it takes the options of the root too."""
     kind = next((each.cls for each in app.registered_commands if each.cls is not None), None)
 
-    @app.command("tui", cls=kind, help=_HELP)
+    @app.command("tui", cls=kind, help=_HELP, short_help="Look at the cluster and act on it in a terminal.")
     def tui(
         context: typer.Context,
         *,

@@ -81,7 +81,7 @@ def add_commands(app: typer.Typer, connect: Connect, serve_mcp: ServeMcp | None 
     """Add `serve`; it parses as the commands there are, so it takes the options of the root too."""
     kind = next((each.cls for each in app.registered_commands if each.cls is not None), None)
     command = _Serve(connect, serve_mcp)
-    app.command("serve", cls=kind, help=_HELP)(command.serve)
+    app.command("serve", cls=kind, help=_HELP, short_help="Serve web pages and an HTTP API.")(command.serve)
     app.command("server", cls=kind, help=_HELP, hidden=True)(command.serve)
 
 
