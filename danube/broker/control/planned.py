@@ -91,7 +91,7 @@ class _DeleteTopic:
             ),
             irreversible=(
                 *_if_any(messages, f"{{}} of {stored_bytes:,} bytes cannot be read any more.", "stored message"),
-                *_if_any(len(subscriptions), "{} cannot be continued where it stood.", "subscription"),
+                *_if_any(len(subscriptions), "{} cannot be taken up again.", "subscription"),
                 "A topic of this name that is made later begins empty, at offset 0.",
             ),
             topics=tuple(topic.name for topic in found[:PLAN_NAMES_MAX]),
