@@ -78,6 +78,10 @@ PUBLISH_RETRY_S = 0.005
 """A batch that found the journal's backlog full is tried again this much later."""
 PUBLISH_BATCH_COST_BYTES = 256
 """What a batch counts for against the window beside its body, so that tiny ones are bounded too."""
+DEDUPLICATION_PRODUCERS_MAX = 1_000
+"""Numberings of one topic whose last batches are remembered; the one that stored nothing for longest is forgotten."""
+DEDUPLICATION_BATCHES_MAX = 64
+"""Of one numbering, the newest: what a producer with de-duplication may have unacknowledged, and sends again."""
 BOUNDS_TIMES_MAX = 16
 """Times that one Bounds call may ask offsets for; a reader needs two."""
 
@@ -92,6 +96,38 @@ REDELIVERY_DELAY_BASE_S = 1.0
 REDELIVERY_DELAY_MAX_S = 60.0
 REDELIVERY_RANGES_MAX = 4_096
 """Ranges of one subscription that wait to be sent again; at this many it gets nothing new until there are fewer."""
+DEAD_LETTERS_AT_ONCE_MAX = 16
+"""Of one subscription, on their way to the dead letter topic; the others wait for them."""
+DEAD_LETTER_RETRY_S = 1.0
+"""At least this long between two tries to copy one message there, whatever the back-off of its subscription."""
+FAILURE_REASON_CHARS_MAX = 1_024
+"""Of the words with which a consumer refuses a message; what is longer is cut."""
+KEY_SHARED_LOOKAHEAD = 10_000
+"""Messages above the lowest open one that a Key-Shared subscription takes up: one stuck key holds up nobody below it."""
+KEY_SHARED_GRACE_S = 3.0
+"""A Key-Shared consumer that is away keeps its keys for this long, when nothing is set; the original's."""
+KEYS_READ_MAX = 1_000
+"""Messages whose keys are read at once."""
+KEY_CHARS_MAX = 1_024
+"""Of a key; dispatch goes by the first of a longer one."""
+KEY_FILTERS_MAX = 100
+"""Of one consumer."""
+KEY_FILTER_BYTES_MAX = 256
+"""Of one of them."""
+KEY_OWNERS_MAX = 16_384
+"""Keys whose consumer is remembered; past it they are looked up anew."""
+REDELIVERIES_DEFAULT = 5
+"""How often a message is sent again before the failure policy decides about it, when nothing is set; the original's."""
+REDELIVERIES_MAX = 1_000_000
+"""The same, whatever is set."""
+POLICY_DELAY_MS_MAX = 24 * 3_600 * 1_000
+"""Milliseconds of any time in a failure policy: a day."""
+POLICY_NUMBER_MAX = 2**32 - 1
+"""Of a limit that a policy sets; what the original's numbers hold."""
+POLICY_SETS_CACHE_MAX = 1_024
+"""Different sets of policies whose outcome is remembered, so that ten thousand topics share a few."""
+MESSAGE_TTL_S_MAX = 10 * 365 * 24 * 3_600
+"""Seconds; what is older is not passed over by a policy."""
 CONSUMERS_PER_SUBSCRIPTION_MAX = 10_000
 SUBSCRIPTIONS_PER_TOPIC_MAX = 10_000
 PRODUCERS_PER_TOPIC_MAX = 100_000
@@ -99,6 +135,14 @@ TOPICS_PER_BROKER_MAX = 100_000
 PARTITIONS_MAX = 1_024
 ATTACH_GRACE_S = 30.0
 """A consumer that subscribed counts as connected for this long before its stream opens."""
+PUBLISH_DELAY_S_MAX = 1.0
+"""A publish above its topic's rate is held up for this long; one that would wait longer is refused as overloaded."""
+PUBLISH_DELAYED_BYTES_MAX = 16 * MIB
+"""Of the publishes of one topic that are held up."""
+RATE_BURST_S = 1.0
+"""A topic or subscription that was idle may go on with what its rate allows in this time at once."""
+DEAD_LETTERS_IN_FLIGHT_MAX = 64
+"""Dead letters of one broker that are being published at one time."""
 SESSION_FORGET_S = 3_600.0
 """A producer not heard of, or a consumer without a stream, is forgotten after this long; subscriptions stay."""
 RECEIVE_FAILURE_DELAY_S = 0.5
@@ -127,6 +171,20 @@ DESCRIBE_CONSUMERS_MAX = 100
 DESCRIBE_BYTES_MAX = 1 * MIB
 """Of one page, roughly: a subscription more may pass it, and it stays far below CLIENT_RECEIVE_BYTES_MAX."""
 
+PEEK_MESSAGES_DEFAULT = 10
+"""Messages of one look at a topic, when nothing is asked for."""
+PEEK_MESSAGES_MAX = 100
+"""The same, whatever is asked for."""
+PEEK_PAYLOAD_BYTES_MAX = 4 * KIB
+"""Of each payload that is shown."""
+PEEK_ATTRIBUTES_BYTES_MAX = 4 * KIB
+"""Of names and values of one message's attributes that are shown."""
+PEEK_BYTES_MAX = 1 * MIB
+"""Of one answer, roughly: one message may pass it."""
+SKIP_MESSAGES_MAX = 1_000_000
+"""That one call may skip; who wants more seeks."""
+CONNECTIONS_SHOWN_MAX = 1_000
+"""Connections that one answer lists; the rest is counted."""
 ADMIN_CALL_TIMEOUT_S = 5.0
 """Of one call that an administrator makes, when nothing is set; as in the original."""
 ADMIN_CALL_TIMEOUT_MAX_S = 600.0
@@ -226,8 +284,8 @@ METADATA_KEY_BYTES_MAX = 4 * KIB
 """Of one key: four names of NAME_BYTES_MAX, percent-quoted, fit."""
 METADATA_VALUE_BYTES_MAX = 512 * KIB
 """Of one value: ZooKeeper takes 1 MiB in a whole transaction, etcd 1.5 MiB."""
-METADATA_TRANSACTION_PARTS_MAX = 5_120
-"""Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at four parts each."""
+METADATA_TRANSACTION_PARTS_MAX = 6_144
+"""Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at five parts each."""
 METADATA_OUTCOMES_MAX = 10_000
 """Transactions whose outcome a store remembers; one submitted again after so many others is applied anew."""
 METADATA_ATTEMPTS_MAX = 64
@@ -412,6 +470,8 @@ MCP_SESSION_IDLE_S = 1_800.0
 """Such a session is forgotten after this long without a call."""
 MCP_NOTES_MAX = 64
 """Records of reads on their way to the audit log while their answers are out already; at this many one waits."""
+MCP_NOTES_DELAY_S = 0.05
+"""How long the first of them waits for others to go along with it."""
 MCP_NOTES_DRAIN_S = 2.0
 """How long the server waits at its end for those records."""
 MCP_DRAIN_S = 2.0

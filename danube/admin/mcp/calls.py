@@ -56,7 +56,7 @@ class ToolCalls:
         self._offer = offer
         self._who = who
         self._running = 0
-        self._behind = Behind()
+        self._behind = Behind(clock)
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
         """The answer to one call; what goes wrong is an answer too."""
