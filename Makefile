@@ -69,6 +69,10 @@ bench: $(INSTALLED) $(WHEEL_INSTALLED) ## Measure, and print the machine with th
 soak: $(INSTALLED) ## Rounds of kill -9 under load, in .soak: nothing acknowledged may be lost (ROUNDS=10)
 	@$(BIN)/python -m danube.testing.soak --rounds $(ROUNDS) --folder .soak
 
+.PHONY: fuzz
+fuzz: $(INSTALLED) ## Hostile input at the client port: an answer to each, no traceback (ROUNDS=100000)
+	@FUZZ_ROUNDS=$(if $(filter command line environment,$(origin ROUNDS)),$(ROUNDS),100000) $(PYTEST) tests/fuzz
+
 .PHONY: lock
 lock: $(INSTALLED) ## Resolve the dependencies again, within the bounds of pyproject.toml
 	@echo "[lock] requirements/dev.txt, requirements/danube-client.txt"

@@ -4,18 +4,20 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import admin_start, journal, machine, mcp, spark, startup, stream, unary, wheel
+from bench import admin_start, dispatch, fan_out, journal, machine, mcp, spark, startup, stream, unary, wheel
 from bench.result import Figure
 
 BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "startup": startup.run,
     "unary": unary.run,
     "stream": stream.run,
+    "fan_out": fan_out.run,
     "spark": spark.run,
     "wheel": wheel.run,
     "journal": journal.run,
     "mcp": mcp.run,
     "admin_start": admin_start.run,
+    "dispatch": dispatch.run,
 }
 
 

@@ -1,6 +1,7 @@
 """`send_many` end to end, synced before each acknowledgement: messages a second, and the broker's processor time.
 
-Beside it, in the same run, the same payloads by single SendMessage calls: what batches are worth.
+Beside it, in the same run, the same payloads by single SendMessage calls: what batches are worth; and with
+de-duplication: what that costs.
 """
 
 import asyncio
@@ -58,6 +59,8 @@ async def _measure(broker: BrokerProcess, size: int) -> list[Figure]:
             await producer.send_many([payload] * WARM_UP_MESSAGES)
             single = await _cost(broker, lambda: _send_singly(producer, payload))
             batched = await _cost(broker, lambda: producer.send_many(payload for _ in range(count)))
+        async with _producer(client, deduplicates=True) as producer:
+            once = await _cost(broker, lambda: producer.send_many(payload for _ in range(count)))
         fetched = await _cost(broker, lambda: _fetch(client))
     note = (
         f"{batched.rate / single.rate:,.0f} x single sends, {single.broker_us / batched.broker_us:,.0f} x less broker"
@@ -65,12 +68,19 @@ async def _measure(broker: BrokerProcess, size: int) -> list[Figure]:
     return [
         *_figures(f"SendMessage, fsync, {size} B, {SINGLE_IN_FLIGHT} in flight", single),
         *_figures(f"send_many, fsync, {size} B", batched, note),
+        *_figures(
+            f"the same with de-duplication, {size} B",
+            once,
+            f"{once.broker_us / batched.broker_us:.2f} x the broker's time",
+        ),
         *_figures(f"fetch, {size} B, a Message each", fetched),
     ]
 
 
-def _producer(client: DanubeClient) -> Producer:
+def _producer(client: DanubeClient, *, deduplicates: bool = False) -> Producer:
     builder = client.new_producer().with_topic(TOPIC).with_name("bench")
+    if deduplicates:
+        builder.with_deduplication()
     return builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
 
 

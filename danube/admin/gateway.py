@@ -21,6 +21,25 @@ from danube.model.admin_calls import (
 )
 from danube.model.audit import AuditEntry, AuditPage, AuditReceipt
 from danube.model.plans import Decision, Plan, PlanApplication, PlanRequest
+from danube.model.policies import (
+    FailurePolicy,
+    PoliciesView,
+    SetDispatchWindow,
+    SetFailurePolicy,
+    SetNamespacePolicies,
+    SetTopicPolicies,
+    SubscriptionName,
+)
+from danube.model.positions import (
+    AddPartitions,
+    CreateSubscription,
+    DisconnectClient,
+    PeekedPage,
+    PeekMessages,
+    SubscriptionPosition,
+)
+from danube.model.positions import Connection as TopicConnection
+from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 
 
@@ -100,6 +119,55 @@ class AdminGateway(Protocol):
 
     async def subscriptions(self, topic: TopicName) -> Sequence[str]:
         """The names of a topic's subscriptions, each once, sorted."""
+
+    # Policies
+
+    async def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
+        """The failure policy that was set for a subscription, if any was, and its type. Raises NotFoundError."""
+
+    async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
+        """Replace it. Raises NotFoundError, PreconditionFailedError where the topic is not reliable."""
+
+    async def dispatch_window(self, name: SubscriptionName) -> int | None:
+        """How many messages a consumer may hold, if that was set. Raises NotFoundError."""
+
+    async def set_dispatch_window(self, wanted: SetDispatchWindow) -> None:
+        """Replace it. Raises NotFoundError."""
+
+    async def namespace_limits(self, namespace: str) -> PoliciesView:
+        """The limits of a namespace, as they are set there and as they hold. Raises NotFoundError.
+
+        Raises UnsupportedError for the original's brokers, as everything that follows here.
+        """
+
+    async def set_namespace_policies(self, wanted: SetNamespacePolicies) -> PoliciesView:
+        """Change limits of a namespace. Raises NotFoundError."""
+
+    async def topic_policies(self, topic: TopicName) -> PoliciesView:
+        """The limits of a topic; of a base name, of its first partition. Raises TopicNotFoundError."""
+
+    async def set_topic_policies(self, wanted: SetTopicPolicies) -> PoliciesView:
+        """Change them; of a base name, of all its partitions. Raises TopicNotFoundError."""
+
+    # Positions and connections
+
+    async def create_subscription(self, wanted: CreateSubscription) -> SubscriptionPosition:
+        """Create a subscription. Raises AlreadyExistsError, TopicNotFoundError."""
+
+    async def retry_blocked(self, name: SubscriptionName) -> SubscriptionPosition:
+        """Send what blocks a subscription again. Raises NotFoundError."""
+
+    async def peek(self, wanted: PeekMessages) -> PeekedPage:
+        """Stored messages of a topic. Raises TopicNotFoundError, PreconditionFailedError where none are stored."""
+
+    async def add_partitions(self, wanted: AddPartitions) -> Sequence[TopicName]:
+        """Give a partitioned topic more partitions; all that it has then, in order. Raises NotFoundError."""
+
+    async def topic_connections(self, topic: TopicName) -> tuple[Sequence[TopicConnection], int]:
+        """Who is connected, consumers first and at most CONNECTIONS_SHOWN_MAX, and how many there are."""
+
+    async def disconnect(self, wanted: DisconnectClient) -> None:
+        """Disconnect a client, which may come back. Raises NotFoundError."""
 
     # Plans
 

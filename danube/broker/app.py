@@ -5,30 +5,41 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from danube import __version__
+from danube.broker.access import ProducerAccesses
+from danube.broker.admission import Admission
 from danube.broker.consumers import Consumers
 from danube.broker.control import Control
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerUrls
+from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.namespaces import BUILT_IN_NAMESPACES, NamespaceControl
+from danube.broker.control.peeking import Peeking
 from danube.broker.control.planned import planned_operations
 from danube.broker.control.plans import PlanControl
+from danube.broker.control.policies import PolicyControl
+from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.data_folder import DataFolder, open_data_folder
+from danube.broker.dead_letters import DeadLetters
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.expiry import Expiry
 from danube.broker.metrics import RpcCounts, new_registry
+from danube.broker.pacing import Paces
 from danube.broker.producers import Producers
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
-from danube.broker.settings import BrokerSettings, advertised_urls, bound_url
+from danube.broker.settings import BrokerSettings, advertised_urls, bound_url, default_policies
 from danube.broker.telemetry import Telemetry, TelemetrySource
 from danube.broker.topics import DispatchSettings, Topics
 from danube.metadata.plan_records import PlanRecords
+from danube.metadata.producer_records import ProducerEpochs
 from danube.metadata.records import Records
 from danube.metadata.sqlite import SqliteStore
 from danube.model.errors import ShuttingDownError
 from danube.model.limits import DRAIN_TIMEOUT_S, SWEEP_INTERVAL_S
+from danube.model.policies import PoisonPolicy
 from danube.rpc.carrier import Carrier, Service
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.blocking import BlockingThread
@@ -86,6 +97,15 @@ class Broker:
         await self._parts.aclose()
 
 
+@dataclass(frozen=True, slots=True)
+class _Metadata:
+    """What is read and written of one metadata store."""
+
+    records: Records
+    plans: PlanRecords
+    epochs: ProducerEpochs
+
+
 class _Assembly:
     """Builds the parts of one broker; each leaves behind how to stop it, and the last started is stopped first."""
 
@@ -103,28 +123,36 @@ class _Assembly:
         self._parts.push_async_callback(writer.aclose)
         folder = await writer.run(lambda: open_data_folder(settings.data_dir, self._world.rng))
         self._parts.callback(folder.lock.release)
-        records, plans = await self._open_metadata(folder)
-        journal = await self._open_journal(folder, records, writer)
+        metadata = await self._open_metadata(folder)
+        journal = await self._open_journal(folder, metadata.records, writer)
         self._parts.push_async_callback(self._tasks.close)
-        context = await self._open_topics(records, plans, journal, folder)
+        context = await self._open_topics(metadata, journal, folder)
+        await context.control.positions.open()
         await context.control.audit.open()  # before anybody else can make a topic of its name
         broker = await self._listen(settings.broker_addr, client_services(context))
         context.broker_url, context.connect_url = advertised_urls(settings, broker)
         admin = await self._listen(settings.admin_addr, admin_services(context))
         metrics = await self._serve_metrics(context, journal)
         self._parts.callback(_announce_end, context)
-        self._tasks.spawn(_sweep(context), "sweep")
+        expiry = Expiry(
+            context.topics,
+            context.consumers,
+            context.clock,
+            subscription_expiry_s=settings.subscription_expiry_s,
+        )
+        self._tasks.spawn(_sweep(context, expiry), "sweep")
         context.control.brokers.announce(self._urls(context, admin, metrics))
         await self._start_telemetry(context, journal, folder.broker_id)
         return Addresses(broker, admin, metrics)
 
-    async def _open_metadata(self, folder: DataFolder) -> tuple[Records, PlanRecords]:
+    async def _open_metadata(self, folder: DataFolder) -> "_Metadata":
         store = await SqliteStore.open(folder.metadata_path, self._world.clock)
         self._parts.push_async_callback(store.close)
-        records = Records(store, self._world.rng)
+        rng = self._world.rng
+        records = Records(store, rng)
         for namespace in (*BUILT_IN_NAMESPACES, *self._settings.bootstrap_namespaces):
             await records.ensure_namespace(namespace)
-        return records, PlanRecords(store, self._world.rng)
+        return _Metadata(records, PlanRecords(store, rng), ProducerEpochs(store, rng))
 
     async def _open_journal(self, folder: DataFolder, records: Records, writer: BlockingThread) -> Journal:
         self._parts.push_async_callback(self._reader.aclose)
@@ -141,15 +169,18 @@ class _Assembly:
         self._parts.push_async_callback(journal.close)
         return journal
 
-    async def _open_topics(
-        self, records: Records, plans: PlanRecords, journal: Journal, folder: DataFolder
-    ) -> ServiceContext:
-        settings, clock = self._settings, self._world.clock
-        dispatch = DispatchSettings(
-            window=settings.max_unacked_messages, policy=RedeliveryPolicy(ack_timeout_s=settings.ack_timeout_s)
+    async def _open_topics(self, metadata: "_Metadata", journal: Journal, folder: DataFolder) -> ServiceContext:
+        settings, clock, records = self._settings, self._world.clock, metadata.records
+        topics = Topics(
+            records=records,
+            journal=journal,
+            clock=clock,
+            tasks=self._tasks,
+            dispatch=_dispatch_settings(settings),
+            policies=default_policies(settings),
         )
-        topics = Topics(records=records, journal=journal, clock=clock, tasks=self._tasks, dispatch=dispatch)
-        producers = Producers(topics, auto_create_topics=settings.auto_create_topics)
+        topics.dead_letters = DeadLetters(topics, self._tasks, auto_create_topics=settings.auto_create_topics).send
+        producers = Producers(topics, ProducerAccesses(metadata.epochs), auto_create_topics=settings.auto_create_topics)
         consumers = Consumers(topics, records, clock=clock, rng=self._world.rng)
         await topics.load()
         await consumers.load()
@@ -157,12 +188,14 @@ class _Assembly:
             topics=topics,
             producers=producers,
             consumers=consumers,
+            admission=Admission(topics, consumers, clock),
+            paces=Paces(clock),
             control=self._control(
                 topics,
                 producers,
                 consumers,
                 records=records,
-                plans=plans,
+                plans=metadata.plans,
                 journal=journal,
                 broker_id=folder.broker_id,
             ),
@@ -191,16 +224,21 @@ class _Assembly:
             started_s=clock.monotonic_s(),
         )
         brokers = BrokerControl(identity, topics, journal, clock)
-        namespaces = NamespaceControl(records)
+        namespaces = NamespaceControl(records, topics)
         topic_control = TopicControl(topics, producers, consumers, namespaces=namespaces, brokers=brokers)
         subscriptions = SubscriptionControl(topics, consumers)
-        operations = planned_operations(topic_control, subscriptions, namespaces)
+        positions = PositionControl(topics, records, clock=clock, rng=self._world.rng)
+        operations = planned_operations(topic_control, subscriptions, namespaces, positions)
         return Control(
             brokers=brokers,
             namespaces=namespaces,
             topics=topic_control,
             subscriptions=subscriptions,
             descriptions=Descriptions(topics, brokers),
+            policies=PolicyControl(topics, records),
+            positions=positions,
+            peeking=Peeking(topics),
+            connections=Connections(topics, producers),
             plans=PlanControl(operations, plans, clock=clock, rng=self._world.rng),
             audit=AuditLog(topics, brokers, clock),
         )
@@ -261,6 +299,17 @@ def _journal_settings(settings: BrokerSettings) -> JournalSettings:
     )
 
 
+def _dispatch_settings(settings: BrokerSettings) -> DispatchSettings:
+    policy = RedeliveryPolicy(
+        ack_timeout_s=settings.ack_timeout_s,
+        base_delay_s=settings.redelivery_delay_s,
+        max_delay_s=max(settings.redelivery_delay_s, settings.redelivery_delay_max_s),
+        max_redelivery_count=settings.max_redelivery_count,
+        poison=PoisonPolicy[settings.poison_policy.upper()],
+    )
+    return DispatchSettings(window=settings.max_unacked_messages, policy=policy, grace_s=settings.key_shared_grace_s)
+
+
 def _announce_end(context: ServiceContext) -> None:
     """Refuse new calls and end consumers' streams, in the way after which official clients come back by themselves."""
     context.closing = ShuttingDownError("this broker is going down: look the topic up again and retry")
@@ -268,9 +317,10 @@ def _announce_end(context: ServiceContext) -> None:
     context.consumers.close(context.closing)
 
 
-async def _sweep(context: ServiceContext) -> None:
+async def _sweep(context: ServiceContext, expiry: Expiry) -> None:
     clock = context.clock
     while True:
         await clock.sleep_until(clock.monotonic_s() + SWEEP_INTERVAL_S)
         context.producers.sweep()
         await context.consumers.sweep()
+        await expiry.sweep()

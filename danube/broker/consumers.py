@@ -8,6 +8,7 @@ import asyncio
 from dataclasses import dataclass
 
 from danube.broker.consumer import Consumer
+from danube.broker.dispatch.key_ring import check_filters
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics import Topics
@@ -19,7 +20,6 @@ from danube.model.errors import (
     LimitReachedError,
     PreconditionFailedError,
     TopicNotFoundError,
-    UnsupportedError,
 )
 from danube.model.limits import NON_RELIABLE_IDLE_S, SESSION_FORGET_S, SUBSCRIPTIONS_PER_TOPIC_MAX
 from danube.model.message import consumer_id
@@ -28,8 +28,6 @@ from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.storage.log import TopicLog
-
-_SERVED_TYPES = (SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,17 +63,21 @@ class Consumers:
 
         Raises:
             TopicNotFoundError, SubscriptionBusyError, LimitReachedError, StorageUnavailableError.
-            UnsupportedError: a subscription type that this version does not serve.
+            InvalidRequestError: too many key filters, or too long ones.
         """
         topic = self._topics.get(request.topic)
+        filters = check_filters(request.key_filters)
         async with topic.changing:
             if topic.is_closed:
                 raise TopicNotFoundError(f"topic {request.topic} was deleted just now")
             subscription = topic.subscriptions.get(request.subscription) or await self._create(topic, request)
-            is_new = request.consumer_name not in subscription.consumers
+            if subscription.record.type is not SubscriptionType.KEY_SHARED:
+                filters = ()  # the others do not go by keys
+            former = subscription.consumers.get(request.consumer_name)
+            is_known = former is not None and former.filters == filters
             identity = consumer_id(request.topic, request.subscription, request.consumer_name)
-            consumer = subscription.subscribe(request.consumer_name, identity)
-            if is_new:
+            consumer = subscription.subscribe(request.consumer_name, identity, filters)
+            if not is_known:
                 await self._remember(topic, subscription, consumer, request)
             return identity
 
@@ -173,11 +175,6 @@ class Consumers:
             self._members.pop(member.consumer.consumer_id, None)
 
     async def _create(self, topic: AnyTopic, request: Subscribe) -> ReliableSubscription | NonReliableSubscription:
-        if request.type not in _SERVED_TYPES:
-            raise UnsupportedError(
-                f"{request.type.name.replace('_', '-').title()} subscriptions come with a later version: "
-                "use an Exclusive or a Shared one"
-            )
         if len(topic.subscriptions) >= SUBSCRIPTIONS_PER_TOPIC_MAX:
             raise LimitReachedError(f"{topic.name} has {SUBSCRIPTIONS_PER_TOPIC_MAX} subscriptions, the most it may")
         subscription_id = self._rng.new_id()
@@ -200,13 +197,14 @@ class Consumers:
             request.subscription,
             consumer.name,
             consumer.consumer_id,
-            (),  # only Key-Shared subscriptions go by keys
+            consumer.filters,
             self._clock.now_ms(),
         )
         try:
             await self._records.put_consumer(record)
         except BaseException:
-            subscription.forget(consumer)
+            if consumer.consumer_id not in self._members:
+                subscription.forget(consumer)
             raise
         self._members[consumer.consumer_id] = Membership(topic, subscription, consumer)
 

@@ -5,9 +5,13 @@ A stored message is not parsed again: the encoded offset is put behind its bytes
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from itertools import groupby
 
+from danube.broker.dispatch.events import KeyRun
+from danube.model.limits import KEY_CHARS_MAX
 from danube.storage.batch import RecordKind, RecordView
 from danube.storage.log import StoredBatch
+from danube.wire.decode import effective_key
 from danube.wire.encode import record_of_payload, stamp_offset
 
 
@@ -40,10 +44,31 @@ class BatchWindow:
 
     def messages(self, batch: StoredBatch, start: int, end: int) -> Iterator[bytes]:
         """Offsets `[start, end)` of the batch, each as an encoded StreamMessage."""
-        if self._view is None or self._viewed is not batch:
-            self._view, self._viewed = RecordView(batch.body), batch
-        view = self._view
+        view = self._view_of(batch)
         records = view.slice(start - batch.base_offset, end - batch.base_offset)
         if view.header.kind is RecordKind.PAYLOADS:
             records = [record_of_payload(view.shared, record) for record in records]
         return (b"".join((record, stamp_offset(offset))) for offset, record in enumerate(records, start))
+
+    def keys(self, batch: StoredBatch, start: int, end: int) -> tuple[KeyRun, ...]:
+        """The keys of offsets `[start, end)` of the batch: one run for payloads of one producer, read once."""
+        view = self._view_of(batch)
+        if view.header.kind is RecordKind.PAYLOADS:
+            return (KeyRun(start, end, dispatch_key(view.shared)),)
+        records = view.slice(start - batch.base_offset, end - batch.base_offset)
+        runs = []
+        for key, run in groupby(map(dispatch_key, records)):
+            run_end = start + sum(1 for _ in run)
+            runs.append(KeyRun(start, run_end, key))
+            start = run_end
+        return tuple(runs)
+
+    def _view_of(self, batch: StoredBatch) -> RecordView:
+        if self._view is None or self._viewed is not batch:
+            self._view, self._viewed = RecordView(batch.body), batch
+        return self._view
+
+
+def dispatch_key(message: bytes) -> str:
+    """The effective key of an encoded StreamMessage, as far as dispatch goes by it: the first KEY_CHARS_MAX of it."""
+    return effective_key(message)[:KEY_CHARS_MAX]

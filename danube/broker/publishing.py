@@ -7,9 +7,11 @@ first batch that is refused is the last word of the stream, once everything befo
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from danube.broker.sequences import NumberedStream
 from danube.broker.topic import ReliableTopic
 from danube.model.errors import (
     DanubeError,
@@ -19,9 +21,11 @@ from danube.model.errors import (
     OverloadedError,
 )
 from danube.model.limits import MESSAGE_BYTES_MAX, PUBLISH_BATCH_COST_BYTES, PUBLISH_RETRY_S, PUBLISH_WINDOW_BYTES
+from danube.model.message import NUMBERED_BIT
 from danube.model.stream import PublishAcknowledged, PublishBatch, PublishRefused
 from danube.runtime.clock import Clock, TimerHandle
-from danube.storage.batch import RecordKind, RecordView, check
+from danube.storage.batch import BatchHeader, RecordKind, RecordView, check
+from danube.storage.log import AppendDone
 from danube.wire.decode_stream import shared_topic
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
@@ -50,10 +54,10 @@ class PublishOutlet(Protocol):
         """As `ServerStream.resume_reading`."""
 
 
-def check_payloads(body: bytes, topic: str) -> int:
+def check_payloads(body: bytes, topic: str) -> BatchHeader:
     """Judge a batch from outside: it must be whole, and every record a message that any client can receive and answer.
 
-    Answers how many records it has. Raises InvalidBatchError, MessageTooLargeError.
+    Answers its header. Raises InvalidBatchError, MessageTooLargeError.
     """
     header = check(body)
     if header.kind is not RecordKind.PAYLOADS:
@@ -68,19 +72,29 @@ def check_payloads(body: bytes, topic: str) -> int:
             f"a message of {view.longest} bytes is larger than consumers could receive ({MESSAGE_BYTES_MAX} bytes with "
             "all its fields): send it in parts, or send a reference to it"
         )
-    return header.count
+    return header
 
 
 class PublishSession:
     """The batches of one stream, from their coming in to their answer."""
 
     def __init__(
-        self, topic: ReliableTopic, outlet: PublishOutlet, clock: Clock, *, window_bytes: int = PUBLISH_WINDOW_BYTES
+        self,
+        topic: ReliableTopic,
+        outlet: PublishOutlet,
+        clock: Clock,
+        *,
+        numbered: NumberedStream | None = None,
+        window_bytes: int = PUBLISH_WINDOW_BYTES,
+        ended: Callable[[], None] = lambda: None,
     ) -> None:
+        """With `numbered` batches are de-duplicated. `ended` is called once, when nothing further comes or goes."""
         self._topic = topic
         self._outlet = outlet
         self._clock = clock
+        self._numbered = numbered
         self._window_bytes = window_bytes
+        self._on_end = ended
         self._next_sequence: int | None = None
         self._waiting: deque[tuple[PublishBatch, int]] = deque()
         """Checked, with their counts, and not appended because the journal's backlog is full."""
@@ -104,7 +118,7 @@ class PublishSession:
         self._held_cost += _cost(batch)
         try:
             self._check_sequence(batch.sequence)
-            count = check_payloads(batch.body, self._topic.name)
+            count = self._check(batch.body)
         except DanubeError as error:
             self._refuse(batch.sequence, error)
         else:
@@ -131,7 +145,10 @@ class PublishSession:
 
     def cancel(self) -> None:
         """The producer went away. What was appended stays."""
+        if self._ended:
+            return
         self._ended = True
+        self._on_end()
         self._waiting.clear()
         self._topic.streams.discard(self)
         if self._retry is not None:
@@ -144,19 +161,35 @@ class PublishSession:
             )
         self._next_sequence = sequence + 1
 
+    def _check(self, body: bytes) -> int:
+        header = check_payloads(body, self._topic.name)
+        if self._numbered is not None:
+            self._numbered.check(header)
+        elif header.producer_id & NUMBERED_BIT:
+            raise InvalidBatchError("the batch is numbered, and its stream was opened without a deduplication_key")
+        return header.count
+
     def _append_waiting(self) -> None:
         while self._waiting:
             batch, count = self._waiting[0]
+            self._appended += 1  # a batch that is stored already is settled before the call returns
             try:
-                self._topic.publish_batch(batch.body, count, partial(self._settled, batch.sequence, _cost(batch)))
+                self._append(batch.body, count, partial(self._settled, batch.sequence, _cost(batch)))
             except OverloadedError:
+                self._appended -= 1
                 self._try_again_later()
                 return
             except DanubeError as error:
+                self._appended -= 1
                 self._refuse(batch.sequence, error)
                 return
-            self._appended += 1
             self._waiting.popleft()
+
+    def _append(self, body: bytes, count: int, settled: AppendDone) -> None:
+        if self._numbered is None:
+            self._topic.publish_batch(body, count, settled)
+        else:
+            self._numbered.publish(body, settled)
 
     def _try_again_later(self) -> None:
         if self._retry is None:

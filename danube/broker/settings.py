@@ -10,6 +10,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from danube.model import limits
 from danube.model.errors import DanubeError, SettingsError
+from danube.model.policies import POLICY_NAMES, Policies
 from danube.model.topic import check_name_part
 from danube.rpc.address import join_address, split_address
 from danube.runtime.log import LogFormat
@@ -54,6 +55,7 @@ def _interval(seconds: float) -> float:
 
 
 Address = Annotated[str, AfterValidator(_address)]
+Limit = Annotated[int, Field(ge=0, le=limits.POLICY_NUMBER_MAX)]
 Url = Annotated[str, AfterValidator(_url)]
 
 
@@ -89,6 +91,47 @@ class BrokerSettings(BaseModel):
     ack_timeout_s: float = Field(
         limits.ACK_TIMEOUT_S, gt=0, le=86_400, description="Seconds after which an unacknowledged message is resent."
     )
+    max_redelivery_count: int = Field(
+        limits.REDELIVERIES_DEFAULT,
+        ge=0,
+        le=limits.REDELIVERIES_MAX,
+        description="How often a message is sent again before poison_policy decides about it.",
+    )
+    redelivery_delay_s: float = Field(
+        limits.REDELIVERY_DELAY_BASE_S, ge=0, le=86_400, description="Seconds before a failed message is sent again."
+    )
+    redelivery_delay_max_s: float = Field(
+        limits.REDELIVERY_DELAY_MAX_S, ge=0, le=86_400, description="Seconds that this delay, which doubles, grows to."
+    )
+    poison_policy: Literal["block", "drop"] = Field(
+        "block", description="block: a subscription waits for somebody's decision. drop: the message counts as read."
+    )
+    subscription_expiry_s: float = Field(
+        0,
+        ge=0,
+        le=limits.MESSAGE_TTL_S_MAX,
+        description="Seconds without a consumer after which a subscription is deleted; 0 keeps all.",
+    )
+    max_producers_per_topic: Limit = Field(0, description="Producers of one topic; 0 is no limit, as in all of these.")
+    max_subscriptions_per_topic: Limit = Field(0, description="Subscriptions of one topic.")
+    max_consumers_per_topic: Limit = Field(0, description="Connected consumers of one topic.")
+    max_consumers_per_subscription: Limit = Field(0, description="Connected consumers of one subscription.")
+    max_publish_rate: Limit = Field(0, description="Messages a second that one topic takes.")
+    max_publish_rate_bytes: Limit = Field(0, description="Bytes a second that one topic takes.")
+    max_subscription_dispatch_rate: Limit = Field(0, description="Messages a second that one subscription sends.")
+    max_message_size: Limit = Field(0, description="Bytes of one payload.")
+    message_ttl_s: int = Field(
+        0,
+        ge=0,
+        le=limits.MESSAGE_TTL_S_MAX,
+        description="Seconds after which a message that was not acknowledged is passed over; 0 is never.",
+    )
+    key_shared_grace_s: float = Field(
+        limits.KEY_SHARED_GRACE_S,
+        ge=0,
+        le=3_600,
+        description="Seconds for which a Key-Shared consumer that is away keeps its keys.",
+    )
     durability: Durability = Field(
         Durability.FSYNC, description="fsync: acknowledged when synced. interval, os: faster, a power cut loses some."
     )
@@ -109,6 +152,11 @@ class BrokerSettings(BaseModel):
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: LogFormat = Field("text", description="text, or json with one object a line.")
+
+
+def default_policies(settings: BrokerSettings) -> Policies:
+    """What holds for topics that set nothing themselves, in namespaces that set nothing either."""
+    return Policies(**{name: getattr(settings, name) for name in POLICY_NAMES})
 
 
 def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
@@ -133,7 +181,6 @@ _ORIGINAL_LATER = {
     "admin_tls": "TLS on the admin port",
     "load_manager": "the load manager",
     "storage": "the original's storage settings (ours are `durability` and those below it)",
-    "policies": "policies",
     "broker.ports.raft": "clusters",
 }
 """Keys of the original's file whose feature this version does not have: refused, never ignored."""
@@ -144,6 +191,7 @@ _ORIGINAL_KEYS = {
     "meta_store.data_dir": "data_dir",
     "dispatch.max_unacked_messages": "max_unacked_messages",
 }
+_ORIGINAL_KEYS |= {f"policies.{name}": name for name in POLICY_NAMES}
 _ORIGINAL_PORTS = {"client": "broker_addr", "admin": "admin_addr", "prometheus": "prom_exporter"}
 
 

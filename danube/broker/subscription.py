@@ -18,6 +18,7 @@ from danube.metadata.records import ConsumerRecord, SubscriptionRecord
 from danube.model.errors import LimitReachedError, StorageUnavailableError, SubscriptionBusyError
 from danube.model.limits import (
     CONSUMERS_PER_SUBSCRIPTION_MAX,
+    KEY_SHARED_GRACE_S,
     NON_RELIABLE_QUEUE_BYTES_MAX,
     NON_RELIABLE_QUEUE_MESSAGES_MAX,
 )
@@ -40,12 +41,14 @@ class Subscription(ABC):
 
     def restore(self, record: ConsumerRecord) -> Consumer:
         """Know a consumer from before a restart: it may open its stream again without subscribing."""
-        consumer = Consumer(record.name, record.consumer_id, self._clock.monotonic_s(), attached_before=True)
+        consumer = Consumer(
+            record.name, record.consumer_id, self._clock.monotonic_s(), record.key_filters, attached_before=True
+        )
         self.consumers[consumer.name] = consumer
         return consumer
 
-    def subscribe(self, name: str, consumer_id: int) -> Consumer:
-        """Take a consumer in; one of the same name takes the place of its former self.
+    def subscribe(self, name: str, consumer_id: int, filters: tuple[str, ...] = ()) -> Consumer:
+        """Take a consumer in; one of the same name takes the place of its former self, with the filters of now.
 
         Raises:
             SubscriptionBusyError: the subscription is exclusive and another consumer is connected.
@@ -63,7 +66,7 @@ class Subscription(ABC):
             consumer = self.consumers[name] = Consumer(name, consumer_id, now_s)
         elif consumer.stream is not None:
             self.detach(consumer, consumer.stream).finish()
-        consumer.subscribed(now_s)
+        consumer.subscribed(now_s, filters)
         return consumer
 
     def attach(self, consumer: Consumer, stream: ServerStream) -> None:
@@ -135,10 +138,14 @@ class ReliableSubscription(Subscription):
         tasks: TaskScope,
         policy: RedeliveryPolicy,
         window: int,
+        grace_s: float = KEY_SHARED_GRACE_S,
     ) -> None:
+        """`grace_s` is how long a Key-Shared consumer that is away keeps its keys."""
         super().__init__(record, clock)
         self._window = window
-        engine = DispatchEngine(record.type, cursor, log.durable_end, policy)
+        engine = DispatchEngine(
+            record.type, cursor, log.durable_end, policy, grace_s=grace_s, seed=record.subscription_id
+        )
         self.driver = DispatchDriver(
             log, record.subscription_id, engine, clock=clock, tasks=tasks, on_unreadable=self._unreadable
         )
@@ -165,7 +172,8 @@ class ReliableSubscription(Subscription):
         self.driver.close()
 
     def _opened(self, consumer: Consumer, stream: ServerStream) -> None:
-        self.driver.attach(consumer.consumer_id, stream, self._window)
+        window = self._window if self.record.window is None else self.record.window
+        self.driver.attach(consumer.consumer_id, stream, window, consumer.filters)
 
     def _closed(self, consumer: Consumer) -> None:
         self.driver.detach(consumer.consumer_id)
@@ -199,16 +207,14 @@ class NonReliableSubscription(Subscription):
         self._streams: dict[int, ServerStream] = {}
         self.dropped = 0
 
-    def subscribe(self, name: str, consumer_id: int) -> Consumer:
-        consumer = super().subscribe(name, consumer_id)
-        if consumer_id not in self._queues:
-            self._queues[consumer_id] = _Queue()
-            self._selection.add(consumer_id)
+    def subscribe(self, name: str, consumer_id: int, filters: tuple[str, ...] = ()) -> Consumer:
+        consumer = super().subscribe(name, consumer_id, filters)
+        self._join(consumer)
         return consumer
 
     def publish(self, message: bytes) -> None:
         """Give the message to a consumer, or drop it."""
-        consumer_id = self._selection.choose()
+        consumer_id = self._selection.choose(message)
         if consumer_id is None:
             self.dropped += 1
             return
@@ -247,10 +253,13 @@ class NonReliableSubscription(Subscription):
 
     def _opened(self, consumer: Consumer, stream: ServerStream) -> None:
         self._streams[consumer.consumer_id] = stream
-        if consumer.consumer_id not in self._queues:
-            self._queues[consumer.consumer_id] = _Queue()
-            self._selection.add(consumer.consumer_id)
+        self._join(consumer)
         self.ready(consumer)
+
+    def _join(self, consumer: Consumer) -> None:
+        """Have messages wait for a consumer from now on."""
+        self._queues.setdefault(consumer.consumer_id, _Queue())
+        self._selection.add(consumer.consumer_id, consumer.filters)
 
     def _closed(self, consumer: Consumer) -> None:
         self._streams.pop(consumer.consumer_id, None)

@@ -5,13 +5,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from danube.broker.rate_limits import PublishRate
+from danube.broker.sequences import Sequences
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
+from danube.broker.throttle import Published, Throttle
 from danube.metadata.records import TopicRecord
-from danube.model.errors import DanubeError, SubscriptionNotFoundError, TopicNotServedError
+from danube.model.errors import DanubeError, MessageTooLargeError, SubscriptionNotFoundError, TopicNotServedError
+from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.policies import NO_LIMITS, Limits
+from danube.runtime.clock import Clock
+from danube.storage.batch import RecordView
 from danube.storage.log import AppendDone, TopicLog
-
-Published = Callable[[DanubeError | None], None]
-"""Called once: the message is as safe as the topic promises, or why it is not."""
 
 S = TypeVar("S", bound=Subscription)
 
@@ -37,6 +41,42 @@ class Topic(ABC, Generic[S]):
         self.is_closed = False
         self.messages_in = 0
         self.bytes_in = 0
+        self.limits = NO_LIMITS
+        """What holds now; only `hold` changes it."""
+        self.message_bytes_max = MESSAGE_BYTES_MAX
+        """The largest payload that is taken now."""
+        self.dispatch_rate = 0
+        """Messages a second that one subscription may send; 0 is no limit."""
+        self._throttle: Throttle | None = None
+
+    def hold(self, limits: Limits, clock: Clock) -> None:
+        """From now on these limits hold; who is here already stays."""
+        if limits == self.limits:
+            return
+        self.limits = limits
+        self.message_bytes_max = limits.message_bytes_max
+        self.dispatch_rate = limits.max_subscription_dispatch_rate
+        if self._throttle is not None:
+            self._throttle.release()
+        self._throttle = None
+        if limits.max_publish_rate or limits.max_publish_rate_bytes:
+            rate = PublishRate(limits.max_publish_rate, limits.max_publish_rate_bytes, clock.monotonic_s())
+            self._throttle = Throttle(self.name, rate, clock, self._take)
+
+    def publish(self, message: bytes, published: Published) -> None:
+        """Take an encoded StreamMessage. Raises UnavailableError where it cannot be taken now."""
+        if self._throttle is None:
+            self._take(message, published)
+        else:
+            self._throttle.publish(message, published)
+
+    def check_size(self, payload_size: int) -> None:
+        """Raise MessageTooLargeError for a payload that the topic's policies do not allow."""
+        if payload_size > self.message_bytes_max:
+            raise MessageTooLargeError(
+                f"a message of {payload_size} bytes is larger than {self.name} takes ({self.message_bytes_max} bytes): "
+                "send it in parts, or raise max_message_size of the topic"
+            )
 
     def subscription(self, name: str) -> S:
         """The subscription of this name. Raises SubscriptionNotFoundError."""
@@ -46,8 +86,8 @@ class Topic(ABC, Generic[S]):
         return found
 
     @abstractmethod
-    def publish(self, message: bytes, published: Published) -> None:
-        """Take an encoded StreamMessage. Raises UnavailableError where it cannot be taken now."""
+    def _take(self, message: bytes, published: Published) -> None:
+        """Publish what may pass. Raises as `publish`."""
 
     @abstractmethod
     def acknowledge(self, subscription: str, offset: int) -> None:
@@ -58,9 +98,11 @@ class Topic(ABC, Generic[S]):
         """One message could not be used. Raises SubscriptionNotFoundError."""
 
     def stop_dispatch(self) -> None:
-        """Deliver nothing any more."""
+        """Deliver nothing any more, and hold up no publish."""
         for subscription in self.subscriptions.values():
             subscription.close()
+        if self._throttle is not None:
+            self._throttle.close(_not_served(self.name))
 
     def close(self) -> None:
         """The topic is gone: deliver nothing, take nothing."""
@@ -76,11 +118,14 @@ class ReliableTopic(Topic[ReliableSubscription]):
         self.log = log
         self.streams: set[TopicStream] = set()
         """Open ones; each takes itself out when it ends."""
+        self.messages_expired = 0
+        """That subscriptions were led past because they were too old, each counted once for each subscription."""
         self.followers: set[Callable[[], None]] = set()
         """Called once a round in which the log grew."""
+        self.sequences = Sequences(log, self.publish_batch)
         log.on_durable(self._durable)
 
-    def publish(self, message: bytes, published: Published) -> None:
+    def _take(self, message: bytes, published: Published) -> None:
         def done(result: int | DanubeError) -> None:
             if isinstance(result, int):
                 self.messages_in += 1
@@ -92,7 +137,15 @@ class ReliableTopic(Topic[ReliableSubscription]):
         self.log.append_record(message, done)
 
     def publish_batch(self, body: bytes, count: int, published: AppendDone) -> None:
-        """Take a client's batch of `count` records. Raises as `TopicLog.append_batch`."""
+        """Take a client's batch of `count` records.
+
+        Raises as `TopicLog.append_batch`, OverloadedError too while the topic is above its publish rate, and
+        MessageTooLargeError.
+        """
+        if len(body) > self.message_bytes_max:
+            self.check_size(RecordView(body).longest)
+        if self._throttle is not None:
+            self._throttle.check_batch()
 
         def done(result: int | DanubeError) -> None:
             if isinstance(result, int):
@@ -101,6 +154,8 @@ class ReliableTopic(Topic[ReliableSubscription]):
             published(result)
 
         self.log.append_batch(body, done)
+        if self._throttle is not None:
+            self._throttle.batch_passed(count, len(body))
 
     def acknowledge(self, subscription: str, offset: int) -> None:
         self.subscription(subscription).acknowledge(offset)
@@ -110,7 +165,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
 
     def stop_dispatch(self) -> None:
         super().stop_dispatch()
-        error = TopicNotServedError(f"{self.name} is not served here any more: look it up again")
+        error = _not_served(self.name)
         for stream in tuple(self.streams):
             stream.stop(error)
 
@@ -128,7 +183,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
 class NonReliableTopic(Topic[NonReliableSubscription]):
     """A topic that hands messages on and keeps none."""
 
-    def publish(self, message: bytes, published: Published) -> None:
+    def _take(self, message: bytes, published: Published) -> None:
         self.messages_in += 1
         self.bytes_in += len(message)
         for subscription in self.subscriptions.values():
@@ -143,3 +198,7 @@ class NonReliableTopic(Topic[NonReliableSubscription]):
 
 
 AnyTopic = ReliableTopic | NonReliableTopic
+
+
+def _not_served(name: str) -> TopicNotServedError:
+    return TopicNotServedError(f"{name} is not served here any more: look it up again")

@@ -2,16 +2,21 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from functools import partial
 
+from danube.broker.dispatch.events import Event
+from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.failures import redelivery_policy
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
-from danube.metadata.records import Also, Records, SubscriptionRecord, TopicRecord
+from danube.metadata.records import Also, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
 from danube.model.errors import LimitReachedError, TopicExistsError, TopicNotFoundError
-from danube.model.limits import TOPICS_PER_BROKER_MAX
+from danube.model.limits import KEY_SHARED_GRACE_S, TOPICS_PER_BROKER_MAX
+from danube.model.policies import NO_POLICIES, Limits, Policies, PolicyChange, limits_of
 from danube.model.subscription import Cursor
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
@@ -20,27 +25,57 @@ from danube.storage.journal.journal import Journal
 
 _log = logging.getLogger(__name__)
 
+_SYSTEM = "system"
+
+
+CarryDeadLetter = Callable[[ReliableTopic, str, Callable[[Event], None], DeadLetter], None]
+"""Copies a message of a topic's subscription to where it is to go, and has the callback told what became of it."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DispatchSettings:
     """How subscriptions deliver."""
 
     window: int
-    """Messages one consumer may hold unacknowledged."""
+    """Messages one consumer may hold unacknowledged, where nothing else is set."""
     policy: RedeliveryPolicy
+    """What becomes of messages that fail, the same."""
+    grace_s: float = KEY_SHARED_GRACE_S
+    """How long a Key-Shared consumer that is away keeps its keys."""
+
+    def window_of(self, record: SubscriptionRecord) -> int:
+        """What holds for a subscription."""
+        return self.window if record.window is None else record.window
+
+    def policy_of(self, record: SubscriptionRecord) -> RedeliveryPolicy:
+        """What holds for a subscription."""
+        return redelivery_policy(record.failure_policy) if record.failure_policy else self.policy
 
 
 class Topics:
     """Every topic of this broker, open."""
 
     def __init__(
-        self, *, records: Records, journal: Journal, clock: Clock, tasks: TaskScope, dispatch: DispatchSettings
+        self,
+        *,
+        records: Records,
+        journal: Journal,
+        clock: Clock,
+        tasks: TaskScope,
+        dispatch: DispatchSettings,
+        policies: Policies = NO_POLICIES,
     ) -> None:
+        """`policies` hold where neither a topic nor its namespace sets anything."""
+        self.dead_letters: CarryDeadLetter | None = None
+        """Takes what failed too often; without it such messages are kept, and tried again."""
+        self._policies = policies
+        self._namespace_policies: dict[str, Policies] = {}
+        """Of the namespaces that set any."""
         self._records = records
         self._journal = journal
         self._clock = clock
         self._tasks = tasks
-        self._dispatch = dispatch
+        self.dispatch = dispatch
         self._topics: dict[str, AnyTopic] = {}
         self._changing = asyncio.Lock()
 
@@ -52,6 +87,8 @@ class Topics:
 
     async def load(self) -> None:
         """Open what the metadata says is there, subscriptions and consumers included."""
+        for namespace in await self._records.namespaces():
+            self._remember_policies(namespace)
         for record in await self._records.topics():
             self._open(record)
         for subscription in await self._records.all_subscriptions():
@@ -113,6 +150,40 @@ class Topics:
             for record in records:
                 self._open(record)
 
+    async def add_partitions(self, base: TopicName, count: int) -> None:
+        """Give a partitioned topic more partitions: all of them or none. Raises TopicNotFoundError, and as `create`."""
+        async with self._changing:
+            self._refuse_beyond_limit(count)
+            for record in await self._records.add_partitions(base, count, self._clock.now_ms()):
+                self._open(record)
+
+    def limits_of(self, namespace: str) -> Limits:
+        """What holds for a topic of this namespace that sets nothing itself."""
+        return limits_of(*self._inherited(namespace))
+
+    async def change_namespace_policies(self, namespace: str, change: PolicyChange) -> NamespaceRecord:
+        """Change the limits of a namespace; they hold for its topics at once. Raises NamespaceNotFoundError."""
+        async with self._changing:
+            record = await self._records.change_namespace_policies(namespace, change)
+            self._remember_policies(record)
+            for topic in self:
+                if topic.record.name.namespace == namespace:
+                    self._hold(topic)
+            return record
+
+    async def change_topic_policies(self, name: TopicName, change: PolicyChange) -> None:
+        """Change the limits of a topic, or of all partitions of a base name, at once. Raises TopicNotFoundError."""
+        async with self._changing:
+            topics = self.behind(name)
+            records = await self._records.change_topic_policies([topic.record.name for topic in topics], change)
+            for topic, record in zip(topics, records, strict=True):
+                topic.record = record
+                self._hold(topic)
+
+    def forget_namespace(self, namespace: str) -> None:
+        """Forget the limits of a namespace that is gone, or has just been made: it has none."""
+        self._namespace_policies.pop(namespace, None)
+
     def behind(self, name: TopicName) -> list[AnyTopic]:
         """The topic itself, or all partitions of a base name in order. Raises TopicNotFoundError."""
         names = self.matching(name)
@@ -148,15 +219,21 @@ class Topics:
         if cursor is None:
             _log.error("subscription %r on %s has no cursor: it starts at the oldest message", record.name, topic.name)
             cursor = Cursor(topic.log.start_offset)
+        if record.jump is not None:
+            cursor = Cursor(min(record.jump, topic.log.durable_end))
         subscription = topic.subscriptions[record.name] = ReliableSubscription(
             record,
             topic.log,
             cursor,
             clock=self._clock,
             tasks=self._tasks,
-            policy=self._dispatch.policy,
-            window=self._dispatch.window,
+            policy=self.dispatch.policy_of(record),
+            window=self.dispatch.window_of(record),
+            grace_s=self.dispatch.grace_s,
         )
+        if self.dead_letters is not None:
+            told = subscription.driver.handle
+            subscription.driver.on_dead_letter = partial(self.dead_letters, topic, record.name, told)
         return subscription
 
     def stop_dispatch(self) -> None:
@@ -170,8 +247,24 @@ class Topics:
             topic = ReliableTopic(record, self._journal.topic(record.topic_id, record.epoch))
         else:
             topic = NonReliableTopic(record)
+        self._hold(topic)
         self._topics[topic.name] = topic
         return topic
+
+    def _hold(self, topic: AnyTopic) -> None:
+        record = topic.record
+        topic.hold(limits_of(record.policies, *self._inherited(record.name.namespace)), self._clock)
+
+    def _inherited(self, namespace: str) -> tuple[Policies, Policies]:
+        """The settings are not for the broker's own topics: it has to write its audit log and its telemetry."""
+        of_settings = NO_POLICIES if namespace == _SYSTEM else self._policies
+        return self._namespace_policies.get(namespace, NO_POLICIES), of_settings
+
+    def _remember_policies(self, namespace: NamespaceRecord) -> None:
+        if namespace.policies == NO_POLICIES:
+            self._namespace_policies.pop(namespace.name, None)
+        else:
+            self._namespace_policies[namespace.name] = namespace.policies
 
     def _refuse_beyond_limit(self, count: int) -> None:
         if len(self._topics) + count > TOPICS_PER_BROKER_MAX:

@@ -8,7 +8,7 @@ from danube.client.publish_lane import StoredRange
 from danube.client.schemas import SchemaRegistryClient
 from danube.model.errors import DanubeError, LookupError, UnrecoverableError  # noqa: A004 - a public name
 from danube.model.schema import CompatibilityMode, SchemaInfo, SchemaType
-from danube.model.stream import FetchFrom, FetchTime
+from danube.model.stream import FetchFrom, FetchTime, ProducerAccess
 from danube.model.subscription import SubscriptionType as SubType
 from danube.model.topic import DispatchStrategy
 
@@ -26,6 +26,7 @@ __all__ = [
     "LookupError",
     "Message",
     "Producer",
+    "ProducerAccess",
     "ProducerBuilder",
     "ProducerOptions",
     "SchemaInfo",

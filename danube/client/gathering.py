@@ -18,10 +18,11 @@ class SealedBatch:
 class Gathering:
     """What waits to become the next batch: up to CLIENT_BATCH_BYTES, or one payload that is larger."""
 
-    def __init__(self) -> None:
+    def __init__(self, first_record: int = 0) -> None:
+        """`first_record` is the number that the first payload gets."""
         self._payloads: list[bytes] = []
         self._first_ms = 0
-        self._records_before = 0
+        self._records_before = first_record
         self._sequence = 0
         self.bytes = 0
         """Of the payloads, with their lengths."""
@@ -33,6 +34,11 @@ class Gathering:
     def next_sequence(self) -> int:
         """The number that the next batch will have."""
         return self._sequence
+
+    @property
+    def next_record(self) -> int:
+        """The number of the first payload of the next batch."""
+        return self._records_before
 
     @property
     def first_ms(self) -> int:

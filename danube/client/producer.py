@@ -16,6 +16,7 @@ from danube.client.topic_producer import ProducerSpec, TopicProducer
 from danube.model.calls import SchemaReference
 from danube.model.errors import InvalidRequestError, UnrecoverableError, UnsupportedError
 from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, PARTITIONS_MAX
+from danube.model.stream import ProducerAccess
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
 
@@ -30,6 +31,15 @@ class Producer:
     A send whose outcome is unknown (a broker that went away) is made again, so a message may be stored twice, never
     lost once `send` has returned. Sends that wait for one another keep their order; those that are under way at the
     same time may be stored in another.
+
+    With de-duplication what `send_many` sends again is recognised by the broker and stored once: through broken
+    connections, brokers that restart or are killed, and writes that failed. The broker remembers the last 64 batches of
+    each of the last 1,000 producers of a topic; one that was forgotten is refused with a SequenceError. A `send_many`
+    that raised, or a program that ended, may have stored what it was not told of: sent again by another call, that is
+    another message to the broker. `send` is not de-duplicated.
+
+    An exclusive producer has the topic while its `send_many` runs, and sends in no other way. Between two of them
+    others may publish; once another exclusive producer has come, it is fenced and stores nothing more.
     """
 
     def __init__(self, connection: Connection, builder: "ProducerBuilder") -> None:
@@ -60,7 +70,8 @@ class Producer:
     async def send(self, data: bytes, attributes: dict[str, str] | None = None) -> int:
         """Send one message; of a partitioned topic each partition gets one in turn.
 
-        Answers the message's request id, once the broker has it. Raises DanubeError when no further try is made.
+        Answers the message's request id, once the broker has it. Raises DanubeError when no further try is made, and
+        InvalidRequestError when the producer is exclusive.
         """
         return await self._choose(None).send(data, attributes, None)
 
@@ -93,7 +104,12 @@ class Producer:
             batches = BatchPipeline(self._producers, self._next_index, attributes, on_sent=on_sent, on_stored=on_stored)
             try:
                 await batches.open()
-            except UnsupportedError:
+            except UnsupportedError as error:
+                if self._needs_streams:
+                    raise UnsupportedError(
+                        "the broker takes no batches, so it knows neither exclusive producers nor de-duplication: use "
+                        "a newer one, or do without them"
+                    ) from error
                 _log.debug("the broker takes no batches: messages are sent one by one")
             else:
                 return await batches.run(payloads)
@@ -118,6 +134,8 @@ class Producer:
 
     def _choose(self, routing_key: str | None) -> TopicProducer:
         self._check_open()
+        if self._settings.access is not ProducerAccess.SHARED:
+            raise InvalidRequestError("single messages carry no epoch: an exclusive producer sends with send_many")
         return self._producers[self._router.choose(routing_key)]
 
     def _next_index(self) -> int:
@@ -130,7 +148,15 @@ class Producer:
         if not self._producers:
             raise UnrecoverableError("the producer is not attached yet: call create() first")
 
+    @property
+    def _needs_streams(self) -> bool:
+        return self._settings.deduplicates or self._settings.access is not ProducerAccess.SHARED
+
     def _specs(self) -> list[ProducerSpec]:
+        if self._needs_streams and self._settings.strategy is not DispatchStrategy.RELIABLE:
+            raise InvalidRequestError(
+                "only reliable topics have exclusive producers and de-duplication: choose DispatchStrategy.RELIABLE"
+            )
         topic = TopicName.parse(self._settings.topic)
         partitions = self._settings.partitions
         if not 0 <= partitions <= PARTITIONS_MAX:
@@ -142,7 +168,13 @@ class Producer:
     def _spec(self, topic: TopicName, name: str) -> ProducerSpec:
         settings = self._settings
         return ProducerSpec(
-            topic=topic, name=name, strategy=settings.strategy, schema=settings.schema, options=settings.options
+            topic=topic,
+            name=name,
+            strategy=settings.strategy,
+            schema=settings.schema,
+            options=settings.options,
+            access=settings.access,
+            deduplicates=settings.deduplicates,
         )
 
 
@@ -157,6 +189,8 @@ class ProducerBuilder:
         self.schema: SchemaReference | None = None
         self.strategy = DispatchStrategy.NON_RELIABLE
         self.options = ProducerOptions()
+        self.access = ProducerAccess.SHARED
+        self.deduplicates = False
 
     def with_topic(self, topic: str) -> Self:
         """Send to `/namespace/topic`."""
@@ -196,6 +230,16 @@ class ProducerBuilder:
     def with_options(self, options: ProducerOptions) -> Self:
         """Set how long to go on trying."""
         self.options = options
+        return self
+
+    def with_deduplication(self) -> Self:
+        """Have what `send_many` must send again stored once. Needs a reliable topic."""
+        self.deduplicates = True
+        return self
+
+    def with_access(self, access: ProducerAccess) -> Self:
+        """Set whom the producer lets publish beside itself. Anything but SHARED needs a reliable topic."""
+        self.access = access
         return self
 
     def build(self) -> Producer:

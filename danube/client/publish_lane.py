@@ -1,7 +1,8 @@
 """Batches of one `send_many` to one topic: gathered while the window is full, kept until they are acknowledged.
 
 Batches are numbered and sent in order on one stream. When that breaks, another one is opened where the topic is then,
-and what was not acknowledged is sent again, in the same order: at least once, and never past one another.
+and what was not acknowledged is sent again, in the same order: at least once, and never past one another. With a
+numbering the broker recognises what it has stored already, and that makes it once.
 """
 
 import asyncio
@@ -15,6 +16,7 @@ from danube.client.attached_call import AttachedCalls
 from danube.client.connection import Connection
 from danube.client.gathering import Gathering, SealedBatch
 from danube.client.session import Link
+from danube.client.standing import Standing
 from danube.model.errors import (
     DanubeError,
     DeadlineExceededError,
@@ -53,8 +55,18 @@ class PublishLane:
     """One topic's part of a `send_many`. `open` it, `take` payloads, `finish` it; its scope ends it early."""
 
     def __init__(
-        self, connection: Connection, calls: AttachedCalls, opening: PublishOpen, shared: Shared, told: OnStored
+        self,
+        connection: Connection,
+        calls: AttachedCalls,
+        opening: PublishOpen,
+        shared: Shared,
+        told: OnStored,
+        *,
+        standing: Standing,
     ) -> None:
+        self._standing = standing
+        self._numbering = standing.take_numbering()
+        self._numbering_id = 0
         self._connection = connection
         self._clock = connection.clock
         self._calls = calls
@@ -62,7 +74,7 @@ class PublishLane:
         self._shared = shared
         self._told = told
         self._payload_bytes_max = MESSAGE_BYTES_MAX
-        self._gathering = Gathering()
+        self._gathering = Gathering(self._numbering.next_sequence if self._numbering else 0)
         self._unacknowledged: deque[SealedBatch] = deque()
         self._acknowledged = 0
         self._is_last = False
@@ -110,6 +122,9 @@ class PublishLane:
             await asyncio.wait([self._work])
         if self._error is not None:
             raise self._error
+        if self._numbering is not None and self._is_done:
+            self._numbering.next_sequence = self._gathering.next_record
+            self._standing.give_back(self._numbering)
 
     @property
     def _is_done(self) -> bool:
@@ -144,7 +159,8 @@ class PublishLane:
         stream = await self._connection.transport.open_exchange(link.address, paths.PUBLISH)
         state = _StreamState(stream, self._connection)
         try:
-            await stream.send(encode_stream.publish_open(self._opening))
+            opening = self._standing.opening(self._opening, self._numbering)
+            await stream.send(encode_stream.publish_open(opening))
             await self._attach(link, state)
             sender = scope.spawn(self._send_all(link, state), "sender")
             try:
@@ -164,7 +180,11 @@ class PublishLane:
         answer = await state.answer()
         if not isinstance(answer, PublishOpened):
             raise InternalError(f"the broker answered the opening of a stream with {type(answer).__name__}")
+        self._standing.take_answer(answer, self._numbering)
+        self._numbering_id = answer.numbering_id
         state.window_bytes = answer.window_bytes
+        if self._numbering is not None:
+            state.batches_max = min(state.batches_max, max(answer.batches_max, 1))
         shared_bytes = len(self._shared(link, self._clock.now_ms()))
         self._payload_bytes_max = MESSAGE_BYTES_MAX - shared_bytes - _FIELD_BYTES_MAX
         if self._opened is not None and not self._opened.done():
@@ -190,7 +210,7 @@ class PublishLane:
 
     def _seal(self, link: Link) -> SealedBatch:
         shared = self._shared(link, self._gathering.first_ms)
-        batch = self._gathering.seal(shared, link.member_id, self._clock.now_ms())
+        batch = self._gathering.seal(shared, self._numbering_id or link.member_id, self._clock.now_ms())
         self._unacknowledged.append(batch)
         self._changed.notify()
         return batch
@@ -227,6 +247,7 @@ class _StreamState:
         self._heard_s = self._clock.monotonic_s()
         self._alarm: TimerHandle = self._clock.call_at(self._heard_s + CALL_TIMEOUT_S, self._check)
         self.window_bytes = 0
+        self.batches_max = CLIENT_BATCHES_IN_FLIGHT_MAX
         self.in_flight = 0
         self._in_flight_bytes = 0
 
@@ -235,7 +256,7 @@ class _StreamState:
         if not self.in_flight:
             return True
         fits = self._in_flight_bytes + size <= self.window_bytes
-        return fits and self.in_flight < CLIENT_BATCHES_IN_FLIGHT_MAX
+        return fits and self.in_flight < self.batches_max
 
     async def send(self, batch: SealedBatch) -> bool:
         """Send a batch; it is in flight from now on. False when the stream has ended: its answers tell why."""

@@ -14,8 +14,10 @@ from danube.client.publish_lane import OnStored, PublishLane
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.session import Link, Session
 from danube.client.settings import ProducerOptions
+from danube.client.standing import Standing
 from danube.model.calls import (
     NO_ATTRIBUTES,
+    AccessMode,
     ClientKind,
     CreateProducer,
     HealthStatus,
@@ -24,7 +26,7 @@ from danube.model.calls import (
 )
 from danube.model.errors import AlreadyExistsError, MessageTooLargeError, UnrecoverableError
 from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
-from danube.model.stream import PublishOpen
+from danube.model.stream import ProducerAccess, PublishOpen
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
 from danube.wire import decode, encode
@@ -39,6 +41,8 @@ class ProducerSpec:
     strategy: DispatchStrategy
     schema: SchemaReference | None
     options: ProducerOptions
+    access: ProducerAccess = ProducerAccess.SHARED
+    deduplicates: bool = False
 
 
 class TopicProducer:
@@ -51,6 +55,7 @@ class TopicProducer:
         self._room = asyncio.Semaphore(CLIENT_SENDS_IN_FLIGHT_MAX)
         self._schema_id: int | None = None
         self._schema_version: int | None = None
+        self._standing = Standing(spec.access, connection.rng, deduplicates=spec.deduplicates)
         options = spec.options
         session = Session(
             connection.service_url,
@@ -91,7 +96,7 @@ class TopicProducer:
         def shared(link: Link, publish_time_ms: int) -> bytes:
             return encode.send_message(self._addressed(message._replace(publish_time_ms=publish_time_ms), link))
 
-        return PublishLane(self._connection, self._calls, opening, shared, told)
+        return PublishLane(self._connection, self._calls, opening, shared, told, standing=self._standing)
 
     async def close(self) -> None:
         """Stop; sends under way are told."""
@@ -137,6 +142,7 @@ class TopicProducer:
             topic=self._spec.topic,
             producer_name=self._spec.name,
             strategy=self._spec.strategy,
+            access_mode=AccessMode.EXCLUSIVE if self._standing.is_exclusive else AccessMode.SHARED,
             schema=self._spec.schema,
         )
         request = encode.create_producer(call)

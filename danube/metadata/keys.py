@@ -10,6 +10,7 @@ its own, so that listing topics walks no subscriptions:
     /consumers/{namespace}/{topic}/{subscription}/{consumer}
     /counters/{name}
     /plans/{plan}
+    /producers/{namespace}/{topic}                           the newest epoch of its exclusive producers
 
 The roots `/brokers`, `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
 """
@@ -26,6 +27,7 @@ SUBSCRIPTIONS = "/subscriptions"
 CONSUMERS = "/consumers"
 COUNTERS = "/counters"
 PLANS = "/plans"
+PRODUCERS = "/producers"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
@@ -103,6 +105,11 @@ def consumers_of_topic(topic_name: TopicName) -> str:
 def counter(name: str) -> str:
     """The key of a counter."""
     return _path(COUNTERS, name)
+
+
+def producer_epoch(topic_name: TopicName) -> str:
+    """The key of the newest epoch of a topic's exclusive producers."""
+    return _path(PRODUCERS, topic_name.namespace, topic_name.local)
 
 
 def plan(plan_id: str) -> str:

@@ -12,6 +12,7 @@ from danube.metadata import keys
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
 from danube.model.plans import Approval, Arguments, Caller, Effect, Face, Impact, Plan
+from danube.model.policies import NO_POLICIES, POLICY_NAMES, BackoffStrategy, FailurePolicy, PoisonPolicy, Policies
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -25,6 +26,7 @@ class NamespaceRecord:
     """A namespace."""
 
     name: str
+    policies: Policies = NO_POLICIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class TopicRecord:
     """Counts owners: whoever opens the topic's log does so under an epoch that no one had before."""
     created_ms: int
     schema_subject: str | None = None
+    policies: Policies = NO_POLICIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,12 @@ class SubscriptionRecord:
     subscription_id: int
     type: SubscriptionType
     created_ms: int
+    failure_policy: FailurePolicy | None = None
+    """None until somebody sets one: the broker's settings hold."""
+    window: int | None = None
+    """Messages one consumer may hold unacknowledged; None as above."""
+    jump: int | None = None
+    """Where an administrator has put it, from the decision until its cursor is durable there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +73,26 @@ class ConsumerRecord:
     created_ms: int
 
 
-def encode_namespace() -> bytes:
+@dataclass(frozen=True, slots=True)
+class ProducerEpoch:
+    """The right to publish to a topic alone, as it was given last."""
+
+    topic_id: int
+    """Of a topic of that name that is gone, it counts for nothing."""
+    epoch: int
+    """Whoever has a smaller one is fenced."""
+    producer_name: str
+
+
+def encode_namespace(policies: Policies = NO_POLICIES) -> bytes:
     """The value of a namespace: its name is in the key."""
-    return _encode()
+    return _encode(**_policies_fields(policies))
 
 
 def decode_namespace(entry: Entry) -> NamespaceRecord:
     """The namespace that an entry holds. Raises MetadataError, as all of these do."""
-    _Fields(entry)
-    return NamespaceRecord(keys.parse_namespace(entry.key))
+    fields = _Fields(entry)
+    return NamespaceRecord(keys.parse_namespace(entry.key), _policies(fields))
 
 
 def encode_topic(record: TopicRecord) -> bytes:
@@ -83,6 +103,7 @@ def encode_topic(record: TopicRecord) -> bytes:
         epoch=record.epoch,
         created_ms=record.created_ms,
         schema_subject=record.schema_subject,
+        **_policies_fields(record.policies),
     )
 
 
@@ -96,12 +117,23 @@ def decode_topic(entry: Entry) -> TopicRecord:
         epoch=fields.number("epoch"),
         created_ms=fields.number("created_ms"),
         schema_subject=fields.text_or_none("schema_subject"),
+        policies=_policies(fields),
     )
 
 
 def encode_subscription(record: SubscriptionRecord) -> bytes:
-    """The value of a subscription."""
-    return _encode(subscription_id=record.subscription_id, type=record.type.name, created_ms=record.created_ms)
+    """The value of a subscription; what is not set is not written."""
+    optional = {
+        "failure_policy": _failure_policy_fields(record.failure_policy) if record.failure_policy else None,
+        "window": record.window,
+        "jump": record.jump,
+    }
+    return _encode(
+        subscription_id=record.subscription_id,
+        type=record.type.name,
+        created_ms=record.created_ms,
+        **{name: value for name, value in optional.items() if value is not None},
+    )
 
 
 def decode_subscription(entry: Entry) -> SubscriptionRecord:
@@ -114,7 +146,48 @@ def decode_subscription(entry: Entry) -> SubscriptionRecord:
         subscription_id=fields.number("subscription_id"),
         type=fields.choice("type", SubscriptionType),
         created_ms=fields.number("created_ms"),
+        failure_policy=_failure_policy(fields.section("failure_policy")) if fields.has("failure_policy") else None,
+        window=fields.number_or_none("window"),
+        jump=fields.number_or_none("jump"),
     )
+
+
+def _failure_policy_fields(policy: FailurePolicy) -> dict[str, object]:
+    return {
+        "max_redelivery_count": policy.max_redelivery_count,
+        "ack_timeout_ms": policy.ack_timeout_ms,
+        "base_redelivery_delay_ms": policy.base_redelivery_delay_ms,
+        "max_redelivery_delay_ms": policy.max_redelivery_delay_ms,
+        "backoff": policy.backoff.name,
+        "dead_letter_topic": str(policy.dead_letter_topic) if policy.dead_letter_topic else None,
+        "poison": policy.poison.name,
+    }
+
+
+def _failure_policy(fields: "_Fields") -> FailurePolicy:
+    dead_letter_topic = fields.text_or_none("dead_letter_topic")
+    return FailurePolicy(
+        max_redelivery_count=fields.number("max_redelivery_count"),
+        ack_timeout_ms=fields.number("ack_timeout_ms"),
+        base_redelivery_delay_ms=fields.number("base_redelivery_delay_ms"),
+        max_redelivery_delay_ms=fields.number("max_redelivery_delay_ms"),
+        backoff=fields.choice("backoff", BackoffStrategy),
+        dead_letter_topic=TopicName.parse(dead_letter_topic) if dead_letter_topic else None,
+        poison=fields.choice("poison", PoisonPolicy),
+    )
+
+
+def _policies_fields(policies: Policies) -> dict[str, object]:
+    """Nothing at all where nothing is set."""
+    given = policies.given()
+    return {"policies": given} if given else {}
+
+
+def _policies(fields: "_Fields") -> Policies:
+    if not fields.has("policies"):
+        return NO_POLICIES
+    section = fields.section("policies")
+    return Policies(**{name: section.number_or_none(name) for name in POLICY_NAMES})
 
 
 def encode_consumer(record: ConsumerRecord) -> bytes:
@@ -220,6 +293,17 @@ def _impact(fields: "_Fields") -> Impact:
         bytes=fields.number_or_none("bytes"),
         fingerprint=fields.text("fingerprint"),
     )
+
+
+def encode_producer_epoch(record: ProducerEpoch) -> bytes:
+    """The value of a topic's newest producer epoch."""
+    return _encode(topic_id=record.topic_id, epoch=record.epoch, producer_name=record.producer_name)
+
+
+def decode_producer_epoch(entry: Entry) -> ProducerEpoch:
+    """The producer epoch that an entry holds."""
+    fields = _Fields(entry)
+    return ProducerEpoch(fields.number("topic_id"), fields.number("epoch"), fields.text("producer_name"))
 
 
 def _encode(**fields: object) -> bytes:

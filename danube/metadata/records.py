@@ -6,6 +6,7 @@ another change of the same things is worked out anew on what stands then.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 from danube.metadata import keys
@@ -40,6 +41,7 @@ from danube.model.errors import (
     TopicNotFoundError,
 )
 from danube.model.limits import PARTITIONS_MAX
+from danube.model.policies import FailurePolicy, PolicyChange
 from danube.model.subscription import SubscriptionType, check_member_name
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.runtime.rng import Rng, SystemRng
@@ -115,9 +117,30 @@ class Records:
         """All namespaces."""
         return [decode_namespace(entry) for entry in await self._store.list(keys.NAMESPACES)]
 
+    async def namespace(self, name: str) -> NamespaceRecord:
+        """The namespace. Raises NamespaceNotFoundError."""
+        entry = await self._store.get(keys.namespace(name))
+        if entry is None:
+            raise _no_namespace(name)
+        return decode_namespace(entry)
+
     async def namespace_exists(self, name: str) -> bool:
         """Whether there is such a namespace."""
         return await self._store.get(keys.namespace(name)) is not None
+
+    async def change_namespace_policies(self, name: str, change: PolicyChange) -> NamespaceRecord:
+        """Change the limits of a namespace. Raises NamespaceNotFoundError."""
+
+        async def write(draft: Draft) -> NamespaceRecord:
+            entry = await draft.read(keys.namespace(name))
+            if entry is None:
+                raise _no_namespace(name)
+            record = decode_namespace(entry)
+            changed = replace(record, policies=change.applied_to(record.policies))
+            draft.put(keys.namespace(name), encode_namespace(changed.policies))
+            return changed
+
+        return await self._change(write)
 
     async def empty_namespace(self, name: str) -> int:
         """The revision that created this namespace: another one when it was deleted and made anew meanwhile.
@@ -175,6 +198,38 @@ class Records:
         found = [await self.topic(base.partition(index)) for index in sorted(indexes)]
         return [record for record in found if record]
 
+    async def add_partitions(self, base: TopicName, count: int, now_ms: int) -> list[TopicRecord]:
+        """Create `count` more partitions of `base`, like the last one it has: all of them or none.
+
+        Raises TopicNotFoundError for what is no partitioned topic, and LimitReachedError beyond PARTITIONS_MAX.
+        """
+
+        async def change(draft: Draft) -> list[TopicRecord]:
+            indexes = decode_partitioned(await draft.read(keys.partitioned(base)))
+            if not indexes:
+                raise TopicNotFoundError(f"{base} has no partitions: create it with some, a plain topic stays plain")
+            like = await self._read_topic(draft, base.partition(max(indexes)))
+            first = max(indexes) + 1
+            names = [base.partition(index) for index in range(first, first + count)]
+            await self._join_base(draft, names)
+            return await self._put_topics(draft, names, like, now_ms)
+
+        async with self._topics_lock:
+            return await self._change(change)
+
+    async def change_topic_policies(self, names: Sequence[TopicName], change: PolicyChange) -> list[TopicRecord]:
+        """Change the limits of topics: of all or of none. Raises TopicNotFoundError."""
+
+        async def write(draft: Draft) -> list[TopicRecord]:
+            changed = []
+            for name in names:
+                record = await self._read_topic(draft, name)
+                changed.append(replace(record, policies=change.applied_to(record.policies)))
+                draft.put(keys.topic(name), encode_topic(changed[-1]))
+            return changed
+
+        return await self._change(write)
+
     async def delete_topic(self, record: TopicRecord) -> None:
         """Remove this very topic with its subscriptions and consumers.
 
@@ -191,6 +246,7 @@ class Records:
                 draft.delete(keys.topic(record.name))
                 draft.delete_below(keys.subscriptions_of(record.name))
                 draft.delete_below(keys.consumers_of_topic(record.name))
+                draft.delete(keys.producer_epoch(record.name))
             await self._leave_base(draft, [record.name for record in records])
             await _together(also, draft)
 
@@ -218,6 +274,20 @@ class Records:
             return record
 
         return await self._change(change)
+
+    async def set_failure_policy(self, topic: TopicName, name: str, policy: FailurePolicy) -> SubscriptionRecord:
+        """Replace the failure policy of a subscription. Raises SubscriptionNotFoundError."""
+        return await self._change_subscription(topic, name, lambda record: replace(record, failure_policy=policy))
+
+    async def set_window(self, topic: TopicName, name: str, window: int) -> SubscriptionRecord:
+        """Replace how much one consumer of a subscription may hold. Raises SubscriptionNotFoundError."""
+        return await self._change_subscription(topic, name, lambda record: replace(record, window=window))
+
+    async def set_jump(
+        self, topic: TopicName, name: str, jump: int | None, *, also: Also | None = None
+    ) -> SubscriptionRecord:
+        """Write down where a subscription is being put, or that it is there. Raises SubscriptionNotFoundError."""
+        return await self._change_subscription(topic, name, lambda record: replace(record, jump=jump), also)
 
     async def subscription(self, topic: TopicName, name: str) -> SubscriptionRecord | None:
         """The subscription, or None."""
@@ -271,18 +341,40 @@ class Records:
         async def change(draft: Draft) -> list[TopicRecord]:
             await self._require_namespace(draft, names[0].namespace)
             await self._join_base(draft, names)
-            last = decode_counter(await draft.read(keys.TOPIC_ID_COUNTER))
-            records = []
-            for topic_id, name in enumerate(names, start=last + 1):
-                await self._require_free(draft, name)
-                record = TopicRecord(name, topic_id, strategy, _FIRST_EPOCH, now_ms, schema_subject)
-                draft.put(keys.topic(name), encode_topic(record))
-                records.append(record)
-            draft.put(keys.TOPIC_ID_COUNTER, encode_counter(last + len(names)))
-            return records
+            like = TopicRecord(names[0], 0, strategy, _FIRST_EPOCH, now_ms, schema_subject)
+            return await self._put_topics(draft, names, like, now_ms)
 
         async with self._topics_lock:
             return await self._change(change)
+
+    async def _put_topics(
+        self, draft: Draft, names: Sequence[TopicName], like: TopicRecord, now_ms: int
+    ) -> list[TopicRecord]:
+        """New topics of these names, each with an id of its own and the rest as in `like`."""
+        last = decode_counter(await draft.read(keys.TOPIC_ID_COUNTER))
+        records = []
+        for topic_id, name in enumerate(names, start=last + 1):
+            await self._require_free(draft, name)
+            record = replace(like, name=name, topic_id=topic_id, epoch=_FIRST_EPOCH, created_ms=now_ms)
+            draft.put(keys.topic(name), encode_topic(record))
+            records.append(record)
+        draft.put(keys.TOPIC_ID_COUNTER, encode_counter(last + len(names)))
+        return records
+
+    async def _change_subscription(
+        self,
+        topic: TopicName,
+        name: str,
+        changed: Callable[[SubscriptionRecord], SubscriptionRecord],
+        also: Also | None = None,
+    ) -> SubscriptionRecord:
+        async def change(draft: Draft) -> SubscriptionRecord:
+            record = changed(await self._read_subscription(draft, topic, name))
+            draft.put(keys.subscription(topic, name), encode_subscription(record))
+            await _together(also, draft)
+            return record
+
+        return await self._change(change)
 
     async def _change(self, change: Callable[[Draft], Awaitable[T]]) -> T:
         return await commit_draft(self._store, self._rng, change)

@@ -163,6 +163,10 @@ class ReliableState:
     """To be sent again as soon as a consumer has room."""
     oldest_unacknowledged_ms: int | None
     """When the message at the position was appended, by the broker's clock; None without lag."""
+    blocked: int = 0
+    """Sent as often as they may be, waiting for somebody's decision."""
+    dead_letters: int = 0
+    """The same, on their way to the dead letter topic."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +211,8 @@ class TopicDescription:
     subscription_count: int
     subscriptions: tuple[SubscriptionDescription, ...]
     """Sorted by name; the next page goes on with those that did not fit."""
+    messages_expired: int = 0
+    """Too old and therefore passed over, each counted once for each subscription."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,7 +21,10 @@ NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
 class AccessMode(IntEnum):
-    """Whether a producer shares its topic with others; taken note of, and enforced by nobody."""
+    """Whether a producer that sends single messages says that it shares its topic; it does in any case.
+
+    Who really wants a topic alone opens a stream of batches with `stream.ProducerAccess`.
+    """
 
     SHARED = 0
     EXCLUSIVE = 1

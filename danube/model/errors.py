@@ -8,7 +8,8 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |-- InvalidRequestError           the request can never succeed as it is
     |   |-- InvalidNameError
     |   |-- MessageTooLargeError
-    |   `-- InvalidBatchError         a record batch whose checksum or counts are wrong
+    |   |-- InvalidBatchError         a record batch whose checksum or counts are wrong
+    |   `-- TopicHeldError            an exclusive producer has the topic
     |-- NotFoundError
     |   |-- TopicNotFoundError
     |   |-- NamespaceNotFoundError
@@ -20,6 +21,8 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   `-- TopicExistsError
     |-- PreconditionFailedError
     |   |-- DispatchStrategyMismatchError
+    |   |-- ProducerFencedError       another exclusive producer took the topic over
+    |   |-- SequenceError             a numbered batch that does not follow on what is remembered
     |   `-- PlanRefusedError          too old, changed, rejected, applied: a new plan is needed
     |       `-- PlanWaitsError        a person has to approve it first
     |-- NotPermittedError
@@ -100,6 +103,16 @@ class InvalidBatchError(InvalidRequestError):
     code = "INVALID_BATCH"
 
 
+class TopicHeldError(InvalidRequestError):
+    """An exclusive producer has the topic, and nobody else may publish to it.
+
+    An invalid request on the wire: after it no official client sends again. After PERMISSION_DENIED the Java client
+    does, at once and for ever, and after RESOURCE_EXHAUSTED all of them do.
+    """
+
+    code = "TOPIC_HELD"
+
+
 class NotFoundError(DanubeError):
     """What the request names does not exist."""
 
@@ -164,6 +177,18 @@ class DispatchStrategyMismatchError(PreconditionFailedError):
     """The topic is reliable and the producer is not, or the other way round."""
 
     code = "DISPATCH_STRATEGY_MISMATCH"
+
+
+class ProducerFencedError(PreconditionFailedError):
+    """Another exclusive producer has taken the topic over: this one stores nothing more."""
+
+    code = "PRODUCER_FENCED"
+
+
+class SequenceError(PreconditionFailedError):
+    """A numbered batch neither follows on the last one that is remembered nor repeats one of them."""
+
+    code = "SEQUENCE"
 
 
 class PlanRefusedError(PreconditionFailedError):

@@ -103,7 +103,7 @@ DEAD_LETTER_RETRY_S = 1.0
 FAILURE_REASON_CHARS_MAX = 1_024
 """Of the words with which a consumer refuses a message; what is longer is cut."""
 KEY_SHARED_LOOKAHEAD = 10_000
-"""Messages above the lowest open one that a Key-Shared subscription takes up: one stuck key holds up nobody below it."""
+"""Messages above the lowest open one that a Key-Shared subscription takes up: a stuck key holds up nobody below it."""
 KEY_SHARED_GRACE_S = 3.0
 """A Key-Shared consumer that is away keeps its keys for this long, when nothing is set; the original's."""
 KEYS_READ_MAX = 1_000
@@ -141,6 +141,8 @@ PUBLISH_DELAYED_BYTES_MAX = 16 * MIB
 """Of the publishes of one topic that are held up."""
 RATE_BURST_S = 1.0
 """A topic or subscription that was idle may go on with what its rate allows in this time at once."""
+DEAD_LETTER_SOURCES_MAX = 10_000
+"""Subscriptions whose dead letters fail, remembered so that each is logged once; past it they are logged anew."""
 DEAD_LETTERS_IN_FLIGHT_MAX = 64
 """Dead letters of one broker that are being published at one time."""
 SESSION_FORGET_S = 3_600.0

@@ -5,6 +5,8 @@ import hashlib
 from danube.model.topic import TopicName
 
 _ID_BITS = 63  # official clients keep ids as signed 64-bit numbers and read 0 as "none"
+NUMBERED_BIT = 1 << 63
+"""Set in the producer id of a batch whose numbers count for de-duplication, and in no other id."""
 
 
 def producer_id(topic: TopicName, producer_name: str) -> int:
@@ -15,6 +17,15 @@ def producer_id(topic: TopicName, producer_name: str) -> int:
 def consumer_id(topic: TopicName, subscription: str, consumer_name: str) -> int:
     """The id of the consumer with this name in this subscription: the same on every broker and after every restart."""
     return _stable_id("consumer", str(topic), subscription, consumer_name)
+
+
+def numbering_id(topic: TopicName, producer_name: str, key: int) -> int:
+    """The id in the headers of batches that are de-duplicated: of one producer's one row of numbers on one topic.
+
+    `key` is chosen by the producer at random. It does not follow from the id, which every reader of the topic sees, so
+    nobody else can go on with the row.
+    """
+    return NUMBERED_BIT | _stable_id("numbering", str(topic), producer_name, f"{key:016x}")
 
 
 def _stable_id(*parts: str) -> int:

@@ -3,8 +3,8 @@
 Bodies are bytes as `storage/batch.py` draws them.
 """
 
-from dataclasses import dataclass
-from enum import Enum
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
 from typing import NamedTuple
 
 from danube.model.calls import SchemaReference
@@ -12,6 +12,17 @@ from danube.model.errors import DanubeError
 from danube.model.topic import DispatchStrategy, TopicName
 
 # Publish
+
+
+class ProducerAccess(IntEnum):
+    """Whom a producer lets publish beside itself."""
+
+    SHARED = 0
+    """Everybody."""
+    EXCLUSIVE = 1
+    """Nobody; it is refused while another exclusive producer has the topic, or streams of batches to it are open."""
+    EXCLUSIVE_TAKE_OVER = 2
+    """Nobody; who has the topic is fenced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,6 +33,11 @@ class PublishOpen:
     producer_name: str
     strategy: DispatchStrategy
     schema: SchemaReference | None = None
+    deduplication_key: int = field(default=0, repr=False)
+    """Not 0: repeated batches are recognised. Chosen at random for each row of numbers, and kept from others."""
+    access: ProducerAccess = ProducerAccess.SHARED
+    epoch: int = 0
+    """Of an exclusive producer that comes back: the one it was given."""
 
 
 class PublishBatch(NamedTuple):
@@ -41,6 +57,12 @@ class PublishOpened:
     """Of bodies that may be unacknowledged."""
     batch_bytes_max: int
     """Of one body."""
+    numbering_id: int = 0
+    """With de-duplication: what stands as producer id in the header of each batch."""
+    batches_max: int = 0
+    """With de-duplication: how many batches may be unacknowledged."""
+    epoch: int = 0
+    """Of an exclusive producer: what it comes back with."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,7 +145,7 @@ class GrpcServerStream:
         return False
 
     async def _read(self, handler: StreamHandler) -> None:
-        with suppress(aio.InternalError, aio.UsageError):
+        with suppress(aio.AbortError, aio.InternalError, aio.UsageError):  # the first: refused while a read was waiting
             while self._answers and (message := await self._context.read()) is not EOF:
                 while self._paused:
                     await self._changed.wait()

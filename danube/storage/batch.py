@@ -8,7 +8,7 @@ Little-endian, no padding. `n` is the record count, `s` the length of what the r
     5        1      codec, 0 (none)
     6        1      record kind: 0 payloads, 1 messages
     7        1      reserved, 0
-    8        8      producer id, 0 when the batch mixes producers
+    8        8      producer id, 0 when the batch mixes producers; with bit 63 that of a row of numbers (numbering.py)
     16       8      base sequence: the producer's number of the first record
     24       8      first publish time, ms since 1970, as claimed by the client; 0 when each record says its own
     32       8      last publish time, the same

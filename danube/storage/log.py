@@ -17,6 +17,7 @@ from typing import Protocol
 
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
+from danube.storage.numbering import NumberedBatch
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +95,12 @@ class TopicLog(Protocol):
 
     def forget_cursor(self, subscription_id: int) -> None:
         """The subscription is gone: keep no cursor of it in memory, and write none that waits."""
+
+    def next_sequence(self, numbering_id: int) -> int:
+        """The number after the last durable one of a row, restarts included; 0 of a row that is not remembered."""
+
+    def offset_of(self, batch: NumberedBatch) -> int | None:
+        """Where this very batch is, if it is durable and one of the last DEDUPLICATION_BATCHES_MAX of its row."""
 
     def append_time_ms(self, offset: int) -> int | None:
         """When the durable record at this offset was appended; None when there is none."""

@@ -7,6 +7,7 @@ from danube.model.subscription import Cursor
 from danube.storage.journal.backlog import TopicState
 from danube.storage.journal.reads import JournalReads
 from danube.storage.log import AppendDone, Saved, StoredBatch
+from danube.storage.numbering import NumberedBatch
 
 
 class JournalAppends(Protocol):
@@ -81,6 +82,12 @@ class JournalTopicLog:
         self._appends.forget_cursor(self._topic, subscription_id)
         if self._topic.cursors:
             self._topic.cursors.pop(subscription_id, None)
+
+    def next_sequence(self, numbering_id: int) -> int:
+        return self._topic.numberings.next_sequence(numbering_id) if self._topic.numberings else 0
+
+    def offset_of(self, batch: NumberedBatch) -> int | None:
+        return self._topic.numberings.offset_of(batch) if self._topic.numberings else None
 
     def append_time_ms(self, offset: int) -> int | None:
         index = self._topic.index

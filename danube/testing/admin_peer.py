@@ -15,7 +15,7 @@ from danube.model.admin_calls import (
     Unsubscribe,
 )
 from danube.model.audit import AuditEntry, AuditPage, AuditReceipt, ReadAudit
-from danube.model.limits import AUDIT_PAGE_MAX, DESCRIBE_TOPICS_DEFAULT, PLANS_PAGE_MAX
+from danube.model.limits import AUDIT_PAGE_MAX, DESCRIBE_TOPICS_DEFAULT, PEEK_PAYLOAD_BYTES_MAX, PLANS_PAGE_MAX
 from danube.model.plans import (
     Caller,
     Decision,
@@ -28,15 +28,42 @@ from danube.model.plans import (
     PlanRequest,
     PlansPage,
 )
+from danube.model.policies import (
+    FailurePolicy,
+    Policies,
+    PoliciesView,
+    PolicyChange,
+    SetDispatchWindow,
+    SetFailurePolicy,
+    SetNamespacePolicies,
+    SetTopicPolicies,
+    SubscriptionName,
+)
+from danube.model.positions import (
+    AddPartitions,
+    Connection,
+    CreateSubscription,
+    DisconnectClient,
+    PeekedPage,
+    PeekMessages,
+    SeekSubscription,
+    SubscriptionPosition,
+)
+from danube.model.stream import FetchFrom, FetchStart
+from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel
 from danube.wire import (
     decode_admin,
     decode_control,
     decode_oversight,
+    decode_policies,
+    decode_positions,
     encode_admin,
     encode_control,
     encode_oversight,
+    encode_policies,
+    encode_positions,
 )
 
 PERSON = Caller(who="ada@desk", face=Face.CLI)
@@ -199,6 +226,106 @@ class AdminPeer:
         """Read a page of the audit log."""
         request = encode_oversight.read_audit(ReadAudit(start=start, limit=limit))
         return decode_oversight.audit_page(await self.call("/danube.control.Audit/Read", request))
+
+    async def set_failure_policy(
+        self, topic: TopicName, policy: FailurePolicy, subscription: str = "subscription"
+    ) -> None:
+        """Replace the failure policy of a subscription."""
+        call = SetFailurePolicy(name=SubscriptionName(topic=topic, subscription=subscription), policy=policy)
+        path = "/danube_admin.TopicAdmin/SetSubscriptionFailurePolicy"
+        await self._done(path, encode_policies.set_failure_policy(call))
+
+    async def failure_policy(
+        self, topic: TopicName, subscription: str = "subscription"
+    ) -> tuple[FailurePolicy | None, SubscriptionType]:
+        """Ask for the failure policy that was set, and for the subscription's type."""
+        name = SubscriptionName(topic=topic, subscription=subscription)
+        path = "/danube_admin.TopicAdmin/GetSubscriptionFailurePolicy"
+        return decode_policies.failure_policy(await self.call(path, encode_policies.get_failure_policy(name)))
+
+    async def set_window(self, topic: TopicName, window: int, subscription: str = "subscription") -> None:
+        """Replace how many messages a consumer may hold unacknowledged."""
+        call = SetDispatchWindow(name=SubscriptionName(topic=topic, subscription=subscription), window=window)
+        path = "/danube_admin.TopicAdmin/SetSubscriptionDispatchConfig"
+        await self._done(path, encode_policies.set_dispatch_window(call))
+
+    async def window(self, topic: TopicName, subscription: str = "subscription") -> int | None:
+        """Ask how many messages a consumer may hold unacknowledged, if that was set."""
+        name = SubscriptionName(topic=topic, subscription=subscription)
+        path = "/danube_admin.TopicAdmin/GetSubscriptionDispatchConfig"
+        return decode_policies.dispatch_window(await self.call(path, encode_policies.get_failure_policy(name)))
+
+    async def namespace_policies(self, namespace: str) -> PoliciesView:
+        """Ask for the limits of a namespace, as they were set and as they hold."""
+        path = "/danube.control.Policies/GetNamespacePolicies"
+        return decode_policies.policies_view(await self.call(path, encode_policies.namespace_policies_of(namespace)))
+
+    async def set_namespace_policies(self, namespace: str, *unset: str, **limits: int) -> PoliciesView:
+        """Set some limits of a namespace and unset others."""
+        change = PolicyChange(given=Policies(**limits), unset=frozenset(unset))
+        request = encode_policies.set_policies(SetNamespacePolicies(namespace=namespace, change=change))
+        return decode_policies.policies_view(await self.call("/danube.control.Policies/SetNamespacePolicies", request))
+
+    async def topic_policies(self, topic: TopicName) -> PoliciesView:
+        """Ask for the limits of a topic, as they were set and as they hold."""
+        path = "/danube.control.Policies/GetTopicPolicies"
+        return decode_policies.policies_view(await self.call(path, encode_policies.topic_policies_of(topic)))
+
+    async def set_topic_policies(self, topic: TopicName, *unset: str, **limits: int) -> PoliciesView:
+        """Set some limits of a topic and unset others."""
+        change = PolicyChange(given=Policies(**limits), unset=frozenset(unset))
+        request = encode_policies.set_policies(SetTopicPolicies(topic=topic, change=change))
+        return decode_policies.policies_view(await self.call("/danube.control.Policies/SetTopicPolicies", request))
+
+    async def create_subscription(
+        self,
+        topic: TopicName,
+        subscription: str = "subscription",
+        kind: SubscriptionType = SubscriptionType.EXCLUSIVE,
+        start: FetchStart = FetchFrom.LATEST,
+    ) -> SubscriptionPosition:
+        """Create a subscription that nobody has subscribed to."""
+        name = SubscriptionName(topic=topic, subscription=subscription)
+        request = encode_positions.create_subscription(CreateSubscription(name=name, type=kind, start=start))
+        return decode_positions.position(await self.call("/danube.control.Positions/CreateSubscription", request))
+
+    async def seek(self, topic: TopicName, to: FetchStart, subscription: str = "subscription") -> SubscriptionPosition:
+        """Put a subscription elsewhere, where no unread message is passed over."""
+        name = SubscriptionName(topic=topic, subscription=subscription)
+        request = encode_positions.seek(SeekSubscription(name=name, to=to))
+        return decode_positions.position(await self.call("/danube.control.Positions/Seek", request))
+
+    async def retry_blocked(self, topic: TopicName, subscription: str = "subscription") -> SubscriptionPosition:
+        """Send what blocks a subscription again."""
+        request = encode_positions.subscription(SubscriptionName(topic=topic, subscription=subscription))
+        return decode_positions.position(await self.call("/danube.control.Positions/RetryBlocked", request))
+
+    async def peek(
+        self,
+        topic: TopicName,
+        start: FetchStart = FetchFrom.EARLIEST,
+        *,
+        count: int = 0,
+        payload_bytes_max: int = PEEK_PAYLOAD_BYTES_MAX,
+    ) -> PeekedPage:
+        """Look at stored messages."""
+        wanted = PeekMessages(topic=topic, start=start, count=count, payload_bytes_max=payload_bytes_max)
+        return decode_positions.peeked(await self.call("/danube.control.Positions/Peek", encode_positions.peek(wanted)))
+
+    async def add_partitions(self, base: TopicName, count: int) -> tuple[TopicName, ...]:
+        """Give a partitioned topic more partitions; answers all it has."""
+        request = encode_positions.add_partitions(AddPartitions(base=base, count=count))
+        return decode_positions.partitions(await self.call("/danube.control.Positions/AddPartitions", request))
+
+    async def connections(self, topic: TopicName) -> tuple[tuple[Connection, ...], int]:
+        """List who is connected to a topic, and how many there are."""
+        request = encode_positions.list_connections(topic)
+        return decode_positions.connections(await self.call("/danube.control.Positions/ListConnections", request))
+
+    async def disconnect(self, topic: TopicName, client_id: int) -> None:
+        """Detach a producer or end a consumer's stream."""
+        request = encode_positions.disconnect_client(DisconnectClient(topic=topic, client_id=client_id))
+        await self.call("/danube.control.Positions/DisconnectClient", request)
 
     async def _done(self, path: str, request: bytes) -> None:
         if not decode_admin.success(await self.call(path, request)):

@@ -44,6 +44,7 @@ from danube.model.plans import (
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
 from danube.testing.clock import SimClock
+from danube.testing.gateway_rules import MemoryRules
 from danube.testing.gateway_state import (
     MemoryCluster,
     MemorySubscription,
@@ -66,7 +67,7 @@ class StoredSystemRecord:
     payload: bytes
 
 
-class MemoryGateway:
+class MemoryGateway(MemoryRules):
     """A cluster in memory. Its attributes are a test's to read and to set.
 
     `cluster` is what there is. `failures` maps the name of a method, or ANY_CALL, to the error that it raises. `held`
@@ -95,10 +96,16 @@ class MemoryGateway:
         return self.cluster.digest()
 
     def serve_hostile_names(self) -> None:
-        """Let a namespace, a topic, a subscription and a broker have names that attack whoever shows them."""
+        """Let names attack whoever shows them: of a namespace, a topic, a subscription, a broker and clients.
+
+        Every message says such things too, in a payload that is text.
+        """
         self.cluster.namespaces[HOSTILE] = NamespacePolicies()
         topic = self.cluster.add_topic(TopicName("default", HOSTILE), DispatchStrategy.RELIABLE)
         topic.subscriptions[HOSTILE] = MemorySubscription(name=HOSTILE, consumers=[HOSTILE])
+        for each in self.cluster.topics.values():
+            each.producer_names.append(HOSTILE)
+            each.payload = "".join(filter(str.isprintable, HOSTILE)) + "\u202e"
         self.cluster.brokers.append(
             BrokerInfo(broker_id="666", broker_url=HOSTILE, role=HOSTILE, status=HOSTILE, admin_url=HOSTILE)
         )

@@ -11,6 +11,7 @@ from danube.model.admin_calls import (
     TopicDescription,
 )
 from danube.model.errors import (
+    InvalidRequestError,
     NamespaceNotFoundError,
     PreconditionFailedError,
     SubscriptionNotFoundError,
@@ -18,6 +19,9 @@ from danube.model.errors import (
 )
 from danube.model.limits import PLAN_NAMES_MAX
 from danube.model.plans import Arguments, Impact, describe_call, fingerprint_of
+from danube.model.policies import NO_POLICIES, FailurePolicy, Policies, SubscriptionName
+from danube.model.start_text import parse_start
+from danube.model.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -36,6 +40,10 @@ class MemorySubscription:
     in_flight: int = 0
     consumers: list[str] = field(default_factory=list)
     """The names of those with an open stream."""
+    failure_policy: FailurePolicy | None = None
+    window: int | None = None
+    """Messages that one consumer may hold, if that was set."""
+    is_blocked: bool = False
 
 
 @dataclass(slots=True, kw_only=True)
@@ -50,7 +58,12 @@ class MemoryTopic:
     """Stored, from offset 0; on a topic that is not reliable, taken."""
     message_bytes: int = 0
     """Of all of them."""
+    payload: str = ""
+    """What each of them says."""
     producers: int = 0
+    producer_names: list[str] = field(default_factory=list)
+    """Of the attached ones, as far as they have names."""
+    policies: Policies = NO_POLICIES
     schema_subject: str | None = None
     subscriptions: dict[str, MemorySubscription] = field(default_factory=dict)
 
@@ -67,6 +80,8 @@ class MemoryCluster:
     brokers: list[BrokerInfo] = field(default_factory=list)
     leader: str | None = None
     namespaces: dict[str, NamespacePolicies] = field(default_factory=dict)
+    policies: dict[str, Policies] = field(default_factory=dict)
+    """Limits that were set for namespaces, by their names."""
     topics: dict[str, MemoryTopic] = field(default_factory=dict)
     """By name as a string."""
     carried_out: list[str] = field(default_factory=list)
@@ -104,6 +119,16 @@ class MemoryCluster:
         partitions = [each for each in self.topics.values() if each.name.base == name]
         return [exact] if exact else sorted(partitions, key=_by_index) or [self.get(name)]
 
+    def subscription(self, name: SubscriptionName) -> tuple[MemoryTopic, MemorySubscription]:
+        """A subscription and its topic. Raises TopicNotFoundError, SubscriptionNotFoundError."""
+        topic = self.get(name.topic)
+        found = topic.subscriptions.get(name.subscription)
+        if found is None:
+            raise SubscriptionNotFoundError(
+                f"there is no subscription {name.subscription!r} on {name.topic}: list its subscriptions"
+            )
+        return topic, found
+
     def digest(self) -> str:
         """Of all of it: two of them are equal where nothing has changed."""
         return fingerprint_of(asdict(self))
@@ -118,6 +143,8 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
             return _unsubscribed(cluster, _topic(arguments), str(arguments["subscription"]))
         case "delete_namespace":
             return _deleted_namespace(cluster, str(arguments["namespace"]))
+        case "seek_subscription" | "skip_messages":
+            return _put_elsewhere(cluster, _subscription(arguments), operation, arguments)
         case _:
             call = describe_call(operation, arguments)
             return Impact(changes=(f"does {call}",), fingerprint=fingerprint_of([call, cluster.digest()]))
@@ -133,6 +160,10 @@ def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> N
             del cluster.get(_topic(arguments)).subscriptions[str(arguments["subscription"])]
         case "delete_namespace":
             del cluster.namespaces[str(arguments["namespace"])]
+        case "seek_subscription" | "skip_messages":
+            topic, subscription = cluster.subscription(_subscription(arguments))
+            target = _target(topic, subscription, operation, arguments)
+            subscription.position, subscription.in_flight, subscription.is_blocked = target, 0, False
         case _:
             cluster.carried_out.append(describe_call(operation, arguments))
 
@@ -216,10 +247,7 @@ def _deleted_topics(cluster: MemoryCluster, name: TopicName) -> Impact:
 
 
 def _unsubscribed(cluster: MemoryCluster, name: TopicName, subscription: str) -> Impact:
-    topic = cluster.get(name)
-    found = topic.subscriptions.get(subscription)
-    if found is None:
-        raise SubscriptionNotFoundError(f"there is no subscription {subscription!r} on {name}: list its subscriptions")
+    topic, found = cluster.subscription(SubscriptionName(topic=name, subscription=subscription))
     if found.consumers:
         raise PreconditionFailedError(
             f"subscription {subscription!r} on {name} has {len(found.consumers)} connected consumers: stop them first"
@@ -252,6 +280,54 @@ def _deleted_namespace(cluster: MemoryCluster, namespace: str) -> Impact:
         bytes=0,
         fingerprint=fingerprint_of(["namespace", namespace]),
     )
+
+
+def _put_elsewhere(cluster: MemoryCluster, name: SubscriptionName, operation: str, arguments: Arguments) -> Impact:
+    topic, found = cluster.subscription(name)
+    target = _target(topic, found, operation, arguments)
+    passed = max(0, target - found.position)
+    again = max(0, found.position - target)
+    return Impact(
+        changes=(f"puts {name.subscription} of {name.topic} at offset {target}; {again} messages come again",),
+        irreversible=(f"{passed} messages that it has not acknowledged are passed over",) if passed else (),
+        topics=(str(name.topic),),
+        topic_count=1,
+        subscriptions=(f"{name.topic} {name.subscription}",),
+        subscription_count=1,
+        producers=0,
+        consumers=len(found.consumers),
+        messages=passed,
+        bytes=0,
+        fingerprint=fingerprint_of([topic.topic_id, name.subscription, found.created_ms]),
+    )
+
+
+def _target(topic: MemoryTopic, subscription: MemorySubscription, operation: str, arguments: Arguments) -> int:
+    """The position that a seek or a skip leads to."""
+    if not topic.is_reliable:
+        raise PreconditionFailedError(f"{topic.name} is not reliable: it keeps no messages, and no places in them")
+    if operation == "seek_subscription":
+        return offset_of(topic, parse_start(str(arguments["to"])))
+    count = int(arguments["count"]) or int(subscription.is_blocked)
+    return min(subscription.position + count, topic.messages)
+
+
+def offset_of(topic: MemoryTopic, start: FetchStart) -> int:
+    """The offset that is meant; of a time, all messages being as old as the topic. Raises InvalidRequestError."""
+    match start:
+        case FetchFrom.EARLIEST:
+            return 0
+        case FetchTime(append_time_ms):
+            return 0 if append_time_ms <= topic.created_ms else topic.messages
+        case int(offset):
+            if offset > topic.messages:
+                raise InvalidRequestError(f"offset {offset} cannot be: use 0 to {topic.messages}")
+            return offset
+    return topic.messages
+
+
+def _subscription(arguments: Arguments) -> SubscriptionName:
+    return SubscriptionName(topic=_topic(arguments), subscription=str(arguments["subscription"]))
 
 
 def _topic(arguments: Arguments) -> TopicName:

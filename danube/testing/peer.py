@@ -99,11 +99,17 @@ class Peer:
         await self.call("/danube.ConsumerService/Ack", request)
 
     async def nack(
-        self, topic: TopicName, offset: int, subscription: str = "subscription", delay_s: float | None = None
+        self,
+        topic: TopicName,
+        offset: int,
+        subscription: str = "subscription",
+        *,
+        delay_s: float | None = None,
+        reason: str | None = None,
     ) -> None:
         """Acknowledge one message negatively."""
         request = NegativeAcknowledge(
-            request_id=REQUEST_ID, topic=topic, subscription=subscription, offset=offset, delay_s=delay_s
+            request_id=REQUEST_ID, topic=topic, subscription=subscription, offset=offset, delay_s=delay_s, reason=reason
         )
         await self.call("/danube.ConsumerService/Nack", encode.negative_acknowledge(request))
 

@@ -50,7 +50,8 @@ def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
         cluster.namespaces[namespace] = NamespacePolicies()
     orders = cluster.add_topic(ORDERS, DispatchStrategy.RELIABLE, created_ms=now_ms)
     orders.messages, orders.message_bytes = MESSAGES, MESSAGES * len(PAYLOAD)
-    orders.producers = 1
+    orders.payload = PAYLOAD.decode()
+    orders.producers, orders.producer_names = 1, ["orders-1"]
     unanswered = MESSAGES - ACKNOWLEDGED
     orders.subscriptions[BILLING] = MemorySubscription(
         name=BILLING, created_ms=now_ms, position=ACKNOWLEDGED, in_flight=unanswered, consumers=["billing-1"]

@@ -15,7 +15,7 @@ from danube.model.stream import (
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel, ClientStream
-from danube.storage.batch import encode_payloads
+from danube.storage.batch import BatchOrigin, encode_payloads
 from danube.wire import decode_stream, encode, encode_stream
 
 PUBLISH = "/danube.stream.StreamService/Publish"
@@ -24,10 +24,12 @@ FETCH = "/danube.stream.StreamService/Fetch"
 Answer = PublishOpened | PublishAcknowledged | PublishRefused
 
 
-def payload_batch(topic: TopicName, payloads: Sequence[bytes], *, producer: str = "producer") -> bytes:
-    """The body of a batch as a well-behaved producer makes it."""
+def payload_batch(
+    topic: TopicName, payloads: Sequence[bytes], *, producer: str = "producer", origin: BatchOrigin | None = None
+) -> bytes:
+    """The body of a batch as a well-behaved producer makes it; with `origin` it says who made it."""
     shared = OutgoingMessage(0, 1, str(topic), "http://peer", b"", 1, producer)
-    return encode_payloads(encode.send_message(shared), payloads)
+    return encode_payloads(encode.send_message(shared), payloads, origin or BatchOrigin())
 
 
 class PublishLine:
@@ -40,7 +42,10 @@ class PublishLine:
         self, topic: TopicName, producer: str = "producer", strategy: DispatchStrategy = DispatchStrategy.RELIABLE
     ) -> PublishOpened:
         """Attach. Raises the DanubeError with which the broker refuses."""
-        opening = PublishOpen(topic=topic, producer_name=producer, strategy=strategy)
+        return await self.open_as(PublishOpen(topic=topic, producer_name=producer, strategy=strategy))
+
+    async def open_as(self, opening: PublishOpen) -> PublishOpened:
+        """Attach in any way. Raises as `open`."""
         await self.stream.send(encode_stream.publish_open(opening))
         answer = await self.answer()
         if not isinstance(answer, PublishOpened):

@@ -89,6 +89,18 @@ def send_message(request: bytes) -> SendMessage:
     )
 
 
+def effective_key(message: bytes) -> str:
+    """What Key-Shared goes by: the routing key of an encoded StreamMessage, else the name of its producer.
+
+    Empty for bytes that are no such message: a client's batch may hold anything, and one record must not stop a topic.
+    """
+    try:
+        parsed = _parse_stream_message(message)
+    except DecodeError:
+        return ""
+    return parsed.routing_key if parsed.HasField("routing_key") else parsed.producer_name
+
+
 def _payload_size(request: bytes) -> int:
     return delimited_size(request, _StreamMessage.PAYLOAD_FIELD_NUMBER)
 

@@ -69,6 +69,7 @@ def _topic(message: DanubeControl_pb2.Topic) -> TopicDescription:
         bytes_in=message.bytes_in,
         producers=message.producers,
         subscription_count=message.subscription_count,
+        messages_expired=message.messages_expired,
         subscriptions=tuple(_subscription(subscription) for subscription in message.subscriptions),
     )
 
@@ -100,6 +101,8 @@ def _reliable(message: DanubeControl_pb2.ReliableState) -> ReliableState:
         waiting=message.waiting,
         ready=message.ready,
         oldest_unacknowledged_ms=message.oldest_unacknowledged_ms if has_oldest else None,
+        blocked=message.blocked,
+        dead_letters=message.dead_letters,
     )
 
 

@@ -12,6 +12,7 @@ from danube.model.stream import (
     FetchFrom,
     FetchStart,
     FetchTime,
+    ProducerAccess,
     PublishAcknowledged,
     PublishBatch,
     PublishOpen,
@@ -25,6 +26,8 @@ from danube.wire.gen import DanubeApi_pb2, DanubeStream_pb2
 from danube.wire.intake import member, member_name, parse, topic_name
 from danube.wire.status import StatusCode, error_from
 
+_UINT64_MAX = 2**64 - 1
+
 # Requests
 
 
@@ -33,10 +36,16 @@ def publish_request(request: bytes) -> PublishOpen | PublishBatch:
     message = parse(DanubeStream_pb2.PublishRequest, request)
     match message.WhichOneof("request"):
         case "batch":
-            return PublishBatch(message.batch.sequence, message.batch.body)
+            return PublishBatch(_sequence(message.batch.sequence), message.batch.body)
         case "open":
             return _publish_open(message.open)
     raise InvalidRequestError("an empty PublishRequest says nothing: open the stream or send a batch")
+
+
+def _sequence(number: int) -> int:
+    if number == _UINT64_MAX:
+        raise InvalidRequestError(f"batch {number} has no next one: begin a stream with a smaller number")
+    return number
 
 
 def _publish_open(message: DanubeStream_pb2.PublishOpen) -> PublishOpen:
@@ -45,6 +54,9 @@ def _publish_open(message: DanubeStream_pb2.PublishOpen) -> PublishOpen:
         producer_name=member_name("producer", message.producer_name),
         strategy=member(DispatchStrategy, message.dispatch_strategy),
         schema=schema_reference(message.schema_ref) if message.HasField("schema_ref") else None,
+        deduplication_key=message.deduplication_key,
+        access=member(ProducerAccess, message.access),
+        epoch=message.epoch,
     )
 
 
@@ -109,6 +121,9 @@ def publish_response(response: bytes) -> PublishOpened | PublishAcknowledged | P
                 producer_id=opened.producer_id,
                 window_bytes=opened.window_bytes,
                 batch_bytes_max=opened.batch_bytes_max,
+                numbering_id=opened.numbering_id,
+                batches_max=opened.batches_max,
+                epoch=opened.epoch,
             )
         case "refused":
             return _refused(message.refused)

@@ -67,6 +67,7 @@ def _topic(topic: TopicDescription) -> DanubeControl_pb2.Topic:
         bytes_in=topic.bytes_in,
         producers=topic.producers,
         subscription_count=topic.subscription_count,
+        messages_expired=topic.messages_expired,
         subscriptions=[_subscription(subscription) for subscription in topic.subscriptions],
     )
 
@@ -97,6 +98,8 @@ def _reliable(state: ReliableState) -> DanubeControl_pb2.ReliableState:
         waiting=state.waiting,
         ready=state.ready,
         oldest_unacknowledged_ms=state.oldest_unacknowledged_ms,
+        blocked=state.blocked,
+        dead_letters=state.dead_letters,
     )
 
 

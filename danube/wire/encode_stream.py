@@ -41,6 +41,9 @@ def publish_open(call: PublishOpen) -> bytes:
         producer_name=call.producer_name,
         dispatch_strategy=call.strategy,
         schema_ref=schema_reference(call.schema) if call.schema else None,
+        deduplication_key=call.deduplication_key,
+        access=call.access,
+        epoch=call.epoch,
     )
     return DanubeStream_pb2.PublishRequest(open=opening).SerializeToString()
 
@@ -84,7 +87,12 @@ def bounds(call: Bounds) -> bytes:
 def publish_opened(answer: PublishOpened) -> bytes:
     """A PublishResponse to the opening."""
     opened = DanubeStream_pb2.PublishOpened(
-        producer_id=answer.producer_id, window_bytes=answer.window_bytes, batch_bytes_max=answer.batch_bytes_max
+        producer_id=answer.producer_id,
+        window_bytes=answer.window_bytes,
+        batch_bytes_max=answer.batch_bytes_max,
+        numbering_id=answer.numbering_id,
+        batches_max=answer.batches_max,
+        epoch=answer.epoch,
     )
     return DanubeStream_pb2.PublishResponse(opened=opened).SerializeToString()
 

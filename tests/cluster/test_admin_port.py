@@ -16,6 +16,9 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.plans import Effect, Plan
+from danube.model.policies import FailurePolicy, PoisonPolicy
+from danube.model.stream import FetchFrom
+from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
@@ -120,3 +123,26 @@ def again(broker: BrokerProcess) -> None:
     """Kill the broker and start it."""
     broker.kill()
     broker.start()
+
+
+def test_policies_and_places_outlive_kill_9(broker: BrokerProcess) -> None:
+    topic = TopicName("default", "orders")
+    policy = FailurePolicy(max_redelivery_count=2, poison=PoisonPolicy.DROP)
+
+    async def change(admin: AdminPeer) -> None:
+        await admin.create_topic(topic)
+        await admin.create_subscription(topic, start=FetchFrom.EARLIEST)
+        await admin.set_failure_policy(topic, policy)
+        await admin.set_window(topic, 77)
+        await admin.set_topic_policies(topic, max_producers_per_topic=0)
+        await admin.set_namespace_policies("default", max_producers_per_topic=4, message_ttl_s=60)
+
+    async def look(admin: AdminPeer) -> tuple[object, ...]:
+        holding = (await admin.topic_policies(topic)).holding
+        limits = (holding.max_producers_per_topic, holding.message_ttl_s)
+        return (*await admin.failure_policy(topic), await admin.window(topic), limits)
+
+    ask(broker, change)
+    broker.kill()
+    broker.start()
+    assert ask(broker, look) == (policy, SubscriptionType.EXCLUSIVE, 77, (0, 60))

@@ -6,10 +6,11 @@ import pytest
 
 from danube.client import DanubeClientBuilder
 from danube.testing.process import BrokerProcess
-from tests.cluster.wheel.scenarios import SCENARIOS
+from tests.cluster.wheel.run import load_scenarios
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
+SCENARIOS = load_scenarios()
 SLOW = {"flooded_consumer_gets_everything"}
 
 

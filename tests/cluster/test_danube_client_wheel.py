@@ -1,6 +1,6 @@
 """The published `danube-client` wheel, unmodified, against a real broker process."""
 
-import itertools
+import asyncio
 import json
 import subprocess
 from collections.abc import Iterator
@@ -9,16 +9,12 @@ from pathlib import Path
 import pytest
 
 from danube.testing.process import BrokerProcess
+from tests.cluster.wheel.run import load_scenarios
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
-SCRIPT = Path(__file__).parent / "wheel" / "scenarios.py"
-LINES = SCRIPT.read_text(encoding="utf-8").splitlines()
-SCENARIOS = [
-    line.removeprefix("async def ").partition("(")[0]
-    for before, line in itertools.pairwise(LINES)
-    if before == "@scenario"
-]
+PROGRAM = Path(__file__).parent / "wheel" / "run.py"
+SCENARIOS = list(load_scenarios())
 
 
 @pytest.fixture(scope="module")
@@ -28,15 +24,49 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 
 
 def test_the_scenarios_are_all_found() -> None:
-    assert len(SCENARIOS) == 17
+    assert len(SCENARIOS) == 34
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_published_client_works_unmodified(shared_broker: BrokerProcess, wheel_python: Path, name: str) -> None:
-    command = [str(wheel_python), "-I", str(SCRIPT), shared_broker.endpoints.service_url, name]
+    command = [str(wheel_python), "-I", str(PROGRAM), shared_broker.endpoints.service_url, name]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=200)
     assert ended.returncode == 0, f"{ended.stderr[-4_000:]}\n--- broker\n{shared_broker.log()[-2_000:]}"
     imported = json.loads(ended.stdout.splitlines()[0])
     assert imported["version"] == "0.5.0"
     assert Path(imported["file"]).is_relative_to(wheel_python.parents[1])
     assert "Traceback" not in shared_broker.log()
+
+
+@pytest.mark.slow
+async def test_the_published_client_goes_on_when_its_broker_is_killed_and_comes_back(
+    broker: BrokerProcess, wheel_python: Path, tmp_path: Path
+) -> None:
+    program = Path(__file__).parent / "wheel" / "cut_program.py"
+    command = [str(wheel_python), "-I", str(program), broker.endpoints.service_url, "2000"]
+    pipe = asyncio.subprocess.PIPE
+    errors = (tmp_path / "errors").open("w+b")  # no pipe: the wheel writes a lot while its broker is away
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=errors)
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        async with asyncio.timeout(60):
+            assert await process.stdout.readline() == b"ready\n"
+            process.stdin.write(b"go\n")
+            for mark in (200, 800):
+                while await process.stdout.readline() != b"%d\n" % mark:
+                    pass
+                await asyncio.to_thread(broker.kill)
+                await asyncio.to_thread(broker.launch)
+            out, _ = await process.communicate()
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    finally:
+        errors.close()
+    assert process.returncode == 0, (tmp_path / "errors").read_text()[-2_000:]
+    seen = json.loads(out.splitlines()[-1])
+    got = dict(zip(seen["offsets"], seen["numbers"], strict=True))
+    assert list(got) == list(range(len(got)))
+    assert list(dict.fromkeys(got.values())) == list(range(2_000))

@@ -13,10 +13,12 @@ from danube.model.admin_calls import (
     TopicInfo,
     Unsubscribe,
 )
-from danube.model.errors import NotFoundError, UnsupportedError
+from danube.model.errors import NotFoundError, PreconditionFailedError, UnsupportedError
+from danube.model.policies import FailurePolicy, SubscriptionName
+from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Service, UnaryCall, UnaryHandler
-from danube.wire import decode_admin, encode_admin
+from danube.wire import decode_admin, decode_policies, encode_admin, encode_policies
 
 KEYS_OF_A_NAMESPACE = 2
 """Metadata keys below each, and so how often each is listed."""
@@ -51,6 +53,9 @@ class OriginalBroker:
     )
     subscriptions: dict[str, set[str]] = field(default_factory=lambda: {"/default/orders": {"billing", "audit"}})
     connected: set[tuple[str, str]] = field(default_factory=lambda: {("/default/orders", "billing")})
+    failure_policies: dict[tuple[str, str], FailurePolicy] = field(default_factory=dict)
+    windows: dict[tuple[str, str], int] = field(default_factory=dict)
+    """Of whatever subscription somebody named: it does not look whether there is one."""
     deleted: list[str] = field(default_factory=list)
     """The names that DeleteTopic was called with."""
     tokens: list[str] = field(default_factory=list)
@@ -196,6 +201,33 @@ def _unsubscribe(broker: OriginalBroker, request: bytes) -> bytes:
     return encode_admin.success()
 
 
+def _set_failure_policy(broker: OriginalBroker, request: bytes) -> bytes:
+    wanted = decode_policies.set_failure_policy(request)
+    if broker.topics.get(str(wanted.name.topic)) is not DispatchStrategy.RELIABLE:
+        raise PreconditionFailedError("failure policies are only supported for reliable topics")
+    broker.failure_policies[_key(wanted.name)] = wanted.policy
+    return encode_admin.success()
+
+
+def _failure_policy(broker: OriginalBroker, request: bytes) -> bytes:
+    name = decode_policies.get_failure_policy(request)
+    return encode_policies.failure_policy((broker.failure_policies.get(_key(name)), SubscriptionType.EXCLUSIVE))
+
+
+def _set_window(broker: OriginalBroker, request: bytes) -> bytes:
+    wanted = decode_policies.set_dispatch_window(request)
+    broker.windows[_key(wanted.name)] = wanted.window
+    return encode_admin.success()
+
+
+def _window(broker: OriginalBroker, request: bytes) -> bytes:
+    return encode_policies.dispatch_window(broker.windows.get(_key(decode_policies.get_failure_policy(request))))
+
+
+def _key(name: SubscriptionName) -> tuple[str, str]:
+    return str(name.topic), name.subscription
+
+
 BROKER_CALLS: dict[str, Answer] = {
     "ListBrokers": lambda broker, _: encode_admin.brokers(broker.brokers),
     "GetLeaderBroker": _leader,
@@ -216,4 +248,8 @@ TOPIC_CALLS: dict[str, Answer] = {
     "ListSubscriptions": _subscriptions,
     "DescribeTopic": _describe_topic,
     "Unsubscribe": _unsubscribe,
+    "SetSubscriptionFailurePolicy": _set_failure_policy,
+    "GetSubscriptionFailurePolicy": _failure_policy,
+    "SetSubscriptionDispatchConfig": _set_window,
+    "GetSubscriptionDispatchConfig": _window,
 }

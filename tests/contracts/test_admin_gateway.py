@@ -1,8 +1,6 @@
 """What every AdminGateway promises: in memory, over gRPC to a broker of ours, and to the original as far as it goes."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -22,7 +20,7 @@ from danube.model.plans import (
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.seeded import AUDIT, BILLING, EVENTS, ORDERS, PARTITIONS, STAGING, TICKS
-from tests.contracts.admin_worlds import AdminWorld, admin_world
+from tests.contracts.admin_worlds import AdminWorld
 
 pytestmark = pytest.mark.slow  # together they take long
 
@@ -30,15 +28,6 @@ PERSON = Caller(who="ada@desk", face=Face.CLI)
 ASSISTANT = Caller(who="ada@desk", face=Face.MCP, client="host 1.0")
 SEEDED = (*(EVENTS.partition(index) for index in range(PARTITIONS)), ORDERS, TICKS)
 MISSING = TopicName("default", "missing")
-
-
-@pytest.fixture(params=["memory", "broker", "original"])
-async def world(
-    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[AdminWorld]:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    async with admin_world(request.param, tmp_path / "data") as world:
-        yield world
 
 
 def request_for(operation: str, *, needs_approval: bool = False, **arguments: object) -> PlanRequest:

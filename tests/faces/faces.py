@@ -56,7 +56,8 @@ def typed(operation: AnyOperation, arguments: dict[str, Any]) -> list[str]:
     for name, value in arguments.items():
         if name not in operation.positional:
             option = f"--{name.replace('_', '-')}"
-            words += [option] if value is True else [option, str(value)]
+            given = value if isinstance(value, list) else [value]
+            words += [option] if value is True else [word for each in given for word in (option, str(each))]
     return words
 
 
@@ -99,7 +100,9 @@ def read_all(terminal: int) -> str:
 
 async def by_mcp_stdio(place: Place, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
     """The tool, through the SDK's client, over the pipes of a process."""
-    server = StdioServerParameters(command=str(ADMIN), args=["mcp", "--endpoint", place.endpoint], env=dict(os.environ))
+    server = StdioServerParameters(
+        command=str(ADMIN), args=["mcp", "--toolsets", "all", "--endpoint", place.endpoint], env=dict(os.environ)
+    )
     async with asyncio.timeout(STEP_S_MAX), Client(server) as client:
         return await tool_answer(client, operation, arguments, plan_id)
 
@@ -115,7 +118,7 @@ async def mcp_over_http(place: Place, *flags: str) -> AsyncIterator[Client]:
     """A client of `danube-admin mcp --http`, a process on a port of its own."""
     process = await asyncio.create_subprocess_exec(
         ADMIN,
-        *("mcp", "--http", "--port", "0", "--endpoint", place.endpoint, *flags),
+        *("mcp", "--toolsets", "all", "--http", "--port", "0", "--endpoint", place.endpoint, *flags),
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "DANUBE_MCP_TOKEN": TOKEN},
     )

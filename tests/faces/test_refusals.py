@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 
 from danube.admin.__main__ import app as command_line
 from danube.admin.access import AccessLevel, ApprovalMode, Guard
+from danube.admin.mcp.offer import ALL_TOOLSETS
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.target import Target
@@ -86,6 +87,21 @@ EFFECTS = {
     "delete_topic": "destroy",
     "list_subscriptions": "read",
     "unsubscribe": "destroy",
+    "get_subscription_failure_policy": "read",
+    "set_subscription_failure_policy": "write",
+    "get_subscription_dispatch_config": "read",
+    "set_subscription_dispatch_config": "write",
+    "set_namespace_policies": "write",
+    "get_topic_policies": "read",
+    "set_topic_policies": "write",
+    "peek_messages": "read",
+    "create_subscription": "write",
+    "seek_subscription": "destroy",
+    "skip_messages": "destroy",
+    "retry_blocked": "write",
+    "add_partitions": "write",
+    "list_connections": "read",
+    "disconnect_client": "write",
     "health_check": "read",
     "analyze_consumer_lag": "read",
     "run_analytics": "write",
@@ -136,7 +152,7 @@ async def by_cli(gateway: MemoryGateway, guard: Guard, operation: AnyOperation, 
 
 
 async def by_mcp(gateway: MemoryGateway, guard: Guard, operation: AnyOperation, arguments: dict[str, Any]) -> Said:
-    async with host(gateway, access=guard.level, approval=guard.approval) as client:
+    async with host(gateway, access=guard.level, approval=guard.approval, toolsets=(ALL_TOOLSETS,)) as client:
         said = await client.call_tool(operation.name, arguments)
         plan = (said.structured_content or {}).get("plan", {})
         if plan.get("status") == "waiting":

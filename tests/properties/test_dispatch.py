@@ -1,6 +1,6 @@
 """The dispatch engine agrees with a model that knows each message on its own, whatever happens in whatever order."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 from hypothesis import strategies as st
@@ -14,16 +14,30 @@ from danube.broker.dispatch.events import (
     ConsumerDetached,
     ConsumerPaused,
     ConsumerResumed,
+    DeadLettered,
+    DeadLetterFailed,
     Event,
     Nacked,
+    PolicyChanged,
+    RetryBlocked,
+    Seek,
+    SkipBlocked,
+    SkipRange,
     TimerFired,
+    WindowChanged,
 )
-from danube.broker.dispatch.instructions import SaveCursor, Send, SetTimer
-from danube.broker.dispatch.redelivery import Backoff, RedeliveryPolicy, delay_s
+from danube.broker.dispatch.instructions import DeadLetter, SaveCursor, Send, SetTimer
+from danube.broker.dispatch.redelivery import RedeliveryPolicy, delay_s
+from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX
+from danube.model.policies import BackoffStrategy, PoisonPolicy
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, SubscriptionType
 
-POLICY = RedeliveryPolicy(ack_timeout_s=10.0, base_delay_s=1.0, max_delay_s=6.0, backoff=Backoff.EXPONENTIAL)
+LENIENT = RedeliveryPolicy(ack_timeout_s=10.0, base_delay_s=1.0, max_delay_s=6.0, max_redelivery_count=1_000)
+BLOCK = replace(LENIENT, max_redelivery_count=1)
+DROP = replace(LENIENT, max_redelivery_count=2, poison=PoisonPolicy.DROP, backoff=BackoffStrategy.FIXED)
+LETTER = replace(LENIENT, max_redelivery_count=0, poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic="/default/dead")
+POLICIES = st.sampled_from([LENIENT, LENIENT, BLOCK, DROP, LETTER])
 CONSUMER_IDS = st.integers(1, 4)
 BACK = st.integers(0, 40)
 QUANTA = st.sampled_from([1, 1, 3])
@@ -35,10 +49,12 @@ class Message:
     """One message as the model sees it."""
 
     state: str = "new"
-    """new, in flight, waiting, ready or acknowledged."""
+    """new, in flight, waiting, ready, blocked, letter or acknowledged."""
     attempt: int = 0
     holder: int | None = None
     at_s: float = 0.0
+    is_asked: bool = False
+    """Whether its dead letter is under way."""
 
 
 @dataclass
@@ -62,6 +78,7 @@ class Model:
 
     def __init__(self, subscription_type: SubscriptionType) -> None:
         self.type = subscription_type
+        self.policy = LENIENT
         self.messages: list[Message] = []
         self.readers: dict[int, Reader] = {}
         self.taken_up = 0
@@ -69,7 +86,7 @@ class Model:
         self.turns = 0
 
     def next_reader(self) -> int | None:
-        if self.type is SubscriptionType.EXCLUSIVE:
+        if self.type is not SubscriptionType.SHARED:
             first = next(iter(self.readers), None)
             return first if first is not None and self.readers[first].has_room else None
         able = [consumer_id for consumer_id, reader in self.readers.items() if reader.has_room]
@@ -82,7 +99,7 @@ class Model:
             message, reader = self.messages[offset], self.readers[consumer_id]
             message.state, message.holder = "in flight", consumer_id
             message.attempt += 1
-            message.at_s = now_s + POLICY.ack_timeout_s
+            message.at_s = now_s + self.policy.ack_timeout_s
             reader.held.add(offset)
             self.taken_up = max(self.taken_up, offset + 1)
             self.count_turn(reader)
@@ -91,11 +108,14 @@ class Model:
         return sends
 
     def next_message(self) -> int | None:
-        for state in ("ready", "new"):
+        for state in ("ready",) if self.has_any("blocked") else ("ready", "new"):
             for offset, message in enumerate(self.messages):
                 if message.state == state:
                     return offset
         return None
+
+    def has_any(self, state: str) -> bool:
+        return any(message.state == state for message in self.messages)
 
     def count_turn(self, reader: Reader) -> None:
         reader.turn_left -= 1
@@ -119,17 +139,52 @@ class Model:
 
     def acknowledge(self, start: int, end: int) -> None:
         for offset in range(max(start, 0), min(end, self.taken_up)):
-            self.let_go(offset)
-            self.messages[offset].state = "acknowledged"
+            self.finish(offset)
+
+    def finish(self, offset: int) -> None:
+        self.let_go(offset)
+        self.messages[offset].state, self.messages[offset].is_asked = "acknowledged", False
+
+    def skip(self, start: int, end: int) -> None:
+        for offset in range(max(start, 0), min(end, len(self.messages))):
+            self.finish(offset)
+        if start <= self.taken_up < end:
+            self.taken_up = min(end, len(self.messages))
+        self.skip_acknowledged()
+
+    def seek(self, position: int) -> None:
+        position = max(0, min(position, len(self.messages)))
+        for reader in self.readers.values():
+            reader.held.clear()
+        self.messages = [
+            Message("acknowledged" if offset < position else "new") for offset in range(len(self.messages))
+        ]
+        self.taken_up = position
 
     def nack(self, offset: int, delay: float | None, now_s: float) -> None:
         if 0 <= offset < len(self.messages) and self.messages[offset].state == "in flight":
-            self.hold(offset, delay, now_s)
+            self.fail(offset, delay, now_s)
 
-    def hold(self, offset: int, delay: float | None, now_s: float) -> None:
+    def fail(self, offset: int, delay: float | None, now_s: float) -> None:
         message = self.messages[offset]
         self.let_go(offset)
-        message.state, message.at_s = "waiting", now_s + delay_s(message.attempt, POLICY, delay)
+        message.state, message.at_s = "waiting", now_s + delay_s(message.attempt, self.policy, delay)
+        if message.attempt > self.policy.max_redelivery_count:
+            self.poison(offset)
+
+    def poison(self, offset: int) -> None:
+        if self.policy.poison is PoisonPolicy.DROP:
+            self.finish(offset)
+        else:
+            self.messages[offset].state = "blocked" if self.policy.poison is PoisonPolicy.BLOCK else "letter"
+
+    def judge_anew(self, offset: int) -> None:
+        message = self.messages[offset]
+        message.is_asked = False
+        if message.attempt > self.policy.max_redelivery_count:
+            self.poison(offset)
+        else:
+            message.state = "ready"
 
     def let_go(self, offset: int) -> None:
         holder = self.messages[offset].holder
@@ -140,7 +195,7 @@ class Model:
     def pass_time(self, now_s: float) -> None:
         for offset, message in enumerate(self.messages):
             if message.state == "in flight" and message.at_s <= now_s:
-                self.hold(offset, None, now_s)
+                self.fail(offset, None, now_s)
             if message.state == "waiting" and message.at_s <= now_s:
                 message.state = "ready"
 
@@ -178,10 +233,11 @@ class DispatchMachine(RuleBasedStateMachine):
         self.cursors = [Cursor(0)]
         """As they were saved; a crash may take the last ones away."""
         self.model = Model(self.subscription_type)
-        self.engine = DispatchEngine(self.subscription_type, self.cursors[-1], 0, POLICY)
+        self.engine = DispatchEngine(self.subscription_type, self.cursors[-1], 0, LENIENT)
 
-    @initialize(count=st.integers(0, 30), windows=st.lists(WINDOWS, max_size=3), quantum=QUANTA)
-    def start_with_a_backlog(self, count: int, windows: list[int], quantum: int) -> None:
+    @initialize(count=st.integers(0, 30), windows=st.lists(WINDOWS, max_size=3), quantum=QUANTA, policy=POLICIES)
+    def start_with_a_backlog(self, count: int, windows: list[int], quantum: int, policy: RedeliveryPolicy) -> None:
+        self.policy_changes(policy)
         self.append(count)
         for consumer_id, window in enumerate(windows, 1):
             self.attach(consumer_id, window, quantum)
@@ -238,6 +294,49 @@ class DispatchMachine(RuleBasedStateMachine):
             self.fire_timer()
         self.now_s = until_s
 
+    @rule(policy=POLICIES)
+    def policy_changes(self, policy: RedeliveryPolicy) -> None:
+        self.model.policy = policy
+        for offset, message in enumerate(self.model.messages):
+            if message.state == "blocked" or (message.state == "letter" and not message.is_asked):
+                self.model.judge_anew(offset)
+        self.handle(PolicyChanged(policy))
+
+    @rule(window=WINDOWS)
+    def window_changes(self, window: int) -> None:
+        for reader in self.model.readers.values():
+            reader.window = window
+        self.handle(WindowChanged(window))
+
+    @precondition(lambda self: self.in_state("blocked"))
+    @rule(data=st.data(), retried=st.booleans(), everything=st.booleans())
+    def operator_deals_with_blocked_messages(self, data: st.DataObject, retried: bool, everything: bool) -> None:
+        blocked = self.in_state("blocked")
+        offset = None if everything else data.draw(st.sampled_from(blocked))
+        for each in blocked if offset is None else [offset]:
+            if retried:
+                self.model.messages[each].state = "ready"
+            else:
+                self.model.finish(each)
+        self.handle(RetryBlocked(offset) if retried else SkipBlocked(offset))
+
+    @precondition(lambda self: self.in_state("letter"))
+    @rule(data=st.data(), failed=st.booleans())
+    def dead_letter_is_answered(self, data: st.DataObject, failed: bool) -> None:
+        self.answer(data.draw(st.sampled_from(self.in_state("letter"))), failed=failed)
+
+    @rule(back=BACK)
+    def operator_seeks(self, back: int) -> None:
+        position = self.model.taken_up + 5 - back
+        self.model.seek(position)
+        self.handle(Seek(position))
+
+    @rule(back=BACK, length=st.integers(0, 12))
+    def operator_skips(self, back: int, length: int) -> None:
+        start = self.model.taken_up + 15 - back
+        self.model.skip(start, start + length)
+        self.handle(SkipRange(start, start + length))
+
     @rule()
     def timer_fires_for_nothing(self) -> None:
         self.fire_timer()
@@ -245,7 +344,9 @@ class DispatchMachine(RuleBasedStateMachine):
     @rule(lost=st.sampled_from([0, 0, 1, 5]))
     def broker_restarts(self, lost: int) -> None:
         del self.cursors[max(1, len(self.cursors) - lost) :]
-        self.engine = DispatchEngine(self.subscription_type, self.cursors[-1], len(self.model.messages), POLICY)
+        self.engine = DispatchEngine(
+            self.subscription_type, self.cursors[-1], len(self.model.messages), self.model.policy
+        )
         self.timer_s = None
         self.model.restart(self.cursors[-1])
 
@@ -259,6 +360,8 @@ class DispatchMachine(RuleBasedStateMachine):
         assert self.engine.in_flight == states.count("in flight")
         assert self.engine.waiting == states.count("waiting")
         assert self.engine.ready == states.count("ready")
+        assert sum(end - start for start, end in self.engine.blocked) == states.count("blocked")
+        assert self.engine.dead_letters == states.count("letter")
         assert self.engine.lag == len(states) - states.count("acknowledged")
         assert self.engine.next_offset == self.model.taken_up
         assert self.engine.cursor == self.cursors[-1] == self.model.cursor()
@@ -275,6 +378,7 @@ class DispatchMachine(RuleBasedStateMachine):
             self.detach(consumer_id)
         self.attach(1, 7, 1)
         for _ in range(2 * len(self.model.messages) + 2):
+            self.retry_and_answer_everything()
             for offset in self.in_flight():
                 self.acknowledge(offset, offset + 1)
             self.time_passes(11.0)
@@ -289,27 +393,57 @@ class DispatchMachine(RuleBasedStateMachine):
         self.model.nack(offset, delay, self.now_s)
         self.handle(Nacked(offset, delay))
 
+    def retry_and_answer_everything(self) -> None:
+        for offset in self.in_state("blocked"):
+            self.model.messages[offset].state = "ready"
+        self.handle(RetryBlocked())
+        for offset in self.in_state("letter"):
+            self.answer(offset, failed=False)
+
+    def answer(self, offset: int, *, failed: bool) -> None:
+        """An answer to a letter that is not under way does nothing."""
+        message = self.model.messages[offset]
+        if message.is_asked and not failed:
+            self.model.finish(offset)
+        elif message.is_asked:
+            message.is_asked = False
+            if self.model.policy.poison is not PoisonPolicy.DEAD_LETTER:
+                self.model.judge_anew(offset)
+        self.handle(DeadLetterFailed(offset) if failed else DeadLettered(offset))
+
     def fire_timer(self) -> None:
         self.timer_s = None
         self.model.pass_time(self.now_s)
         self.handle(TimerFired())
 
     def in_flight(self) -> list[int]:
-        return [offset for offset, message in enumerate(self.model.messages) if message.state == "in flight"]
+        return self.in_state("in flight")
+
+    def in_state(self, state: str) -> list[int]:
+        return [offset for offset, message in enumerate(self.model.messages) if message.state == state]
 
     def handle(self, event: Event) -> None:
         instructions = self.engine.handle(event, self.now_s)
         sends = [each for each in instructions if isinstance(each, Send)]
         saves = [each.cursor for each in instructions if isinstance(each, SaveCursor)]
         timers = [each.at_s for each in instructions if isinstance(each, SetTimer)]
-        assert instructions == [*sends, *map(SaveCursor, saves), *map(SetTimer, timers)]
+        letters = [each for each in instructions if isinstance(each, DeadLetter)]
+        assert instructions == [*sends, *letters, *map(SaveCursor, saves), *map(SetTimer, timers)]
         assert all(send.start < send.end for send in sends)
         assert one_by_one(sends) == self.model.expected_sends(self.now_s)
         assert not any(are_one(before, after) for before, after in pairwise(sends))
         assert len(saves) <= 1
-        assert saves != self.cursors[-1:]
+        assert saves != self.cursors[-1:] or isinstance(event, Seek | SkipRange)
         self.cursors += saves
+        self.take_letters(letters)
         self.set_timer(timers)
+
+    def take_letters(self, letters: list[DeadLetter]) -> None:
+        for letter in letters:
+            message = self.model.messages[letter.offset]
+            assert (message.state, message.is_asked, message.attempt) == ("letter", False, letter.attempt)
+            message.is_asked = True
+        assert sum(message.is_asked for message in self.model.messages) <= DEAD_LETTERS_AT_ONCE_MAX
 
     def set_timer(self, timers: list[float | None]) -> None:
         assert len(timers) <= 1
@@ -336,5 +470,10 @@ class SharedMachine(DispatchMachine):
     subscription_type = SubscriptionType.SHARED
 
 
+class FailoverMachine(DispatchMachine):
+    subscription_type = SubscriptionType.FAILOVER
+
+
+TestFailover = FailoverMachine.TestCase
 TestExclusive = ExclusiveMachine.TestCase
 TestShared = SharedMachine.TestCase

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from danube.admin.cli.help_text import as_commands, command_line
 from danube.admin.operations import BY_NAME, REGISTRY, operation_of
-from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.operation import DEFAULT_TOOLSET, AnyOperation
 from danube.admin.present import Table, View
 from danube.admin.target import Target
 from danube.model.plans import Face
@@ -60,6 +60,11 @@ def _notes(operation: AnyOperation, target: Target) -> list[str]:
         notes.append(
             f"Asked for by an assistant, its plan {'waits for a person' if waits else 'can be applied at once'}"
             f" (approval {guard.approval})."
+        )
+    if operation.is_tool and operation.toolset != DEFAULT_TOOLSET:
+        notes.append(
+            "Assistants have it once their server is started with its toolset: `danube-admin mcp --toolsets"
+            f" {DEFAULT_TOOLSET},{operation.toolset}`."
         )
     if not operation.is_tool:
         notes.append("Assistants do not have it: it is how people oversee them.")

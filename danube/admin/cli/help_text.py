@@ -21,6 +21,8 @@ _PLANNED = (
     "It acts by a plan. On a terminal the plan is shown, and nothing is done before you have said yes. Without one, "
     "the plan is printed and the command ends with exit code 3; --yes applies it at once."
 )
+_VERBS_SHOWN = 6
+"""Of a group, in its line of help; its own page lists all of them."""
 _PERSON = "It takes a person at a terminal: what reads from or writes to a pipe is refused."
 
 
@@ -65,7 +67,10 @@ def command_line(operation: AnyOperation, example: Example) -> str:
 
 def verbs_text(operations: Iterable[AnyOperation]) -> str:
     """What can be done with a noun: the help of its group."""
-    *most, last = list(dict.fromkeys(operation.words[1] for operation in operations if len(operation.words) > 1))
+    verbs = list(dict.fromkeys(operation.words[1] for operation in operations if len(operation.words) > 1))
+    if len(verbs) > _VERBS_SHOWN:
+        verbs = [*verbs[: _VERBS_SHOWN - 1], f"{len(verbs) - _VERBS_SHOWN + 1} more"]
+    *most, last = verbs
     words = f"{', '.join(most)} and {last}" if most else last
     return f"{words[0].upper()}{words[1:]}."
 

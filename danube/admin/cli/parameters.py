@@ -22,6 +22,8 @@ Complete = Callable[[str], Callable[..., list[str]]]
 """Makes the completion of a kind of name."""
 
 NAMESPACE = "namespace"
+_METAVAR_CHARS_MAX = 60
+"""Words of a longer choice are left to completion, and to the error that lists them."""
 _SHORT = {"subscription": "-s"}
 """As in the original."""
 
@@ -104,7 +106,7 @@ def _as_typed(operation: AnyOperation, text: str) -> str:
     text = text.removeprefix(f"{operation.name}: ")
     for name, field in fields_of(operation).items():
         word = name.upper() if name in operation.positional else field.word
-        text = re.sub(rf"(^|; ){name}: (Value error, )?", rf"\g<1>{word}: ", text)
+        text = re.sub(rf"(^|; ){name}(\.\d+)?: (Value error, )?", rf"\g<1>{word}: ", text)
     return text.removeprefix("Value error, ")
 
 
@@ -198,7 +200,8 @@ def _typed(field: Field) -> Any:  # noqa: ANN401 - as above
 
 def _metavar(field: Field) -> str | None:
     if field.choices:
-        return "|".join(field.choices)
+        words = "|".join(field.choices)
+        return words if len(words) <= _METAVAR_CHARS_MAX else "NAME"
     if field.kind is bool:
         return None
     if field.kind is dict:

@@ -10,6 +10,7 @@ from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCa
 from danube.admin.grpc_gateway.line import Lines, carrier_for
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalOversight, real_subscriptions
 from danube.admin.grpc_gateway.oversight import BrokerOversight, Oversight
+from danube.admin.grpc_gateway.rules import RuleCalls
 from danube.admin.grpc_gateway.system_topics import read_system_topic
 from danube.admin.local_state import LocalState, state_folder
 from danube.admin.target import Target
@@ -56,7 +57,7 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
         yield GrpcGateway(lines, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
 
 
-class GrpcGateway:
+class GrpcGateway(RuleCalls):
     """One cluster, through the admin port of one of its brokers."""
 
     def __init__(self, lines: Lines, state: LocalState) -> None:
@@ -88,7 +89,7 @@ class GrpcGateway:
         return await self._calls.raft_status()
 
     async def describe_broker(self) -> BrokerDescription:
-        await self._require_ours("its load and its journal")
+        await self._require_ours("tell its load and its journal")
         answer = await self._line.call(f"{_INSPECTION}/DescribeBroker", encode_control.describe_broker())
         description = decode_control.broker_description(answer)
         connect_url = self._lines.dialled(description.connect_url)
@@ -135,7 +136,7 @@ class GrpcGateway:
         return replace(details, info=info, subscriptions=tuple(real_subscriptions(details.subscriptions)))
 
     async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
-        await self._require_ours("lag and consumers")
+        await self._require_ours("tell lag and consumers")
         request = encode_control.describe_topics(wanted)
         return decode_control.topics_page(await self._line.call(f"{_INSPECTION}/DescribeTopics", request))
 
@@ -180,7 +181,7 @@ class GrpcGateway:
     # System topics
 
     async def system_records(self, topic: TopicName, *, since_ms: int, limit: int) -> Sequence[SystemRecord]:
-        await self._require_ours("what it publishes about itself")
+        await self._require_ours("tell what it publishes about itself")
         try:
             line = self._lines.to(await self._client_url(topic))
             return await read_system_topic(line, topic, since_ms=since_ms, limit=limit)
@@ -211,10 +212,10 @@ class GrpcGateway:
     async def _is_ours(self) -> bool:
         return (await self.connection()).is_ours
 
-    async def _require_ours(self, what: str) -> None:
+    async def _require_ours(self, act: str) -> None:
         if not await self._is_ours():
             raise UnsupportedError(
-                f"the broker at {self._line.url} does not tell {what}: the original has no such call, only brokers of"
+                f"the broker at {self._line.url} does not {act}: the original has no such call, only brokers of"
                 " this project do"
             )
 

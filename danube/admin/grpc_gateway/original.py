@@ -34,6 +34,7 @@ from danube.model.plans import (
     check_applicable,
     fingerprint_of,
 )
+from danube.model.policies import SubscriptionName
 from danube.model.topic import TopicName
 
 _SUBSCRIPTION_KEYS = frozenset({"cursor", "failure_policy", "dispatch_config"})
@@ -61,6 +62,15 @@ class OriginalAnswers:
         """Raise TopicNotFoundError unless it is there, and not only partitions of it."""
         if topic not in {info.topic for info in await self._calls.topics(topic.namespace)}:
             raise TopicNotFoundError(f"there is no topic {topic}: list the topics of its namespace to see their names")
+
+    async def require_subscription(self, name: SubscriptionName) -> None:
+        """Raise TopicNotFoundError or SubscriptionNotFoundError unless both are there."""
+        if name.subscription not in real_subscriptions(await self._calls.subscriptions(name.topic)):
+            await self.require_topic(name.topic)
+            raise SubscriptionNotFoundError(
+                f"there is no subscription {name.subscription[:80]!r} on {name.topic}: list its subscriptions to see"
+                " their names"
+            )
 
     async def require_broker(self, broker_id: str) -> None:
         """Raise NotFoundError unless it is there."""
@@ -206,11 +216,7 @@ class OriginalOversight:
 
     async def _unsubscribed(self, wanted: Unsubscribe) -> Impact:
         topic, subscription = wanted.topic, wanted.subscription
-        await self._answers.require_topic(topic)
-        if subscription not in real_subscriptions(await self._calls.subscriptions(topic)):
-            raise SubscriptionNotFoundError(
-                f"there is no subscription {subscription[:80]!r} on {topic}: list its subscriptions to see their names"
-            )
+        await self._answers.require_subscription(SubscriptionName(topic=topic, subscription=subscription))
         return Impact(
             changes=(f"Delete subscription {subscription!r} of {topic}.",),
             irreversible=("Its place in the topic is lost: this broker does not tell how much it has not read.",),

@@ -42,4 +42,11 @@ def _missing_sentence(offer: Offer) -> str:
     missing = [each for each in offer.registry if each.is_tool and offer.why_missing(each)]
     if not missing:
         return ""
-    return f"{len(missing)} more tools are not offered here; the resource danube://access says which and why."
+    more = f"{len(missing)} more tools are not offered here; the resource danube://access says which and why."
+    if not offer.toolsets_off:
+        return more
+    wanted = ",".join([*offer.toolsets, offer.toolsets_off[0]])
+    return (
+        f"{more} Toolsets that are off: {', '.join(offer.toolsets_off)}; whoever starts this server switches one on"
+        f" with `danube-admin mcp --toolsets {wanted}`."
+    )

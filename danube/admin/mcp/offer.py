@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 from danube.admin.access import Guard
 from danube.admin.operations import REGISTRY
-from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.operation import DEFAULT_TOOLSET, AnyOperation
 from danube.model.errors import NotFoundError, SettingsError
 
 ALL_TOOLSETS = "all"
-DEFAULT_TOOLSETS = ("default",)
+DEFAULT_TOOLSETS = (DEFAULT_TOOLSET,)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,6 +50,12 @@ class Offer:
         if not found.is_tool or not self._has_toolset(found):
             raise NotFoundError(f"{name} is not offered. {self.why_missing(found)}")
         return found
+
+    @property
+    def toolsets_off(self) -> tuple[str, ...]:
+        """The toolsets that were not asked for."""
+        found = (each.toolset for each in self.registry if each.is_tool and not self._has_toolset(each))
+        return tuple(dict.fromkeys(found))
 
     @property
     def names(self) -> list[str]:

@@ -29,6 +29,8 @@ class Detail(Enum):
     """Fields and their types alone."""
     OUTLINE = "outline"
     """Fields of the answer itself, and not of the rows and objects in it."""
+    OBJECT = "object"
+    """That it is an object."""
 
 
 def input_schema(params: type[BaseModel], *, is_planned: bool) -> Schema:
@@ -49,6 +51,8 @@ def output_schema(result: type[BaseModel], described: set[tuple[str, str]], deta
     What is in `described` (a field and its text; an object or a choice by its name) was given with an earlier tool and
     is not given again: `described` grows.
     """
+    if detail is Detail.OBJECT:
+        return {"type": "object"}
     whole = _whole(result, "serialization")
     schema = _answer(whole, whole, described, "")
     if detail is Detail.WORDS:

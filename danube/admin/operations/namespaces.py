@@ -1,5 +1,6 @@
 """namespaces.*"""
 
+import asyncio
 from dataclasses import asdict
 
 from pydantic import Field
@@ -8,7 +9,9 @@ from danube.admin.operations.fields import NamespaceText, PageParams, PageResult
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
+from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.plans import Effect
+from danube.model.policies import Limits
 
 
 class NamespaceParams(Params):
@@ -39,6 +42,11 @@ class Policies(Result):
     max_publish_rate: int = Field(description="Messages a second.")
     max_subscription_dispatch_rate: int = Field(description="Messages a second.")
     max_message_size: int = Field(description="Bytes.")
+    max_publish_rate_bytes: int | None = Field(description="Bytes a second; null where the broker has no such limit.")
+    message_ttl_s: int | None = Field(
+        description="Seconds after which subscriptions pass over a message they have not acknowledged; null where the"
+        " broker has no such limit."
+    )
 
 
 class NamespaceCreated(Result):
@@ -55,7 +63,21 @@ async def _list(call: Call, params: PageParams) -> NamespaceList:
 
 
 async def _policies(call: Call, params: NamespaceParams) -> Policies:
-    return Policies(**asdict(await call.gateway.namespace_policies(params.namespace)))
+    known, limits = await asyncio.gather(
+        call.gateway.namespace_policies(params.namespace), _limits(call, params.namespace)
+    )
+    return Policies(
+        **asdict(known),
+        max_publish_rate_bytes=limits.max_publish_rate_bytes if limits else None,
+        message_ttl_s=limits.message_ttl_s if limits else None,
+    )
+
+
+async def _limits(call: Call, namespace: str) -> Limits | None:
+    try:
+        return (await call.gateway.namespace_limits(namespace)).holding
+    except (UnsupportedError, NotFoundError):  # what is not there is for the other call to say
+        return None
 
 
 async def _create(call: Call, params: NamespaceParams) -> NamespaceCreated:

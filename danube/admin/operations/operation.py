@@ -25,6 +25,9 @@ Report = Callable[[float, float | None, str], Awaitable[None]]
 """Tells how far long work is: done, total if it is known, and a word on what is being done."""
 
 
+DEFAULT_TOOLSET = "default"
+
+
 async def say_nothing(done: float, total: float | None, message: str) -> None:
     """A report that nobody hears."""
     del done, total, message
@@ -80,7 +83,8 @@ class Operation(Generic[P, R]):
     positional: tuple[str, ...] = ()
     """Parameters that are arguments on the command line, not options."""
     listing: Listing | None = None
-    toolset: str = "default"
+    toolset: str = DEFAULT_TOOLSET
+    """The group of tools that it is in; an assistant has the default one, and others when its server is told."""
     is_tool: bool = True
     """Whether an assistant may have it."""
     needs_person: bool = False

@@ -191,7 +191,7 @@ async def _described(call: Call, name: TopicName) -> TopicDescription | None:
     return page.topics[0] if page.topics else None
 
 
-_TYPE_WORDS = {"EXCLUSIVE": "Exclusive", "SHARED": "Shared", "FAILOVER": "Failover", "KEY_SHARED": "KeyShared"}
+TYPE_WORDS = {"EXCLUSIVE": "Exclusive", "SHARED": "Shared", "FAILOVER": "Failover", "KEY_SHARED": "KeyShared"}
 
 
 def _state(topic: TopicDescription, index: int) -> SubscriptionState:
@@ -199,7 +199,7 @@ def _state(topic: TopicDescription, index: int) -> SubscriptionState:
     kept = subscription.reliable
     return SubscriptionState(
         name=subscription.name,
-        subscription_type=_TYPE_WORDS[subscription.type.name],
+        subscription_type=TYPE_WORDS[subscription.type.name],
         lag_messages=kept.lag if kept else None,
         in_flight=kept.in_flight if kept else None,
         waiting=kept.waiting if kept else None,

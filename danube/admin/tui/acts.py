@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from danube.admin.execution import parse_arguments
 from danube.admin.operations import BY_NAME, operation_of
-from danube.admin.operations.fields import Params
+from danube.admin.operations.fields import Completes, Params, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlanView
 from danube.admin.present import Table, View, plan_view_of, printable
@@ -67,8 +67,9 @@ def acts_on(plan: PlanView) -> dict[str, Act]:
 
 
 def name_at_stake(operation: AnyOperation, params: Params) -> str:
-    """What an operation destroys: the last parameter that it cannot do without, else its own words."""
-    needed = [name for name, info in type(params).model_fields.items() if info.is_required()]
+    """What an operation destroys: the last name of the cluster that it cannot do without, else its own words."""
+    names = marks(type(params), Completes)
+    needed = [name for name, info in type(params).model_fields.items() if info.is_required() and name in names]
     return printable(str(getattr(params, needed[-1]))) if needed else operation.command
 
 

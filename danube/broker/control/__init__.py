@@ -4,9 +4,13 @@ from dataclasses import dataclass
 
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl
+from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.namespaces import NamespaceControl
+from danube.broker.control.peeking import Peeking
 from danube.broker.control.plans import PlanControl
+from danube.broker.control.policies import PolicyControl
+from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 
@@ -20,5 +24,9 @@ class Control:
     topics: TopicControl
     subscriptions: SubscriptionControl
     descriptions: Descriptions
+    policies: PolicyControl
+    positions: PositionControl
+    peeking: Peeking
+    connections: Connections
     plans: PlanControl
     audit: AuditLog

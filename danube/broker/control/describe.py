@@ -116,7 +116,7 @@ def _describe_topic(
     topic: AnyTopic, broker_id: str, subscriptions: tuple[SubscriptionDescription, ...]
 ) -> TopicDescription:
     record = topic.record
-    log = topic.log if isinstance(topic, ReliableTopic) else None
+    log, expired = (topic.log, topic.messages_expired) if isinstance(topic, ReliableTopic) else (None, 0)
     return TopicDescription(
         topic=record.name,
         topic_id=record.topic_id,
@@ -129,6 +129,7 @@ def _describe_topic(
         bytes_in=topic.bytes_in,
         producers=len(topic.producers),
         subscription_count=len(topic.subscriptions),
+        messages_expired=expired,
         subscriptions=subscriptions,
     )
 
@@ -164,6 +165,8 @@ def _reliable_state(topic: AnyTopic, subscription: AnySubscription) -> ReliableS
         waiting=engine.waiting,
         ready=engine.ready,
         oldest_unacknowledged_ms=topic.log.append_time_ms(position) if lag else None,
+        blocked=sum(end - start for start, end in engine.blocked),
+        dead_letters=engine.dead_letters,
     )
 
 

@@ -1,5 +1,6 @@
 """Namespaces, for administrators."""
 
+from danube.broker.topics import Topics
 from danube.metadata.records import Also, Records
 from danube.model.admin_calls import NamespacePolicies
 from danube.model.errors import NamespaceNotFoundError, PreconditionFailedError
@@ -12,8 +13,9 @@ BUILT_IN_NAMESPACES = ("default", "system")
 class NamespaceControl:
     """What administrators do with namespaces."""
 
-    def __init__(self, records: Records) -> None:
+    def __init__(self, records: Records, topics: Topics) -> None:
         self._records = records
+        self._topics = topics
 
     async def names(self) -> list[str]:
         """Every namespace once, sorted by name."""
@@ -30,13 +32,23 @@ class NamespaceControl:
         return sorted(record.name for record in await self._records.topics_of(name))
 
     async def policies(self, name: str) -> NamespacePolicies:
-        """The limits of a namespace: those of the broker, since none can be set yet. Raises NamespaceNotFoundError."""
+        """The limits that hold in a namespace, as the original names them. Raises NamespaceNotFoundError."""
         await self.require(name)
-        return NamespacePolicies()
+        limits = self._topics.limits_of(name)
+        return NamespacePolicies(
+            max_producers_per_topic=limits.max_producers_per_topic,
+            max_subscriptions_per_topic=limits.max_subscriptions_per_topic,
+            max_consumers_per_topic=limits.max_consumers_per_topic,
+            max_consumers_per_subscription=limits.max_consumers_per_subscription,
+            max_publish_rate=limits.max_publish_rate,
+            max_subscription_dispatch_rate=limits.max_subscription_dispatch_rate,
+            max_message_size=limits.message_bytes_max,
+        )
 
     async def create(self, name: str) -> None:
         """Create a namespace. Raises AlreadyExistsError."""
         await self._records.create_namespace(name)
+        self._topics.forget_namespace(name)
 
     async def delete(self, name: str, *, also: Also | None = None) -> None:
         """Delete an empty namespace; one from `bootstrap_namespaces` comes back at the next start.
@@ -46,6 +58,7 @@ class NamespaceControl:
         """
         _refuse_built_in(name)
         await self._records.delete_namespace(name, also=also)
+        self._topics.forget_namespace(name)
 
     async def deletable(self, name: str) -> int:
         """Which namespace of this name `delete` would delete now, as a number. Raises as it does."""

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from danube.broker.control.namespaces import NamespaceControl
+from danube.broker.control.planned_jumps import SeekCall, SkipCall, parse_seek, parse_skip
+from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.subscription import ReliableSubscription
@@ -38,7 +40,10 @@ class PlannedOperation:
 
 
 def planned_operations(
-    topics: TopicControl, subscriptions: SubscriptionControl, namespaces: NamespaceControl
+    topics: TopicControl,
+    subscriptions: SubscriptionControl,
+    namespaces: NamespaceControl,
+    positions: PositionControl,
 ) -> Mapping[str, PlannedOperation]:
     """All of them, by the names that every face knows them by."""
 
@@ -55,7 +60,13 @@ def planned_operations(
         name = check_member_name("subscription", subscription)
         return _Unsubscribe(subscriptions, Unsubscribe(topic=TopicName.parse(topic), subscription=name))
 
-    acts = (delete_topic, delete_namespace, unsubscribe)
+    def seek_subscription(arguments: Arguments) -> PlannedCall:
+        return SeekCall(positions, parse_seek(arguments))
+
+    def skip_messages(arguments: Arguments) -> PlannedCall:
+        return SkipCall(positions, parse_skip(arguments))
+
+    acts = (delete_topic, delete_namespace, unsubscribe, seek_subscription, skip_messages)
     return {act.__name__: PlannedOperation(Effect.DESTROY, act) for act in acts}
 
 

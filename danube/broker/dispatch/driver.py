@@ -17,10 +17,13 @@ from danube.broker.dispatch.events import (
     ConsumerDetached,
     ConsumerPaused,
     ConsumerResumed,
+    DeadLetterFailed,
     Event,
+    KeysRead,
+    Seek,
     TimerFired,
 )
-from danube.broker.dispatch.instructions import SaveCursor, Send, SetTimer
+from danube.broker.dispatch.instructions import DeadLetter, Instruction, ReadKeys, SaveCursor, Send, SetTimer
 from danube.model.errors import DanubeError
 from danube.model.limits import READ_BYTES_MAX, RECEIVE_FAILURE_DELAY_S
 from danube.model.subscription import Cursor
@@ -64,9 +67,12 @@ class DispatchDriver:
         clock: Clock,
         tasks: TaskScope,
         on_unreadable: Callable[[int], None],
+        on_dead_letter: Callable[[DeadLetter], None] | None = None,
     ) -> None:
         """`on_unreadable` gets the id of a consumer whose messages cannot be read: its stream is to be ended."""
         self.engine = engine
+        self.on_dead_letter = on_dead_letter
+        """Copies a message, and has `handle` told of DeadLettered or DeadLetterFailed later; without it all fail."""
         self._on_unreadable = on_unreadable
         self.counts = DeliveryCounts()
         self._topic_log = log
@@ -75,21 +81,25 @@ class DispatchDriver:
         self._tasks = tasks
         self._outlets: dict[int, _Outlet] = {}
         self._window = BatchWindow()
+        self._key_window = BatchWindow()
+        """Keys are read ahead of what is sent, so the two would push each other's batches out."""
+        self._keys_wanted: ReadKeys | None = None
+        self._is_telling = False
         self._reading = False
         self._timer: TimerHandle | None = None
         self._closed = False
 
-    def attach(self, consumer_id: int, stream: ServerStream, window: int) -> None:
+    def attach(self, consumer_id: int, stream: ServerStream, window: int, filters: tuple[str, ...] = ()) -> None:
         """A consumer's stream opened; a former stream of the same consumer must have been detached."""
         self._outlets[consumer_id] = _Outlet(stream)
-        self.handle(ConsumerAttached(consumer_id, window))
+        self.handle(ConsumerAttached(consumer_id, window, filters=filters))
 
     def detach(self, consumer_id: int) -> None:
         """A consumer's stream ended: what it had not acknowledged is sent again."""
         if self._outlets.pop(consumer_id, None) is None:
             return
         if not self._outlets:
-            self._window.clear()
+            self._clear_windows()
         self.handle(ConsumerDetached(consumer_id))
 
     def ready(self, consumer_id: int) -> None:
@@ -106,8 +116,12 @@ class DispatchDriver:
         """Let the engine decide, and do what it says; nothing after `close()`."""
         if self._closed:
             return
+        instructions = self.engine.handle(event, self._clock.monotonic_s())
+        if isinstance(event, Seek):
+            self._forget_waiting()
         touched: dict[int, _Outlet] = {}
-        for instruction in self.engine.handle(event, self._clock.monotonic_s()):
+        later: list[Instruction] = []
+        for instruction in instructions:
             match instruction:
                 case Send():
                     outlet = self._outlets[instruction.consumer_id]
@@ -117,20 +131,56 @@ class DispatchDriver:
                     self._save(instruction.cursor)
                 case SetTimer():
                     self._set_timer(instruction.at_s)
+                case _:
+                    later.append(instruction)
         for consumer_id, outlet in touched.items():
             self._pump(consumer_id, outlet)
+        for instruction in later:
+            self._carry_out(instruction)
 
     def close(self) -> None:
         """Stop: no timer fires and nothing is written any more. Streams are the caller's to end."""
         self._closed = True
         self._set_timer(None)
         self._outlets.clear()
+        self._clear_windows()
+
+    def _carry_out(self, instruction: Instruction) -> None:
+        """What brings new events about, when all else of the last one is done."""
+        if isinstance(instruction, ReadKeys):
+            self._keys_wanted = instruction
+            self._tell_keys()
+        elif isinstance(instruction, DeadLetter) and self.on_dead_letter is not None:
+            self.on_dead_letter(instruction)
+        elif isinstance(instruction, DeadLetter):
+            self.handle(DeadLetterFailed(instruction.offset))
+
+    def _tell_keys(self) -> None:
+        """Tell the engine keys for as long as it wants some and they are at hand; one more level of calls in all."""
+        if self._is_telling:
+            return
+        self._is_telling = True
+        while (wanted := self._keys_wanted) is not None and not self._closed:
+            batch = self._batch_at(wanted.start, self._key_window)
+            if batch is None:
+                break
+            self._keys_wanted = None
+            self.handle(KeysRead(self._key_window.keys(batch, wanted.start, min(wanted.end, batch.end_offset))))
+        self._is_telling = False
+
+    def _forget_waiting(self) -> None:
+        """What was sent before a seek is not written after it."""
+        for outlet in self._outlets.values():
+            outlet.waiting.clear()
+
+    def _clear_windows(self) -> None:
         self._window.clear()
+        self._key_window.clear()
 
     def _save(self, cursor: Cursor) -> None:
         self._topic_log.save_cursor(self._subscription_id, cursor)
         if cursor.position >= self._topic_log.durable_end:
-            self._window.clear()  # nothing is left to send: an idle subscription keeps no batches in memory
+            self._clear_windows()  # nothing is left to send: an idle subscription keeps no batches in memory
 
     def _set_timer(self, at_s: float | None) -> None:
         if self._timer is not None:
@@ -152,7 +202,7 @@ class DispatchDriver:
                 self._pause(consumer_id, outlet)
                 return
             send = outlet.waiting[0]
-            batch = self._batch_at(send.start)
+            batch = self._batch_at(send.start, self._window)
             if batch is None:
                 return
             written = self._write(outlet.stream, batch, send)
@@ -183,22 +233,22 @@ class DispatchDriver:
             outlet.paused = True
             self.handle(ConsumerPaused(consumer_id))
 
-    def _batch_at(self, offset: int) -> StoredBatch | None:
+    def _batch_at(self, offset: int, window: BatchWindow) -> StoredBatch | None:
         """The batch with this offset if it is at hand; otherwise it is on its way."""
-        batch = self._window.batch_at(offset)
+        batch = window.batch_at(offset)
         if batch is not None or self._reading:
             return batch
         hot = self._topic_log.read_hot(offset, READ_BYTES_MAX)
         if hot is None:
             self._reading = True
-            self._tasks.spawn(self._read(offset), f"read from {offset}")
+            self._tasks.spawn(self._read(offset, window), f"read from {offset}")
             return None
-        self._window.put(hot)
-        return self._window.batch_at(offset)
+        window.put(hot)
+        return window.batch_at(offset)
 
-    async def _read(self, offset: int) -> None:
+    async def _read(self, offset: int, window: BatchWindow) -> None:
         try:
-            self._window.put(await self._topic_log.read(offset, READ_BYTES_MAX))
+            window.put(await self._topic_log.read(offset, READ_BYTES_MAX))
         except DanubeError as error:
             _log.error("cannot read offset %d of topic id %d: %s", offset, self._topic_log.topic_id, error)
             self._clock.call_at(self._clock.monotonic_s() + RECEIVE_FAILURE_DELAY_S, self._fail_waiting)
@@ -210,9 +260,11 @@ class DispatchDriver:
         for consumer_id, outlet in list(self._outlets.items()):
             if self._outlets.get(consumer_id) is outlet:
                 self._pump(consumer_id, outlet)
+        self._tell_keys()
 
     def _fail_waiting(self) -> None:
         """End the streams that wait for what cannot be read; late, since clients open them again at once."""
         self._reading = False
-        for consumer_id in [consumer_id for consumer_id, outlet in self._outlets.items() if outlet.waiting]:
+        is_keyless = self._keys_wanted is not None
+        for consumer_id in [each for each, outlet in self._outlets.items() if outlet.waiting or is_keyless]:
             self._on_unreadable(consumer_id)

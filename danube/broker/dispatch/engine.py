@@ -1,14 +1,12 @@
 """The state of one reliable subscription: events in, instructions out; no waiting, no clock, no I/O.
 
-Each offset below `next_offset` is in exactly one place: acknowledged, in flight, waiting or ready. What is ready goes
-out before what is new, lowest offset first. Instructions come in this order: sends, at most one SaveCursor, at most one
-SetTimer.
+Each offset below `next_offset` is in exactly one place: acknowledged, in flight, waiting, ready or spent. What is ready
+goes out before what is new, lowest offset first (`ordered.py`), or key by key (`key_shared.py`). Instructions come in
+this order: sends, at most one ReadKeys, DeadLetters, at most one SaveCursor, at most one SetTimer.
 """
 
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import assert_never
 
 from danube.broker.dispatch.events import (
     Acknowledged,
@@ -17,21 +15,41 @@ from danube.broker.dispatch.events import (
     ConsumerDetached,
     ConsumerPaused,
     ConsumerResumed,
+    DeadLettered,
+    DeadLetterFailed,
     Event,
+    KeysRead,
     Nacked,
+    PolicyChanged,
+    RetryBlocked,
+    Seek,
+    SkipBlocked,
+    SkipRange,
     TimerFired,
+    WindowChanged,
 )
-from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries, DeliveryState
+from danube.broker.dispatch.flow import Flow
+from danube.broker.dispatch.in_flight import AttachedConsumer, DeliveryState
 from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer
+from danube.broker.dispatch.key_ring import check_filters
+from danube.broker.dispatch.key_shared import KeySharedFlow
+from danube.broker.dispatch.ordered import OrderedFlow
 from danube.broker.dispatch.progress import Progress
-from danube.broker.dispatch.redelivery import RedeliveryPolicy, delay_s
-from danube.broker.dispatch.selection import selection_for
+from danube.broker.dispatch.redelivery import RedeliveryPolicy, Verdict, delay_s, verdict
+from danube.broker.dispatch.spent import SpentMessages
 from danube.model.errors import InternalError, InvalidRequestError
-from danube.model.limits import CURSOR_RANGES_MAX, REDELIVERY_RANGES_MAX
-from danube.model.ranges import RangeSet
+from danube.model.limits import DEAD_LETTER_RETRY_S, KEY_SHARED_GRACE_S
+from danube.model.policies import PoisonPolicy
+from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, SubscriptionType
 
+_Governing = (
+    PolicyChanged | WindowChanged | SkipBlocked | RetryBlocked | DeadLettered | DeadLetterFailed | Seek | SkipRange
+)
+
 _NEVER_S = float("inf")
+_SPREAD = 0x9E3779B97F4A7C15
+"""2**64 over the golden ratio: multiples of it fall evenly on 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,35 +63,59 @@ class ConsumerView:
     is_paused: bool
 
 
+@dataclass(slots=True)
+class PassedOver:
+    """Messages that count as acknowledged though nobody acknowledged them, since the engine began."""
+
+    dropped: int = 0
+    """By the poison policy."""
+    dead_lettered: int = 0
+    skipped: int = 0
+    """By an operator."""
+
+
 class DispatchEngine:
     """Decides who of a subscription's consumers gets what, and when again.
 
-    Promises: every message is sent until it is acknowledged, and never again once it is; nobody gets more than its
-    window, anything while paused, or anything that is not durable; first sends are in the order of offsets. The cursor
-    is never ahead of what was acknowledged.
+    Promises: every message is sent until it is acknowledged, or passed over by a rule that counts it, and never again
+    after that; nobody gets more than its window, anything while paused, or anything that is not durable; first sends
+    are in the order of offsets, in Key-Shared within each key. The cursor is never ahead of what was acknowledged or
+    passed over.
 
     The timer is lazy: SetTimer is given only when the engine must be woken earlier than it asked for last. An early
     TimerFired does no harm, and so acknowledgements cost no timer.
     """
 
     def __init__(
-        self, subscription_type: SubscriptionType, cursor: Cursor, durable_end: int, policy: RedeliveryPolicy
+        self,
+        subscription_type: SubscriptionType,
+        cursor: Cursor,
+        durable_end: int,
+        policy: RedeliveryPolicy,
+        *,
+        grace_s: float = KEY_SHARED_GRACE_S,
+        seed: int = 0,
     ) -> None:
         """Continue from `cursor` on a topic that is durable up to `durable_end` (not included).
 
-        Raises UnsupportedError for a subscription type that is not there yet.
+        `grace_s` is how long a Key-Shared consumer that is away keeps its keys; jitter is reckoned from `seed`.
         """
-        self.policy = policy
-        """May be replaced at any time; holds for what is sent or fails from then on."""
-        self._selection = selection_for(subscription_type)
-        self._deliveries = Deliveries(self._selection.refresh)
+        self.generation = 0
+        """How many seeks there were."""
+        self.passed_over = PassedOver()
+        self._policy = policy
+        self._seed = seed
         self._progress = Progress(cursor, durable_end)
+        self._flow = _flow_for(subscription_type, self._progress, grace_s)
+        self._deliveries = self._flow.deliveries
+        self._spent = SpentMessages()
         self._consumers: dict[int, AttachedConsumer] = {}
-        self._durable_end = durable_end
-        self._ahead = deque(self._progress.beyond)
-        """Acknowledged before a restart, above `next_offset`: to be skipped."""
-        self._next = self._progress.position
         self._timer_s = _NEVER_S
+
+    @property
+    def policy(self) -> RedeliveryPolicy:
+        """By which failures are met now."""
+        return self._policy
 
     @property
     def cursor(self) -> Cursor:
@@ -88,17 +130,17 @@ class DispatchEngine:
     @property
     def next_offset(self) -> int:
         """The lowest offset that was not taken up yet."""
-        return self._next
+        return self._progress.next_offset
 
     @property
     def durable_end(self) -> int:
         """The offset after the last message that may be sent."""
-        return self._durable_end
+        return self._progress.durable_end
 
     @property
     def lag(self) -> int:
         """Durable messages that are not acknowledged."""
-        return self._durable_end - self._progress.position - self._progress.beyond.count()
+        return self._progress.lag
 
     @property
     def in_flight(self) -> int:
@@ -112,8 +154,23 @@ class DispatchEngine:
 
     @property
     def ready(self) -> int:
-        """Messages to be sent again as soon as a consumer has room; costs O(ranges)."""
+        """Messages to be sent as soon as a consumer has room and their key allows; costs O(ranges)."""
         return self._deliveries.messages(DeliveryState.READY)
+
+    @property
+    def blocked(self) -> list[OffsetRange]:
+        """Messages that wait for an operator."""
+        return list(self._spent.blocked)
+
+    @property
+    def dead_letters(self) -> int:
+        """Messages that are to be copied to the dead letter topic; costs O(ranges)."""
+        return self._spent.letters
+
+    @property
+    def unclaimed(self) -> int:
+        """Messages passed over because no consumer takes their key, since the engine began."""
+        return self._flow.unclaimed
 
     @property
     def consumers(self) -> tuple[ConsumerView, ...]:
@@ -126,22 +183,33 @@ class DispatchEngine:
     def handle(self, event: Event, now_s: float) -> list[Instruction]:
         """Take in what happened at this monotonic time and answer what to do, in this order.
 
-        Raises InvalidRequestError when a consumer attaches with a window or quantum below 1.
+        Raises InvalidRequestError when a consumer attaches with a window or quantum below 1, or with wrong filters.
         """
-        cursor_moved = self._apply(event, now_s)
-        instructions: list[Instruction] = []
-        if self._send_ready(now_s, instructions):
-            self._send_new(now_s, instructions)
-        if cursor_moved:
-            instructions.append(SaveCursor(self._progress.cursor))
+        self._apply(event, now_s)
+        progress, spent = self._progress, self._spent
+        deadline_s = now_s + self._policy.ack_timeout_s
+        if spent.holds_any:
+            instructions = self._flow.send(deadline_s, is_stopped=bool(spent.blocked) or spent.is_at_bound)
+            if self._policy.dead_letter_topic is not None:
+                instructions += spent.ask(now_s, self._deliveries, self._policy.dead_letter_topic)
+        else:
+            instructions = self._flow.send(deadline_s)
+        if progress.changed:
+            progress.changed = False
+            instructions.append(SaveCursor(progress.cursor))
         due_s = self._deliveries.due_before(self._timer_s)
+        if spent.holds_any or self._flow.due_s < self._timer_s:
+            due_s = self._due_before_timer()
         if due_s is not None:
             self._timer_s = due_s
             instructions.append(SetTimer(due_s))
         return instructions
 
     def still_wanted(self, send: Send) -> list[Send]:
-        """What of an earlier instruction still holds: neither answered since, nor taken back, nor sent again."""
+        """What of an earlier instruction still holds: neither answered since, nor taken back, nor sent again.
+
+        Instructions from before a Seek are not known to be such: forget them when it is handled.
+        """
         consumer = self._consumers.get(send.consumer_id)
         if consumer is None:
             return []
@@ -157,126 +225,216 @@ class DispatchEngine:
         if problems:
             raise InternalError("dispatch is in a wrong state: " + "; ".join(problems))
 
-    def _apply(self, event: Event, now_s: float) -> bool:
-        """Take an event in; says whether the cursor changed. What names something unknown changes nothing."""
+    def _apply(self, event: Event, now_s: float) -> None:
+        """Take an event in. What names something unknown changes nothing."""
         match event:
             case Acknowledged():
-                return self._acknowledge(event.start, event.end)
+                if event.generation is None or event.generation == self.generation:
+                    self._flow.acknowledge(event.start, event.end)
+                    if self._spent.holds_any:
+                        self._spent.forget(event.start, event.end)
             case Appended():
-                self._durable_end = max(self._durable_end, event.durable_end)
+                self._progress.durable_end = max(self._progress.durable_end, event.durable_end)
             case Nacked():
                 self._nack(event, now_s)
             case TimerFired():
-                self._timer_s = _NEVER_S
-                self._deliveries.come_due(now_s, lambda attempt: now_s + delay_s(attempt, self.policy))
+                self._let_time_pass(now_s)
             case ConsumerPaused():
                 self._set_paused(event.consumer_id, is_paused=True)
             case ConsumerResumed():
                 self._set_paused(event.consumer_id, is_paused=False)
             case ConsumerAttached():
-                self._attach(event)
+                self._attach(event, now_s)
             case ConsumerDetached():
-                self._detach(event.consumer_id)
+                self._detach(event.consumer_id, now_s)
+            case KeysRead():
+                self._flow.keys_read(event.runs)
             case _:
-                assert_never(event)
-        return False
+                self._govern(event, now_s)
 
-    def _acknowledge(self, start: int, end: int) -> bool:
-        """What was not sent since this engine began does not count: nobody can be done with it."""
-        if not self._deliveries.acknowledge(start, end):
-            return False
-        self._progress.add(start, min(end, self._next))
-        return True
+    def _govern(self, event: _Governing, now_s: float) -> None:
+        """Take in what people and their policies decide."""
+        match event:
+            case PolicyChanged():
+                self._policy = event.policy
+                for span in self._spent.undecided():
+                    self._judge_anew(*span)
+            case WindowChanged():
+                self._change_window(event.window)
+            case Seek():
+                self._seek(event.position)
+            case SkipRange():
+                self._skip(event.start, event.end)
+            case SkipBlocked():
+                for span in self._blocked(event.offset):
+                    self.passed_over.skipped += span.end - span.start
+                    self._finish(*span)
+            case RetryBlocked():
+                for span in self._blocked(event.offset):
+                    self._revive(*span)
+            case _:
+                self._letter_answered(event, now_s)
+
+    def _letter_answered(self, event: DeadLettered | DeadLetterFailed, now_s: float) -> None:
+        if not self._spent.is_under_way(event.offset):
+            return
+        if isinstance(event, DeadLettered):
+            self.passed_over.dead_lettered += 1
+            self._finish(event.offset, event.offset + 1)
+        else:
+            self._letter_failed(event.offset, now_s)
+
+    def _let_time_pass(self, now_s: float) -> None:
+        self._timer_s = _NEVER_S
+        self._deliveries.come_due(now_s, lambda start, end, attempt: self._fail(start, end, attempt, now_s))
+        self._flow.expire(now_s)
 
     def _nack(self, event: Nacked, now_s: float) -> None:
         """A late one, for a message that is not in flight (any more), does not change when it is sent again."""
-        attempt = self._deliveries.in_flight_attempt(event.offset)
+        if event.generation is not None and event.generation != self.generation:
+            return
+        attempt = self._deliveries.attempt(event.offset, DeliveryState.IN_FLIGHT)
         if attempt is not None:
-            until_s = now_s + delay_s(attempt, self.policy, event.delay_s)
-            self._deliveries.hold(event.offset, event.offset + 1, until_s)
+            self._fail(event.offset, event.offset + 1, attempt, now_s, event)
 
-    def _attach(self, event: ConsumerAttached) -> None:
+    def _fail(self, start: int, end: int, attempt: int, now_s: float, nack: Nacked | None = None) -> None:
+        """Messages of one range in flight were refused or timed out."""
+        decision = verdict(attempt, self._policy)
+        if decision is Verdict.RETRY:
+            asked_s = None if nack is None else nack.delay_s
+            chance = self._chance(start, attempt) if self._policy.jitter else 0.0
+            self._deliveries.hold(start, end, now_s + delay_s(attempt, self._policy, asked_s, chance))
+        elif decision is Verdict.DROP:
+            self._drop(start, end)
+        else:
+            self._deliveries.spend(start, end)
+            self._condemn(start, end, decision, "" if nack is None else nack.reason)
+
+    def _condemn(self, start: int, end: int, decision: Verdict, reason: str) -> None:
+        if decision is Verdict.BLOCK:
+            self._spent.block(start, end, reason)
+        else:
+            self._spent.bury(start, end, reason)
+
+    def _judge_anew(self, start: int, end: int) -> None:
+        """Spent messages, by the policy as it is now."""
+        for span, attempt in self._deliveries.attempts(start, end):
+            decision = verdict(attempt, self._policy)
+            if decision is Verdict.RETRY:
+                self._revive(*span)
+            elif decision is Verdict.DROP:
+                self._drop(*span)
+            else:
+                self._spent.move(span.start, span.end, is_blocked=decision is Verdict.BLOCK)
+
+    def _letter_failed(self, offset: int, now_s: float) -> None:
+        """Try again after a back-off of its own, by the policy of now."""
+        if self._policy.poison is not PoisonPolicy.DEAD_LETTER:
+            self._judge_anew(offset, offset + 1)
+            return
+        failures = self._spent.failures(offset)
+        chance = self._chance(offset, failures) if self._policy.jitter else 0.0
+        held_back_s = max(DEAD_LETTER_RETRY_S, delay_s(failures, self._policy, None, chance))
+        self._spent.ask_again(offset, now_s + held_back_s)
+
+    def _chance(self, offset: int, attempt: int) -> float:
+        """A number from 0 to 1 that is another one for each message and attempt, and no secret."""
+        return (((self._seed ^ offset) * 64 + attempt) * _SPREAD >> 32 & 0xFFFFFFFF) / 2**32
+
+    def _finish(self, start: int, end: int) -> None:
+        """Messages that were sent count as acknowledged."""
+        self._flow.finish(start, end)
+        self._forget_spent(start, end)
+
+    def _drop(self, start: int, end: int) -> None:
+        self.passed_over.dropped += end - start
+        self._finish(start, end)
+
+    def _revive(self, start: int, end: int) -> None:
+        self._spent.forget(start, end)
+        self._deliveries.revive(start, end)
+
+    def _forget_spent(self, start: int, end: int) -> None:
+        if self._spent.holds_any:
+            self._spent.forget(start, end)
+
+    def _blocked(self, offset: int | None) -> list[OffsetRange]:
+        if offset is None:
+            return list(self._spent.blocked)
+        return self._spent.blocked.overlap(offset, offset + 1)
+
+    def _seek(self, position: int) -> None:
+        self.generation += 1
+        self._spent = SpentMessages()
+        self._flow.seek(max(0, min(position, self._progress.durable_end)))
+
+    def _skip(self, start: int, end: int) -> None:
+        start, end = max(start, self._progress.position), min(end, self._progress.durable_end)
+        if start >= end:
+            return
+        before = self._progress.lag
+        self._flow.skip(start, end)
+        self._forget_spent(start, end)
+        self.passed_over.skipped += before - self._progress.lag
+
+    def _attach(self, event: ConsumerAttached, now_s: float) -> None:
         """A consumer that is attached already starts over: its former stream is gone, and so is what was on it."""
         if event.window < 1 or event.quantum < 1:
             raise InvalidRequestError(f"{event} would never be served: window and quantum must be at least 1")
-        self._detach(event.consumer_id)
-        consumer = AttachedConsumer(event.consumer_id, event.window, event.quantum, event.quantum)
+        check_filters(event.filters)
+        self._detach(event.consumer_id, now_s)
+        consumer = AttachedConsumer(event.consumer_id, event.window, event.quantum, event.quantum, allowed=event.window)
         self._consumers[event.consumer_id] = consumer
-        self._selection.attach(consumer)
+        self._flow.attach(consumer, event.filters)
 
-    def _detach(self, consumer_id: int) -> None:
+    def _detach(self, consumer_id: int, now_s: float) -> None:
         consumer = self._consumers.pop(consumer_id, None)
         if consumer is not None:
-            self._selection.detach(consumer)
-            self._deliveries.release(consumer)
+            self._flow.detach(consumer, now_s)
 
     def _set_paused(self, consumer_id: int, *, is_paused: bool) -> None:
         consumer = self._consumers.get(consumer_id)
         if consumer is not None:
             consumer.is_paused = is_paused
-            self._selection.refresh(consumer)
+            self._flow.refresh(consumer)
 
-    def _send_ready(self, now_s: float, instructions: list[Instruction]) -> bool:
-        """Send what is ready as far as consumers have room; says whether some may be left."""
-        offset = 0
-        while (span := self._deliveries.next_ready(offset)) is not None:
-            turn = self._selection.take(span.start, span.end)
-            if turn is None:
-                return False
-            consumer, count = turn
-            offset = span.start + count
-            if consumer is not None:
-                deadline_s = now_s + self.policy.ack_timeout_s
-                attempt = self._deliveries.send_again(span.start, offset, consumer, deadline_s)
-                instructions.append(Send(consumer.consumer_id, span.start, offset, attempt))
-        return True
+    def _change_window(self, window: int) -> None:
+        if window < 1:
+            raise InvalidRequestError(f"a window of {window} would never be served: it must be at least 1")
+        for consumer in self._consumers.values():
+            consumer.change_window(window)
+            self._flow.refresh(consumer)
 
-    def _send_new(self, now_s: float, instructions: list[Instruction]) -> None:
-        """Send what was never sent, as far as consumers have room and the bounds allow."""
-        while self._next < self._durable_end and not self._is_at_bound():
-            start = self._next
-            turn = self._selection.take(start, self._ahead[0].start if self._ahead else self._durable_end)
-            if turn is None:
-                return
-            consumer, count = turn
-            if consumer is None:
-                self._deliveries.park(start, start + count)
-            else:
-                self._deliveries.send_new(start, start + count, consumer, now_s + self.policy.ack_timeout_s)
-                instructions.append(Send(consumer.consumer_id, start, start + count))
-            self._next = start + count
-            if self._ahead:
-                self._skip_ahead()
-
-    def _skip_ahead(self) -> None:
-        while self._ahead and self._ahead[0].start <= self._next:
-            self._next = self._ahead.popleft().end
-
-    def _is_at_bound(self) -> bool:
-        """Whether enough is open; ranges from before a restart do not count: what is sent now closes the gaps there."""
-        scattered = len(self._progress.beyond) - len(self._ahead)
-        return scattered >= CURSOR_RANGES_MAX or self._deliveries.redelivery_ranges >= REDELIVERY_RANGES_MAX
+    def _due_before_timer(self) -> float | None:
+        """When the engine must be woken, if that is before it will be."""
+        due_s = self._deliveries.due_before(self._timer_s)
+        other_s = self._flow.due_s
+        if self._spent.holds_any:
+            other_s = min(other_s, self._spent.due_s)
+        if other_s < (self._timer_s if due_s is None else due_s):
+            return other_s
+        return due_s
 
     def _problems(self) -> Iterator[str]:
         yield from self._deliveries.problems()
         yield from self._progress.problems()
-        yield from self._selection.problems()
-        yield from self._offset_problems()
+        yield from self._flow.problems()
+        yield from self._spent.problems(self._deliveries)
+        open_spans = RangeSet(self._deliveries.spans())
+        position, beyond = self._progress.position, self._progress.beyond
+        if list(open_spans) != beyond.gaps(position, self.next_offset):
+            yield f"{open_spans} is open, but {position} and {beyond} are acknowledged of {self.next_offset}"
         for consumer in self._consumers.values():
             held = sum(each.end - each.start for each in consumer.held)
-            if consumer.in_flight != held or held > consumer.window:
-                yield f"consumer {consumer.consumer_id} has {held} of {consumer.window}, counted {consumer.in_flight}"
+            if consumer.in_flight != held or held > consumer.allowed:
+                yield f"consumer {consumer.consumer_id} has {held} of {consumer.allowed}, counted {consumer.in_flight}"
         if self.in_flight != self._deliveries.messages(DeliveryState.IN_FLIGHT):
             yield "messages are in flight to a consumer that is not attached"
-        if self._deliveries.due_before(self._timer_s) is not None:
+        if self._due_before_timer() is not None:
             yield f"something is due before the timer at {self._timer_s}"
 
-    def _offset_problems(self) -> Iterator[str]:
-        position, beyond = self._progress.position, self._progress.beyond
-        open_spans = RangeSet(self._deliveries.spans())
-        if list(open_spans) != beyond.gaps(position, self._next):
-            yield f"{open_spans} is open, but {position} and {beyond} are acknowledged of {self._next}"
-        if not position <= self._next <= self._durable_end:
-            yield f"{position}, {self._next} and {self._durable_end} are out of order"
-        if list(self._ahead) != beyond.overlap(self._next, self._durable_end):
-            yield f"{list(self._ahead)} would be skipped, but {beyond} is acknowledged"
+
+def _flow_for(subscription_type: SubscriptionType, progress: Progress, grace_s: float) -> Flow:
+    if subscription_type is SubscriptionType.KEY_SHARED:
+        return KeySharedFlow(progress, grace_s)
+    return OrderedFlow(subscription_type, progress)

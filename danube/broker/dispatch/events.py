@@ -1,6 +1,9 @@
 """Everything that can happen to one subscription, as values."""
 
 from dataclasses import dataclass
+from typing import NamedTuple
+
+from danube.broker.dispatch.redelivery import RedeliveryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,8 @@ class ConsumerAttached:
     window: int
     quantum: int = 1
     """How many messages a Shared subscription gives it before the next consumer's turn."""
+    filters: tuple[str, ...] = ()
+    """Patterns of the keys that it takes, in a Key-Shared subscription; none means every key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +48,12 @@ class ConsumerResumed:
 
 @dataclass(frozen=True, slots=True)
 class Acknowledged:
-    """Offsets `[start, end)` are done with. Unknown, late and repeated ones change nothing."""
+    """Offsets `[start, end)` are done with, as far as they were sent; unknown, late and repeated ones do nothing."""
 
     start: int
     end: int
+    generation: int | None = None
+    """The engine's when they were sent, where that is known: after a seek an older one does not count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +64,96 @@ class Nacked:
     delay_s: float | None = None
     """At least this long; None leaves it to the redelivery rule."""
     reason: str = ""
+    """The consumer's words, untrusted; kept for a dead letter."""
+    generation: int | None = None
+    """As in Acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)
 class TimerFired:
     """The time that the last SetTimer asked for has come."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyChanged:
+    """How failures are met from now on. What is blocked is judged anew by it."""
+
+    policy: RedeliveryPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class WindowChanged:
+    """Every consumer gets at most `window` unacknowledged messages from now on; what it has, it keeps."""
+
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkipBlocked:
+    """An operator gives a blocked message up, or all of them: it counts as acknowledged."""
+
+    offset: int | None = None
+    """None means all; an offset that is not blocked changes nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RetryBlocked:
+    """An operator has a blocked message, or all of them, sent once more at once; failing again, it is judged again."""
+
+    offset: int | None = None
+    """As in SkipBlocked."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLettered:
+    """The copy of this message is durable in the dead letter topic: the original counts as acknowledged.
+
+    For a message that no DeadLetter is under way for it changes nothing.
+    """
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterFailed:
+    """The copy could not be made. The message is kept, and a DeadLetter for it comes again after a back-off."""
+
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class Seek:
+    """Go on from `position`, back or ahead: what was open or acknowledged before is forgotten, all at or above is sent.
+
+    Acknowledgements of what was sent before the seek do not count, unless the same offset has been sent again and they
+    do not say their generation. A position above the durable end is taken as that end. The caller sees to it that the
+    position is not below the log's first offset.
+    """
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SkipRange:
+    """An operator passes over `[start, end)`, sent or not, up to the durable end: all of it counts as acknowledged."""
+
+    start: int
+    end: int
+
+
+class KeyRun(NamedTuple):
+    """Messages `[start, end)` one after the other that have the same effective key."""
+
+    start: int
+    end: int
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
+class KeysRead:
+    """The answer to ReadKeys: runs without gaps from the offset that was asked for, as far as they were at hand."""
+
+    runs: tuple[KeyRun, ...]
 
 
 Event = (
@@ -73,4 +165,13 @@ Event = (
     | Acknowledged
     | Nacked
     | TimerFired
+    | PolicyChanged
+    | WindowChanged
+    | SkipBlocked
+    | RetryBlocked
+    | DeadLettered
+    | DeadLetterFailed
+    | Seek
+    | SkipRange
+    | KeysRead
 )

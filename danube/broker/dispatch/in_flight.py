@@ -1,11 +1,12 @@
 """Every message that a subscription has taken up and that is not acknowledged, as ranges of offsets.
 
     send_new -> IN_FLIGHT -- hold (nack, timeout) --> WAITING
-                  |   ^                                  | come_due
-                  |   '---------- send_again --------- READY <-- park
-                  '-- release (its consumer left) ------^
+                | |   ^                                  | come_due
+                | |   '---------- send_again --------- READY <-- park
+                | '-- release (its consumer left) ------^ ^
+                '---- spend (too many failures) --> SPENT -' revive
 
-`acknowledge` takes a message out of any of these. A range is split where a part of it goes another way, so costs follow
+`take_out` takes a message out of any of these. A range is split where a part of it goes another way, so costs follow
 the number of ranges, not of messages. What is due is found through a heap whose entries may be out of date: one counts
 only while its range is still timed for that moment.
 """
@@ -32,6 +33,8 @@ class DeliveryState(Enum):
     """In back-off."""
     READY = "ready"
     """To be sent as soon as a consumer has room."""
+    SPENT = "spent"
+    """Its redeliveries are used up."""
     GONE = "gone"
     """No longer here: acknowledged, or joined to another range."""
 
@@ -52,11 +55,18 @@ class AttachedConsumer:
     """Messages it has and has not acknowledged."""
     held: set["Delivery"] = field(default_factory=set)
     """The ranges they are in."""
+    allowed: int = 0
+    """The most that `in_flight` may be: more than a window that was made smaller meanwhile."""
 
     @property
     def room(self) -> int:
-        """How many messages it may be sent now."""
+        """How many messages it may be sent now; none when 0 or less."""
         return 0 if self.is_paused else self.window - self.in_flight
+
+    def change_window(self, window: int) -> None:
+        """From now on; what it has, it keeps."""
+        self.window = window
+        self.allowed = max(window, self.in_flight)
 
 
 @dataclass(slots=True, eq=False)
@@ -82,9 +92,14 @@ class Delivery:
 class Deliveries:
     """The ranges of one subscription that are on their way, in the order of their offsets."""
 
-    def __init__(self, on_room: Callable[[AttachedConsumer], None]) -> None:
-        """`on_room` is told of a consumer that had messages taken from its window."""
+    def __init__(
+        self,
+        on_room: Callable[[AttachedConsumer], None],
+        on_ready: Callable[[int, int], None] | None = None,
+    ) -> None:
+        """`on_room` is told of a consumer that had messages taken from its window, `on_ready` of what became ready."""
         self._on_room = on_room
+        self._on_ready = on_ready
         self._starts: list[int] = []
         self._ranges: list[Delivery] = []
         self._ready: list[int] = []
@@ -117,13 +132,23 @@ class Deliveries:
             return None
         return OffsetRange(ready[index], self._ranges[bisect_left(self._starts, ready[index])].end)
 
-    def in_flight_attempt(self, offset: int) -> int | None:
-        """How often the message has been sent if it is in flight now, else None."""
+    def attempt(self, offset: int, state: DeliveryState) -> int | None:
+        """How often the message has been sent if it is in this state now, else None."""
         index = self._index(offset)
         if index == len(self._ranges) or self._starts[index] > offset:
             return None
         found = self._ranges[index]
-        return found.attempt if found.state is DeliveryState.IN_FLIGHT else None
+        return found.attempt if found.state is state else None
+
+    def sent_spans(self, start: int, end: int) -> list[OffsetRange]:
+        """What of `[start, end)` is here and has been sent at least once."""
+        found = self._ranges[self._index(start) : bisect_left(self._starts, end)] if start < end else ()
+        return [OffsetRange(max(start, each.start), min(end, each.end)) for each in found if each.attempt]
+
+    def attempts(self, start: int, end: int) -> list[tuple[OffsetRange, int]]:
+        """What of `[start, end)` is here, and how often it has been sent."""
+        found = self._ranges[self._index(start) : bisect_left(self._starts, end)] if start < end else ()
+        return [(OffsetRange(max(start, each.start), min(end, each.end)), each.attempt) for each in found]
 
     def held_by(self, consumer: AttachedConsumer, start: int, end: int) -> Iterator["Delivery"]:
         """The ranges that overlap `[start, end)` and are in flight to this consumer."""
@@ -139,7 +164,7 @@ class Deliveries:
         self._give(sent, consumer)
 
     def park(self, start: int, end: int) -> None:
-        """Messages above all others here have nobody to go to, and later ones may pass them."""
+        """Messages above all others here are ready, but were never sent."""
         self._starts.append(start)
         self._ranges.append(Delivery(start, end, 0, DeliveryState.READY))
         self._ready.append(start)
@@ -147,7 +172,7 @@ class Deliveries:
     def send_again(self, start: int, end: int, consumer: AttachedConsumer, deadline_s: float) -> int:
         """Ready messages go out; answers which attempt this is."""
         sent = self._cut(start, end)
-        del self._ready[bisect_left(self._ready, start)]
+        self._unready(start)
         sent.state = DeliveryState.IN_FLIGHT
         sent.attempt += 1
         sent.holder = consumer
@@ -155,7 +180,7 @@ class Deliveries:
         self._give(sent, consumer)
         return sent.attempt
 
-    def acknowledge(self, start: int, end: int) -> bool:
+    def take_out(self, start: int, end: int) -> bool:
         """Take out what is here of `[start, end)`; says whether there was anything."""
         if start >= end:
             return False
@@ -179,10 +204,39 @@ class Deliveries:
 
     def hold(self, start: int, end: int, until_s: float) -> None:
         """Messages of one range in flight failed: they wait until then."""
-        self._hold(self._cut(start, end), until_s)
+        failed = self._cut(start, end)
+        self._let_go(failed)
+        failed.state = DeliveryState.WAITING
+        failed.at_s = until_s
+        self._waiting += 1
+        self._schedule(failed)
 
-    def come_due(self, now_s: float, hold_until_s: Callable[[int], float]) -> None:
-        """Let time do its work: back-offs end, and what timed out waits until what its attempt count says."""
+    def spend(self, start: int, end: int) -> None:
+        """Messages of one range in flight failed for the last time."""
+        failed = self._cut(start, end)
+        self._let_go(failed)
+        failed.state = DeliveryState.SPENT
+
+    def revive(self, start: int, end: int) -> None:
+        """Spent messages, of one range or several, are ready after all."""
+        for span, _ in self.attempts(start, end):
+            self._make_ready(self._cut(*span))
+
+    def clear(self) -> None:
+        """Nothing is on its way any more; the consumers stay."""
+        for each in self._ranges:
+            each.state = DeliveryState.GONE
+            if each.holder is not None:
+                self._let_go(each)
+        for index in (self._starts, self._ranges, self._ready, self._heap):
+            index.clear()
+        self._waiting = 0
+
+    def come_due(self, now_s: float, failed: Callable[[int, int, int], None]) -> None:
+        """Let time do its work: back-offs end, and `failed` is told start, end and attempt of what timed out.
+
+        It must hold, spend or take out exactly that.
+        """
         heap = self._heap
         while heap and heap[0][0] <= now_s:
             at_s, _, due = heappop(heap)
@@ -192,15 +246,16 @@ class Deliveries:
                 self._waiting -= 1
                 self._make_ready(due)
             else:
-                self._hold(due, hold_until_s(due.attempt))
+                failed(due.start, due.end, due.attempt)
         self._tidy()
 
     def release(self, consumer: AttachedConsumer) -> None:
         """The consumer left: what it had is ready at once."""
-        for each in consumer.held:
-            self._make_ready(each)
+        held = sorted(consumer.held, key=_start)
         consumer.held.clear()
         consumer.in_flight = 0
+        for each in held:
+            self._make_ready(each)
         self._tidy()
 
     def due_before(self, limit_s: float) -> float | None:
@@ -213,9 +268,9 @@ class Deliveries:
             heappop(heap)
         return None
 
-    def spans(self) -> list[OffsetRange]:
-        """Which offsets are here."""
-        return [OffsetRange(each.start, each.end) for each in self._ranges]
+    def spans(self, state: DeliveryState | None = None) -> list[OffsetRange]:
+        """Which offsets are here, in one state or in any."""
+        return [OffsetRange(each.start, each.end) for each in self._ranges if state is None or each.state is state]
 
     def problems(self) -> Iterator[str]:
         """What is not as it must be; nothing, unless there is a fault in here."""
@@ -270,6 +325,8 @@ class Deliveries:
         if left.state is DeliveryState.READY:
             insort(self._ready, at)
             return
+        if left.state is DeliveryState.SPENT:
+            return
         if left.state is DeliveryState.WAITING:
             self._waiting += 1
         elif left.holder is not None:
@@ -291,27 +348,25 @@ class Deliveries:
             done.holder.held.discard(done)
             self._take(done.holder, done.end - done.start)
         elif done.state is DeliveryState.READY:
-            del self._ready[bisect_left(self._ready, done.start)]
-        else:
+            self._unready(done.start)
+        elif done.state is DeliveryState.WAITING:
             self._waiting -= 1
         done.state = DeliveryState.GONE
         done.holder = None
 
-    def _hold(self, failed: Delivery, until_s: float) -> None:
-        if failed.holder is not None:
-            failed.holder.held.discard(failed)
-            self._take(failed.holder, failed.end - failed.start)
-        failed.holder = None
-        failed.state = DeliveryState.WAITING
-        failed.at_s = until_s
-        self._waiting += 1
-        self._schedule(failed)
+    def _let_go(self, delivery: Delivery) -> None:
+        if delivery.holder is not None:
+            delivery.holder.held.discard(delivery)
+            self._take(delivery.holder, delivery.end - delivery.start)
+            delivery.holder = None
 
     def _make_ready(self, delivery: Delivery) -> None:
         """Make a range ready, joined to ready neighbours that have been sent equally often."""
         delivery.holder = None
         delivery.state = DeliveryState.READY
         insort(self._ready, delivery.start)
+        if self._on_ready is not None:
+            self._on_ready(delivery.start, delivery.end)
         index = bisect_left(self._starts, delivery.start)
         self._join(index)
         if index:
@@ -329,7 +384,11 @@ class Deliveries:
         low.end = high.end
         high.state = DeliveryState.GONE
         del self._starts[index + 1], self._ranges[index + 1]
-        del self._ready[bisect_left(self._ready, high.start)]
+        self._unready(high.start)
+
+    def _unready(self, start: int) -> None:
+        """Take the range that starts here out of the ready ones."""
+        del self._ready[bisect_left(self._ready, start)]
 
     def _give(self, sent: Delivery, consumer: AttachedConsumer) -> None:
         consumer.in_flight += sent.end - sent.start
@@ -354,3 +413,7 @@ class Deliveries:
         self._heap[:] = [(each.at_s, number, each) for number, each in enumerate(timed, self._pushed + 1)]
         self._pushed += len(timed)
         heapify(self._heap)
+
+
+def _start(delivery: Delivery) -> int:
+    return delivery.start

@@ -29,4 +29,29 @@ class SetTimer:
     at_s: float | None
 
 
-Instruction = Send | SaveCursor | SetTimer
+@dataclass(frozen=True, slots=True)
+class DeadLetter:
+    """Copy this message, whose redeliveries are used up, durably to the dead letter topic; then tell what became of it.
+
+    The answer is DeadLettered or DeadLetterFailed, once and at any time. Until then the message stays open: it is not
+    sent, and the cursor does not pass it. At most DEAD_LETTERS_AT_ONCE_MAX of a subscription are under way.
+    """
+
+    offset: int
+    attempt: int
+    """How often it was sent."""
+    reason: str
+    """Why it failed the last time: the consumer's words (untrusted, at most FAILURE_REASON_CHARS_MAX), or a timeout."""
+    topic: str
+    """The dead letter topic of the policy."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadKeys:
+    """Tell the keys of `[start, end)`, or of the first of them, by KeysRead; replaces what was asked for before."""
+
+    start: int
+    end: int
+
+
+Instruction = Send | SaveCursor | SetTimer | DeadLetter | ReadKeys

@@ -1,28 +1,41 @@
-"""When a message that came back is sent again: pure arithmetic over a policy."""
+"""What becomes of a message that failed: it is sent again after a delay, or it is poison. Arithmetic over a policy."""
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum
 
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import ACK_TIMEOUT_S, REDELIVERY_DELAY_BASE_S, REDELIVERY_DELAY_MAX_S
+from danube.model.limits import (
+    ACK_TIMEOUT_S,
+    REDELIVERIES_DEFAULT,
+    REDELIVERY_DELAY_BASE_S,
+    REDELIVERY_DELAY_MAX_S,
+)
+from danube.model.policies import BackoffStrategy, PoisonPolicy
 
 _DOUBLINGS_MAX = 64
 """More would overflow a float in the end; the delay is at its cap long before."""
 
+ACK_TIMEOUT_REASON = "ack timeout"
+"""Why a message failed whose consumer did not answer in time; the original's words."""
 
-class Backoff(IntEnum):
-    """How the delay grows from one redelivery to the next; the numbers are those on the wire."""
 
-    FIXED = 0
-    EXPONENTIAL = 1
+class Verdict(Enum):
+    """What to do with a message that failed."""
+
+    RETRY = "retry"
+    BLOCK = "block"
+    DROP = "drop"
+    DEAD_LETTER = "dead letter"
 
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryPolicy:
-    """How a subscription sends again what was not acknowledged.
+    """How a subscription meets messages that were not acknowledged, as dispatch goes by it.
 
-    Nothing is ever given up: a message that fails again and again is sent again for ever, at the capped delay, and one
-    subscription that has REDELIVERY_RANGES_MAX of such ranges gets nothing new. Raises InvalidRequestError.
+    What administrators set is a FailurePolicy (`danube/model/policies.py`); the defaults are the original's.
+
+    A disconnect is no failure: it counts as an attempt, but only a nack or a timeout uses a message up. Raises
+    InvalidRequestError.
     """
 
     ack_timeout_s: float = ACK_TIMEOUT_S
@@ -30,7 +43,14 @@ class RedeliveryPolicy:
     base_delay_s: float = REDELIVERY_DELAY_BASE_S
     max_delay_s: float = REDELIVERY_DELAY_MAX_S
     """Caps every delay, one that the consumer asked for included."""
-    backoff: Backoff = Backoff.EXPONENTIAL
+    backoff: BackoffStrategy = BackoffStrategy.EXPONENTIAL
+    max_redelivery_count: int = REDELIVERIES_DEFAULT
+    """Sent once more often than this, a message that fails is poison."""
+    poison: PoisonPolicy = PoisonPolicy.BLOCK
+    dead_letter_topic: str | None = None
+    """Where poison goes; needed by DEAD_LETTER."""
+    jitter: float = 0.0
+    """Up to this share of a delay is taken off it, so that what failed together does not come back together."""
 
     def __post_init__(self) -> None:
         if not self.ack_timeout_s > 0:
@@ -39,14 +59,36 @@ class RedeliveryPolicy:
             raise InvalidRequestError(
                 f"redelivery delay {self.base_delay_s} s must be from 0 to its cap of {self.max_delay_s} s"
             )
+        if self.max_redelivery_count < 0:
+            raise InvalidRequestError(f"a redelivery count of {self.max_redelivery_count} is negative: use 0 or more")
+        if not 0 <= self.jitter <= 1:
+            raise InvalidRequestError(f"jitter {self.jitter} must be from 0 to 1, a share of the delay")
+        if self.poison is PoisonPolicy.DEAD_LETTER and not self.dead_letter_topic:
+            raise InvalidRequestError("the poison policy dead_letter needs a dead letter topic: name one")
 
 
-def delay_s(attempt: int, policy: RedeliveryPolicy, nack_delay_s: float | None = None) -> float:
+def verdict(attempt: int, policy: RedeliveryPolicy) -> Verdict:
+    """What becomes of a message that failed after it has been sent `attempt` times."""
+    if attempt <= policy.max_redelivery_count:
+        return Verdict.RETRY
+    return _POISON_VERDICTS[policy.poison]
+
+
+_POISON_VERDICTS = {
+    PoisonPolicy.BLOCK: Verdict.BLOCK,
+    PoisonPolicy.DROP: Verdict.DROP,
+    PoisonPolicy.DEAD_LETTER: Verdict.DEAD_LETTER,
+}
+
+
+def delay_s(attempt: int, policy: RedeliveryPolicy, nack_delay_s: float | None = None, chance: float = 0.0) -> float:
     """How long a message that failed is held back, in seconds.
 
-    `attempt` says how often it has been sent (at least once), `nack_delay_s` what the consumer asked for, if it did.
+    `attempt` says how often it has been sent (at least once), `nack_delay_s` what the consumer asked for, if it did:
+    jitter never goes below that. `chance`, from 0 to 1, says how much of the jitter is used.
     """
     delay = policy.base_delay_s
-    if policy.backoff is Backoff.EXPONENTIAL:
+    if policy.backoff is BackoffStrategy.EXPONENTIAL:
         delay *= 2.0 ** min(attempt - 1, _DOUBLINGS_MAX)
+    delay = min(delay, policy.max_delay_s) * (1.0 - policy.jitter * chance)
     return min(max(delay, nack_delay_s or 0.0), policy.max_delay_s)

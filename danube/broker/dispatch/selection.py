@@ -1,6 +1,7 @@
-"""Who gets a message: one class for each subscription type.
+"""Who gets a message where offsets are the order: one class for each subscription type.
 
-A new type is a class that keeps the `Selection` protocol and a line in `SELECTIONS`; the engine asks nothing else.
+A new type is a class that keeps the `Selection` protocol and a line in `SELECTIONS`; `ordered.py` asks nothing else.
+Key-Shared is not among them: there the key says who (`key_shared.py`).
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -8,11 +9,10 @@ from heapq import heapify, heappop, heappush, heapreplace
 from typing import Generic, Protocol, TypeVar
 
 from danube.broker.dispatch.in_flight import AttachedConsumer
-from danube.model.errors import UnsupportedError
 from danube.model.subscription import SubscriptionType
 
-Turn = tuple[AttachedConsumer | None, int]
-"""A consumer and how many messages it gets; None: that many must wait for something else, and later ones may pass."""
+Turn = tuple[AttachedConsumer, int]
+"""A consumer and how many messages it gets."""
 
 
 class Selection(Protocol):
@@ -118,8 +118,11 @@ class Rotation(Generic[Member]):
             heapify(self._heap)
 
 
-class ExclusiveSelection:
-    """All to the consumer that attached first; the next one is served when it has left."""
+class FirstSelection:
+    """All to the consumer that attached first; when it has left, the next one takes over at once.
+
+    Exclusive and Failover: they differ in whom the subscription lets in.
+    """
 
     def __init__(self) -> None:
         self._consumers: list[AttachedConsumer] = []
@@ -188,16 +191,12 @@ class SharedSelection:
 
 
 SELECTIONS: dict[SubscriptionType, Callable[[], Selection]] = {
-    SubscriptionType.EXCLUSIVE: ExclusiveSelection,
+    SubscriptionType.EXCLUSIVE: FirstSelection,
+    SubscriptionType.FAILOVER: FirstSelection,
     SubscriptionType.SHARED: SharedSelection,
 }
 
 
 def selection_for(subscription_type: SubscriptionType) -> Selection:
-    """A new selection for a subscription of this type. Raises UnsupportedError."""
-    selection = SELECTIONS.get(subscription_type)
-    if selection is None:
-        raise UnsupportedError(
-            f"subscriptions of type {subscription_type.name} are not supported yet: use EXCLUSIVE or SHARED"
-        )
-    return selection()
+    """A new selection for a subscription of this type, which does not go by keys."""
+    return SELECTIONS[subscription_type]()

@@ -4,6 +4,8 @@ from danube.broker.services.admin_brokers import broker_admin_service, cluster_a
 from danube.broker.services.admin_inspection import inspection_service
 from danube.broker.services.admin_namespaces import namespace_admin_service
 from danube.broker.services.admin_oversight import audit_service, plans_service
+from danube.broker.services.admin_policies import policies_service
+from danube.broker.services.admin_positions import positions_service
 from danube.broker.services.admin_topics import topic_admin_service
 from danube.broker.services.consume import consumer_service
 from danube.broker.services.context import ServiceContext
@@ -35,6 +37,8 @@ def admin_services(context: ServiceContext) -> list[Service]:
         namespace_admin_service(context),
         topic_admin_service(context),
         inspection_service(context),
+        policies_service(context),
+        positions_service(context),
         plans_service(context),
         audit_service(context),
     ]

@@ -4,15 +4,14 @@ from danube.broker.services.admin_refusals import refuse
 from danube.broker.services.answers import answer_change, answer_later, answer_now
 from danube.broker.services.context import ServiceContext
 from danube.rpc.carrier import Service
-from danube.wire import decode_admin, encode_admin
+from danube.wire import decode_admin, decode_policies, encode_admin, encode_policies
 
 _STANDS_ALONE = "a standalone broker has no other broker to move a topic to"
-_NO_POLICIES = "failure policies and dispatch settings of a subscription come with a later version"
 
 
 def topic_admin_service(context: ServiceContext) -> Service:
-    """`danube_admin.TopicAdmin`, as far as this version goes."""
-    topics, subscriptions = context.control.topics, context.control.subscriptions
+    """`danube_admin.TopicAdmin`."""
+    topics, subscriptions, policies = context.control.topics, context.control.subscriptions, context.control.policies
     decode, encode = decode_admin, encode_admin
     return Service(
         "danube_admin.TopicAdmin",
@@ -28,9 +27,17 @@ def topic_admin_service(context: ServiceContext) -> Service:
             "DescribeTopic": answer_now(decode.topic, topics.describe, encode.topic_details),
             "ListSubscriptions": answer_now(decode.topic, subscriptions.names, encode.subscriptions),
             "UnloadTopic": refuse(_STANDS_ALONE),
-            "SetSubscriptionFailurePolicy": refuse(_NO_POLICIES),
-            "GetSubscriptionFailurePolicy": refuse(_NO_POLICIES),
-            "SetSubscriptionDispatchConfig": refuse(_NO_POLICIES),
-            "GetSubscriptionDispatchConfig": refuse(_NO_POLICIES),
+            "SetSubscriptionFailurePolicy": answer_change(
+                context, decode_policies.set_failure_policy, policies.set_failure_policy
+            ),
+            "GetSubscriptionFailurePolicy": answer_now(
+                decode_policies.get_failure_policy, policies.failure_policy, encode_policies.failure_policy
+            ),
+            "SetSubscriptionDispatchConfig": answer_change(
+                context, decode_policies.set_dispatch_window, policies.set_window
+            ),
+            "GetSubscriptionDispatchConfig": answer_now(
+                decode_policies.get_failure_policy, policies.window, encode_policies.dispatch_window
+            ),
         },
     )

@@ -1,6 +1,7 @@
 """ConsumerService: subscribe, receive, acknowledge."""
 
 from danube.broker.consumers import Membership
+from danube.broker.pacing import PacedStream
 from danube.broker.services.context import ServiceContext
 from danube.broker.topic import AnyTopic
 from danube.model.calls import Subscribed
@@ -19,7 +20,7 @@ def consumer_service(context: ServiceContext) -> Service:
         wanted = decode.subscribe(request)
 
         async def work() -> bytes:
-            identity = await context.consumers.subscribe(wanted)
+            identity = await context.admission.subscribe(wanted)
             return encode.subscribed(
                 Subscribed(request_id=wanted.request_id, consumer_id=identity, consumer_name=wanted.consumer_name)
             )
@@ -68,14 +69,17 @@ class _Receiving:
         self._context = context
         self._stream = stream
         self._member: Membership | None = None
+        self._paced: PacedStream | None = None
         self._failure: TimerHandle | None = None
 
     def on_message(self, message: bytes) -> None:
         try:
             wanted = decode.receive(message)
             member = self._context.consumers.get(wanted.consumer_id)
-            member.subscription.attach(member.consumer, self._stream)
+            pace = self._context.paces.of(member.topic, member.subscription)
+            self._paced = PacedStream(self._stream, pace, self.on_ready)
             self._member = member
+            member.subscription.attach(member.consumer, self._paced)
         except DanubeError as error:
             self._fail_late(error)
 
@@ -83,14 +87,15 @@ class _Receiving:
         """The request is all that comes."""
 
     def on_ready(self) -> None:
-        if self._member is not None and self._member.consumer.stream is self._stream:
+        if self._member is not None and self._member.consumer.stream is self._paced:
             self._member.subscription.ready(self._member.consumer)
 
     def on_cancel(self) -> None:
         if self._failure is not None:
             self._failure.cancel()
-        if self._member is not None:
-            self._member.subscription.detach(self._member.consumer, self._stream)
+        if self._member is not None and self._paced is not None:
+            self._paced.cancel()
+            self._member.subscription.detach(self._member.consumer, self._paced)
 
     def _fail_late(self, error: DanubeError) -> None:
         clock = self._context.clock

@@ -4,9 +4,11 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
+from danube.broker.admission import Admission
 from danube.broker.consumers import Consumers
 from danube.broker.control import Control
 from danube.broker.metrics import RpcCounts
+from danube.broker.pacing import Paces
 from danube.broker.producers import Producers
 from danube.broker.topics import Topics
 from danube.model.errors import DanubeError, InternalError
@@ -22,6 +24,8 @@ class ServiceContext:
     topics: Topics
     producers: Producers
     consumers: Consumers
+    admission: Admission
+    paces: Paces
     control: Control
     counts: RpcCounts
     clock: Clock

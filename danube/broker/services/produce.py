@@ -31,6 +31,8 @@ def producer_service(context: ServiceContext) -> Service:
             )
         message = decode.send_message(request)
         topic = producers.topic_of(message)
+        if message.payload_size > topic.message_bytes_max:
+            topic.check_size(message.payload_size)
 
         def published(error: DanubeError | None) -> None:
             if error is None:

@@ -3,12 +3,14 @@
 from collections.abc import Sequence
 
 from danube.broker.fetching import FetchSession, bounds_of
+from danube.broker.producers import ProducerStream
 from danube.broker.publishing import PublishSession
+from danube.broker.sequences import NumberedStream
 from danube.broker.services.context import ServiceContext
 from danube.broker.topic import ReliableTopic
-from danube.model.calls import CreateProducer
 from danube.model.errors import DanubeError, InternalError, InvalidRequestError, PreconditionFailedError
-from danube.model.limits import BATCH_BYTES_MAX, PUBLISH_WINDOW_BYTES
+from danube.model.limits import BATCH_BYTES_MAX, DEDUPLICATION_BATCHES_MAX, PUBLISH_WINDOW_BYTES
+from danube.model.message import numbering_id
 from danube.model.stream import (
     FetchedBatch,
     PublishAcknowledged,
@@ -55,7 +57,7 @@ class _Publishing:
         self._stream = stream
         self._session: PublishSession | None = None
         self._producer_id = 0
-        self._opening = self._gone = False
+        self._opening = self._half_closed = self._gone = False
 
     def on_message(self, message: bytes) -> None:
         try:
@@ -69,10 +71,11 @@ class _Publishing:
             raise
 
     def on_half_close(self) -> None:
-        if self._session is None:
-            self._stream.finish()
-        else:
+        self._half_closed = True
+        if self._session is not None:
             self._session.half_close()
+        elif not self._opening:
+            self._stream.finish()
 
     def on_ready(self) -> None:
         if self._session is not None:
@@ -99,33 +102,43 @@ class _Publishing:
         self._context.tasks.spawn(self._attach(wanted), "open a publish stream")
 
     async def _attach(self, wanted: PublishOpen) -> None:
-        call = CreateProducer(
-            request_id=0,
-            topic=wanted.topic,
-            producer_name=wanted.producer_name,
-            strategy=wanted.strategy,
-            schema=wanted.schema,
-        )
         try:
-            self._producer_id = await self._context.producers.create(call)
-            self._begin(_reliable(self._context, wanted.topic))
+            self._begin(wanted, await self._context.producers.open_stream(wanted))
         except DanubeError as error:
             self._stream.fail(error)
         except BaseException:
             self._stream.fail(InternalError("internal error; the broker's log has the details"))
             raise
 
-    def _begin(self, topic: ReliableTopic) -> None:
-        if self._context.closing is not None:
-            raise self._context.closing
-        if self._gone:
+    def _begin(self, wanted: PublishOpen, attached: ProducerStream) -> None:
+        closing = self._context.closing
+        if closing is not None or self._gone:
+            attached.close()
+            if closing is not None:
+                raise closing
             return
-        self._session = PublishSession(topic, _PublishAnswers(self._stream), self._context.clock)
+        topic = attached.topic
+        numbering = numbering_id(wanted.topic, wanted.producer_name, key) if (key := wanted.deduplication_key) else 0
+        self._producer_id = attached.producer.producer_id
+        self._session = PublishSession(
+            topic,
+            _PublishAnswers(self._stream),
+            self._context.clock,
+            numbered=NumberedStream(topic.sequences, numbering) if numbering else None,
+            ended=attached.close,
+        )
         opened = PublishOpened(
-            producer_id=self._producer_id, window_bytes=PUBLISH_WINDOW_BYTES, batch_bytes_max=BATCH_BYTES_MAX
+            producer_id=self._producer_id,
+            window_bytes=PUBLISH_WINDOW_BYTES,
+            batch_bytes_max=BATCH_BYTES_MAX,
+            numbering_id=numbering,
+            batches_max=DEDUPLICATION_BATCHES_MAX if numbering else 0,
+            epoch=attached.hold.epoch if attached.hold else 0,
         )
         self._stream.write(encode_stream.publish_opened(opened))
         self._stream.resume_reading()
+        if self._half_closed:
+            self._session.half_close()
 
 
 class _PublishAnswers:

@@ -10,7 +10,8 @@ from danube.model.subscription import Cursor
 from danube.storage.batch import LENGTH_BYTES, body_bytes, encode_messages
 from danube.storage.envelope import ENVELOPE_BYTES
 from danube.storage.journal.index import TopicIndex
-from danube.storage.log import AppendDone
+from danube.storage.log import AppendDone, StoredBatch
+from danube.storage.numbering import StoredNumberings, numbered_batch
 
 _WAITER_BYTES = 200  # what a waiting callback and its record's object cost in memory, roughly
 
@@ -18,7 +19,7 @@ _WAITER_BYTES = 200  # what a waiting callback and its record's object cost in m
 class TopicState:
     """What the journal keeps of one topic while the broker runs."""
 
-    __slots__ = ("cursors", "epoch", "forming", "index", "listeners", "topic_id")
+    __slots__ = ("cursors", "epoch", "forming", "index", "listeners", "numberings", "topic_id")
 
     def __init__(self, topic_id: int, index: TopicIndex | None = None) -> None:
         self.topic_id = topic_id
@@ -31,6 +32,8 @@ class TopicState:
         self.listeners: tuple[Callable[[int], None], ...] = ()
         self.cursors: dict[int, Cursor] | None = None
         """As they are on the disk."""
+        self.numberings: StoredNumberings | None = None
+        """None until the topic has a numbered batch."""
 
     @property
     def durable_end(self) -> int:
@@ -47,6 +50,15 @@ class TopicState:
         if self.cursors is None:
             self.cursors = {}
         self.cursors[subscription_id] = cursor
+
+    def note_numbers(self, stored: StoredBatch) -> None:
+        """Remember the numbers of a batch that is durable, if they count."""
+        numbered = numbered_batch(stored.body)
+        if numbered is None:
+            return
+        if self.numberings is None:
+            self.numberings = StoredNumberings()
+        self.numberings.add(numbered, stored.base_offset)
 
 
 @dataclass(slots=True, eq=False)

@@ -21,6 +21,8 @@ class DurableTopics:
         self._topics = {topic_id: TopicState(topic_id, index) for topic_id, index in recovered.topics.items()}
         for (topic_id, subscription_id), cursor in recovered.cursors.items():
             self._state(topic_id).save_cursor(subscription_id, cursor)
+        for topic_id, numberings in recovered.numberings.items():
+            self._state(topic_id).numberings = numberings
 
     def open(self, topic_id: int, epoch: int) -> TopicState:
         """The topic's state, to be written to under `epoch`. Raises ValueError for one that was left out."""
@@ -53,6 +55,7 @@ class DurableTopics:
         length = len(stored.body)
         topic.index.append(Located(stored.base_offset, stored.end_offset, position, length, stored.append_time_ms))
         self.cache.add(topic.topic_id, stored)
+        topic.note_numbers(stored)
 
     def _state(self, topic_id: int) -> TopicState:
         topic = self._topics.get(topic_id)

@@ -28,6 +28,7 @@ from danube.storage.journal.format import (
 from danube.storage.journal.index import Located, TopicIndex
 from danube.storage.journal.scan import FileScan, Round
 from danube.storage.journal.writer import JournalEnd
+from danube.storage.numbering import StoredNumberings, numbered_batch
 
 _log = logging.getLogger(__name__)
 
@@ -39,6 +40,8 @@ class Recovered:
     files: FileTable = field(default_factory=FileTable)
     topics: dict[int, TopicIndex] = field(default_factory=dict)
     cursors: dict[CursorKey, Cursor] = field(default_factory=dict)
+    numberings: dict[int, StoredNumberings] = field(default_factory=dict)
+    """By topic, of those that have numbered batches."""
     skipped: set[int] = field(default_factory=set)
     """Topics that have records but were not known."""
 
@@ -172,6 +175,8 @@ class Recovery:
             index = self.recovered.topics.setdefault(topic_id, TopicIndex())
             base, end = envelope.base_offset, envelope.base_offset + envelope.count
             index.append(Located(base, end, position, envelope.body_bytes, envelope.append_time_ms))
+            if (numbered := numbered_batch(body)) is not None:
+                self.recovered.numberings.setdefault(topic_id, StoredNumberings()).add(numbered, base)
         elif envelope.kind is Kind.CURSOR:
             decoded = decode_cursor(body)
             if decoded is None:

@@ -29,7 +29,7 @@ class DescribeTopicsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping[str, object]]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions")
+    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_STRATEGY_FIELD_NUMBER: _ClassVar[int]
@@ -42,6 +42,7 @@ class Topic(_message.Message):
     PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_COUNT_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
+    MESSAGES_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     dispatch_strategy: int
@@ -54,7 +55,8 @@ class Topic(_message.Message):
     producers: int
     subscription_count: int
     subscriptions: _containers.RepeatedCompositeFieldContainer[Subscription]
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ...) -> None: ...
+    messages_expired: int
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ...) -> None: ...
 
 class Subscription(_message.Message):
     __slots__ = ("name", "subscription_type", "created_ms", "reliable", "messages_out", "bytes_out", "redelivered", "nacked", "dropped", "consumer_count", "connected_count", "consumers")
@@ -85,7 +87,7 @@ class Subscription(_message.Message):
     def __init__(self, name: _Optional[str] = ..., subscription_type: _Optional[int] = ..., created_ms: _Optional[int] = ..., reliable: _Optional[_Union[ReliableState, _Mapping[str, object]]] = ..., messages_out: _Optional[int] = ..., bytes_out: _Optional[int] = ..., redelivered: _Optional[int] = ..., nacked: _Optional[int] = ..., dropped: _Optional[int] = ..., consumer_count: _Optional[int] = ..., connected_count: _Optional[int] = ..., consumers: _Optional[_Iterable[_Union[Consumer, _Mapping[str, object]]]] = ...) -> None: ...
 
 class ReliableState(_message.Message):
-    __slots__ = ("position", "acknowledged_beyond", "lag", "in_flight", "waiting", "ready", "oldest_unacknowledged_ms")
+    __slots__ = ("position", "acknowledged_beyond", "lag", "in_flight", "waiting", "ready", "oldest_unacknowledged_ms", "blocked", "dead_letters")
     POSITION_FIELD_NUMBER: _ClassVar[int]
     ACKNOWLEDGED_BEYOND_FIELD_NUMBER: _ClassVar[int]
     LAG_FIELD_NUMBER: _ClassVar[int]
@@ -93,6 +95,8 @@ class ReliableState(_message.Message):
     WAITING_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
     OLDEST_UNACKNOWLEDGED_MS_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_FIELD_NUMBER: _ClassVar[int]
+    DEAD_LETTERS_FIELD_NUMBER: _ClassVar[int]
     position: int
     acknowledged_beyond: int
     lag: int
@@ -100,7 +104,9 @@ class ReliableState(_message.Message):
     waiting: int
     ready: int
     oldest_unacknowledged_ms: int
-    def __init__(self, position: _Optional[int] = ..., acknowledged_beyond: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ..., waiting: _Optional[int] = ..., ready: _Optional[int] = ..., oldest_unacknowledged_ms: _Optional[int] = ...) -> None: ...
+    blocked: int
+    dead_letters: int
+    def __init__(self, position: _Optional[int] = ..., acknowledged_beyond: _Optional[int] = ..., lag: _Optional[int] = ..., in_flight: _Optional[int] = ..., waiting: _Optional[int] = ..., ready: _Optional[int] = ..., oldest_unacknowledged_ms: _Optional[int] = ..., blocked: _Optional[int] = ..., dead_letters: _Optional[int] = ...) -> None: ...
 
 class Consumer(_message.Message):
     __slots__ = ("name", "consumer_id", "connected", "in_flight")
@@ -355,3 +361,205 @@ class ReadResponse(_message.Message):
     end: int
     first: int
     def __init__(self, records: _Optional[_Iterable[bytes]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., first: _Optional[int] = ...) -> None: ...
+
+class TopicPolicies(_message.Message):
+    __slots__ = ("max_producers_per_topic", "max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription", "max_publish_rate", "max_subscription_dispatch_rate", "max_message_size", "max_publish_rate_bytes", "message_ttl_s")
+    MAX_PRODUCERS_PER_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MAX_SUBSCRIPTIONS_PER_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MAX_CONSUMERS_PER_TOPIC_FIELD_NUMBER: _ClassVar[int]
+    MAX_CONSUMERS_PER_SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    MAX_PUBLISH_RATE_FIELD_NUMBER: _ClassVar[int]
+    MAX_SUBSCRIPTION_DISPATCH_RATE_FIELD_NUMBER: _ClassVar[int]
+    MAX_MESSAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
+    MAX_PUBLISH_RATE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MESSAGE_TTL_S_FIELD_NUMBER: _ClassVar[int]
+    max_producers_per_topic: int
+    max_subscriptions_per_topic: int
+    max_consumers_per_topic: int
+    max_consumers_per_subscription: int
+    max_publish_rate: int
+    max_subscription_dispatch_rate: int
+    max_message_size: int
+    max_publish_rate_bytes: int
+    message_ttl_s: int
+    def __init__(self, max_producers_per_topic: _Optional[int] = ..., max_subscriptions_per_topic: _Optional[int] = ..., max_consumers_per_topic: _Optional[int] = ..., max_consumers_per_subscription: _Optional[int] = ..., max_publish_rate: _Optional[int] = ..., max_subscription_dispatch_rate: _Optional[int] = ..., max_message_size: _Optional[int] = ..., max_publish_rate_bytes: _Optional[int] = ..., message_ttl_s: _Optional[int] = ...) -> None: ...
+
+class PoliciesOf(_message.Message):
+    __slots__ = ("name",)
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    def __init__(self, name: _Optional[str] = ...) -> None: ...
+
+class SetPoliciesRequest(_message.Message):
+    __slots__ = ("name", "policies", "unset")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    POLICIES_FIELD_NUMBER: _ClassVar[int]
+    UNSET_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    policies: TopicPolicies
+    unset: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., policies: _Optional[_Union[TopicPolicies, _Mapping[str, object]]] = ..., unset: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class PoliciesView(_message.Message):
+    __slots__ = ("own", "holding")
+    OWN_FIELD_NUMBER: _ClassVar[int]
+    HOLDING_FIELD_NUMBER: _ClassVar[int]
+    own: TopicPolicies
+    holding: TopicPolicies
+    def __init__(self, own: _Optional[_Union[TopicPolicies, _Mapping[str, object]]] = ..., holding: _Optional[_Union[TopicPolicies, _Mapping[str, object]]] = ...) -> None: ...
+
+class StartPosition(_message.Message):
+    __slots__ = ("offset", "earliest", "latest", "append_time_ms")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    EARLIEST_FIELD_NUMBER: _ClassVar[int]
+    LATEST_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    earliest: bool
+    latest: bool
+    append_time_ms: int
+    def __init__(self, offset: _Optional[int] = ..., earliest: _Optional[bool] = ..., latest: _Optional[bool] = ..., append_time_ms: _Optional[int] = ...) -> None: ...
+
+class CreateSubscriptionRequest(_message.Message):
+    __slots__ = ("topic", "subscription", "subscription_type", "start")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_TYPE_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    subscription: str
+    subscription_type: int
+    start: StartPosition
+    def __init__(self, topic: _Optional[str] = ..., subscription: _Optional[str] = ..., subscription_type: _Optional[int] = ..., start: _Optional[_Union[StartPosition, _Mapping[str, object]]] = ...) -> None: ...
+
+class SeekRequest(_message.Message):
+    __slots__ = ("topic", "subscription", "to")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    TO_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    subscription: str
+    to: StartPosition
+    def __init__(self, topic: _Optional[str] = ..., subscription: _Optional[str] = ..., to: _Optional[_Union[StartPosition, _Mapping[str, object]]] = ...) -> None: ...
+
+class SubscriptionRequest(_message.Message):
+    __slots__ = ("topic", "subscription")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    subscription: str
+    def __init__(self, topic: _Optional[str] = ..., subscription: _Optional[str] = ...) -> None: ...
+
+class SubscriptionPosition(_message.Message):
+    __slots__ = ("position", "lag")
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    position: int
+    lag: int
+    def __init__(self, position: _Optional[int] = ..., lag: _Optional[int] = ...) -> None: ...
+
+class PeekRequest(_message.Message):
+    __slots__ = ("topic", "start", "count", "payload_bytes_max")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    START_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    start: StartPosition
+    count: int
+    payload_bytes_max: int
+    def __init__(self, topic: _Optional[str] = ..., start: _Optional[_Union[StartPosition, _Mapping[str, object]]] = ..., count: _Optional[int] = ..., payload_bytes_max: _Optional[int] = ...) -> None: ...
+
+class PeekResponse(_message.Message):
+    __slots__ = ("messages", "start_offset", "end_offset")
+    MESSAGES_FIELD_NUMBER: _ClassVar[int]
+    START_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    END_OFFSET_FIELD_NUMBER: _ClassVar[int]
+    messages: _containers.RepeatedCompositeFieldContainer[PeekedMessage]
+    start_offset: int
+    end_offset: int
+    def __init__(self, messages: _Optional[_Iterable[_Union[PeekedMessage, _Mapping[str, object]]]] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ...) -> None: ...
+
+class PeekedMessage(_message.Message):
+    __slots__ = ("offset", "append_time_ms", "publish_time_ms", "producer_name", "routing_key", "attributes", "payload", "payload_size", "schema_id", "schema_version")
+    OFFSET_FIELD_NUMBER: _ClassVar[int]
+    APPEND_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    PUBLISH_TIME_MS_FIELD_NUMBER: _ClassVar[int]
+    PRODUCER_NAME_FIELD_NUMBER: _ClassVar[int]
+    ROUTING_KEY_FIELD_NUMBER: _ClassVar[int]
+    ATTRIBUTES_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_SIZE_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_ID_FIELD_NUMBER: _ClassVar[int]
+    SCHEMA_VERSION_FIELD_NUMBER: _ClassVar[int]
+    offset: int
+    append_time_ms: int
+    publish_time_ms: int
+    producer_name: str
+    routing_key: str
+    attributes: _containers.RepeatedCompositeFieldContainer[Attribute]
+    payload: bytes
+    payload_size: int
+    schema_id: int
+    schema_version: int
+    def __init__(self, offset: _Optional[int] = ..., append_time_ms: _Optional[int] = ..., publish_time_ms: _Optional[int] = ..., producer_name: _Optional[str] = ..., routing_key: _Optional[str] = ..., attributes: _Optional[_Iterable[_Union[Attribute, _Mapping[str, object]]]] = ..., payload: _Optional[bytes] = ..., payload_size: _Optional[int] = ..., schema_id: _Optional[int] = ..., schema_version: _Optional[int] = ...) -> None: ...
+
+class Attribute(_message.Message):
+    __slots__ = ("name", "value")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    value: str
+    def __init__(self, name: _Optional[str] = ..., value: _Optional[str] = ...) -> None: ...
+
+class AddPartitionsRequest(_message.Message):
+    __slots__ = ("topic", "count")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    COUNT_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    count: int
+    def __init__(self, topic: _Optional[str] = ..., count: _Optional[int] = ...) -> None: ...
+
+class AddPartitionsResponse(_message.Message):
+    __slots__ = ("partitions",)
+    PARTITIONS_FIELD_NUMBER: _ClassVar[int]
+    partitions: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, partitions: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class ListConnectionsRequest(_message.Message):
+    __slots__ = ("topic",)
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    def __init__(self, topic: _Optional[str] = ...) -> None: ...
+
+class ListConnectionsResponse(_message.Message):
+    __slots__ = ("connections", "connection_count")
+    CONNECTIONS_FIELD_NUMBER: _ClassVar[int]
+    CONNECTION_COUNT_FIELD_NUMBER: _ClassVar[int]
+    connections: _containers.RepeatedCompositeFieldContainer[Connection]
+    connection_count: int
+    def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping[str, object]]]] = ..., connection_count: _Optional[int] = ...) -> None: ...
+
+class Connection(_message.Message):
+    __slots__ = ("topic", "client_id", "name", "subscription")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    client_id: int
+    name: str
+    subscription: str
+    def __init__(self, topic: _Optional[str] = ..., client_id: _Optional[int] = ..., name: _Optional[str] = ..., subscription: _Optional[str] = ...) -> None: ...
+
+class DisconnectClientRequest(_message.Message):
+    __slots__ = ("topic", "client_id")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    client_id: int
+    def __init__(self, topic: _Optional[str] = ..., client_id: _Optional[int] = ...) -> None: ...
+
+class DisconnectClientResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

@@ -2,12 +2,22 @@
 
 from danube.wire.gen import DanubeApi_pb2 as _DanubeApi_pb2
 from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import message as _message
 from collections.abc import Iterable as _Iterable, Mapping as _Mapping
 from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 
 DESCRIPTOR: _descriptor.FileDescriptor
+
+class ProducerAccess(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+    __slots__ = ()
+    PRODUCER_ACCESS_SHARED: _ClassVar[ProducerAccess]
+    PRODUCER_ACCESS_EXCLUSIVE: _ClassVar[ProducerAccess]
+    PRODUCER_ACCESS_EXCLUSIVE_TAKE_OVER: _ClassVar[ProducerAccess]
+PRODUCER_ACCESS_SHARED: ProducerAccess
+PRODUCER_ACCESS_EXCLUSIVE: ProducerAccess
+PRODUCER_ACCESS_EXCLUSIVE_TAKE_OVER: ProducerAccess
 
 class PublishRequest(_message.Message):
     __slots__ = ("open", "batch")
@@ -18,16 +28,22 @@ class PublishRequest(_message.Message):
     def __init__(self, open: _Optional[_Union[PublishOpen, _Mapping[str, object]]] = ..., batch: _Optional[_Union[PublishBatch, _Mapping[str, object]]] = ...) -> None: ...
 
 class PublishOpen(_message.Message):
-    __slots__ = ("topic_name", "producer_name", "dispatch_strategy", "schema_ref")
+    __slots__ = ("topic_name", "producer_name", "dispatch_strategy", "schema_ref", "deduplication_key", "access", "epoch")
     TOPIC_NAME_FIELD_NUMBER: _ClassVar[int]
     PRODUCER_NAME_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_STRATEGY_FIELD_NUMBER: _ClassVar[int]
     SCHEMA_REF_FIELD_NUMBER: _ClassVar[int]
+    DEDUPLICATION_KEY_FIELD_NUMBER: _ClassVar[int]
+    ACCESS_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     topic_name: str
     producer_name: str
     dispatch_strategy: _DanubeApi_pb2.DispatchStrategy
     schema_ref: _DanubeApi_pb2.SchemaReference
-    def __init__(self, topic_name: _Optional[str] = ..., producer_name: _Optional[str] = ..., dispatch_strategy: _Optional[_Union[_DanubeApi_pb2.DispatchStrategy, str, int]] = ..., schema_ref: _Optional[_Union[_DanubeApi_pb2.SchemaReference, _Mapping[str, object]]] = ...) -> None: ...
+    deduplication_key: int
+    access: ProducerAccess
+    epoch: int
+    def __init__(self, topic_name: _Optional[str] = ..., producer_name: _Optional[str] = ..., dispatch_strategy: _Optional[_Union[_DanubeApi_pb2.DispatchStrategy, str, int]] = ..., schema_ref: _Optional[_Union[_DanubeApi_pb2.SchemaReference, _Mapping[str, object]]] = ..., deduplication_key: _Optional[int] = ..., access: _Optional[_Union[ProducerAccess, str, int]] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class PublishBatch(_message.Message):
     __slots__ = ("sequence", "body")
@@ -48,14 +64,20 @@ class PublishResponse(_message.Message):
     def __init__(self, opened: _Optional[_Union[PublishOpened, _Mapping[str, object]]] = ..., acknowledged: _Optional[_Union[PublishAcknowledged, _Mapping[str, object]]] = ..., refused: _Optional[_Union[PublishRefused, _Mapping[str, object]]] = ...) -> None: ...
 
 class PublishOpened(_message.Message):
-    __slots__ = ("producer_id", "window_bytes", "batch_bytes_max")
+    __slots__ = ("producer_id", "window_bytes", "batch_bytes_max", "numbering_id", "batches_max", "epoch")
     PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
     WINDOW_BYTES_FIELD_NUMBER: _ClassVar[int]
     BATCH_BYTES_MAX_FIELD_NUMBER: _ClassVar[int]
+    NUMBERING_ID_FIELD_NUMBER: _ClassVar[int]
+    BATCHES_MAX_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
     producer_id: int
     window_bytes: int
     batch_bytes_max: int
-    def __init__(self, producer_id: _Optional[int] = ..., window_bytes: _Optional[int] = ..., batch_bytes_max: _Optional[int] = ...) -> None: ...
+    numbering_id: int
+    batches_max: int
+    epoch: int
+    def __init__(self, producer_id: _Optional[int] = ..., window_bytes: _Optional[int] = ..., batch_bytes_max: _Optional[int] = ..., numbering_id: _Optional[int] = ..., batches_max: _Optional[int] = ..., epoch: _Optional[int] = ...) -> None: ...
 
 class PublishAcknowledged(_message.Message):
     __slots__ = ("sequence", "base_offsets")

@@ -1,121 +1,11 @@
-"""What the published `danube-client` wheel must be able to do against our broker. Runs in the wheel's own environment.
-
-    python scenarios.py SERVICE_URL SCENARIO
-
-Prints a line of JSON with what was imported; ends with a traceback where the broker did not do what the clients expect.
-"""
+"""What the published `danube-client` must be able to do against our broker, by Exclusive and Shared subscriptions."""
 
 import asyncio
-import importlib.metadata
-import json
-import sys
-import uuid
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
 from itertools import chain
-from typing import Any
 
-import danube
-from danube import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, SubType
-
-WAIT_S = 20
-QUIET_S = 0.4
-
-Scenario = Callable[[DanubeClient], Awaitable[None]]
-SCENARIOS: dict[str, Scenario] = {}
-
-
-def scenario(function: Scenario) -> Scenario:
-    SCENARIOS[function.__name__] = function
-    return function
-
-
-class Reader:
-    """A consumer with its queue."""
-
-    def __init__(self, consumer: Consumer, queue: asyncio.Queue[Any]) -> None:
-        self.consumer = consumer
-        self.queue = queue
-        self.got: list[bytes] = []
-        self.offsets: list[int] = []
-
-    async def take(self, count: int, *, ack: bool = True) -> list[bytes]:
-        start = len(self.got)
-        async with asyncio.timeout(WAIT_S):
-            while len(self.got) < start + count:
-                await self._one(ack)
-        return self.got[start:]
-
-    async def drain(self, *, ack: bool = True) -> list[bytes]:
-        """Whatever comes until nothing came for a while."""
-        start = len(self.got)
-        while True:
-            try:
-                async with asyncio.timeout(QUIET_S):
-                    message = await self.queue.get()
-            except TimeoutError:
-                return self.got[start:]
-            await self._note(message, ack)
-
-    async def _one(self, ack: bool) -> None:
-        await self._note(await self.queue.get(), ack)
-
-    async def _note(self, message: Any, ack: bool) -> None:
-        self.got.append(message.payload)
-        self.offsets.append(message.msg_id.topic_offset)
-        self.last = message
-        if ack:
-            await self.consumer.ack(message)
-
-
-def new_topic() -> str:
-    return f"/default/t-{uuid.uuid4().hex}"
-
-
-async def new_producer(
-    client: DanubeClient, topic: str, name: str = "p", *, reliable: bool = True, partitions: int = 0
-) -> Producer:
-    strategy = DispatchStrategy.RELIABLE if reliable else DispatchStrategy.NON_RELIABLE
-    builder = client.new_producer().with_topic(topic).with_name(name).with_dispatch_strategy(strategy)
-    producer = builder.with_partitions(partitions).build() if partitions else builder.build()
-    await producer.create()
-    return producer
-
-
-async def new_reader(
-    client: DanubeClient, topic: str, subscription: str = "s", name: str = "c", kind: SubType = SubType.EXCLUSIVE
-) -> Reader:
-    consumer = (
-        client.new_consumer()
-        .with_topic(topic)
-        .with_consumer_name(name)
-        .with_subscription(subscription)
-        .with_subscription_type(kind)
-        .build()
-    )
-    await consumer.subscribe()
-    return Reader(consumer, await consumer.receive())
-
-
-@asynccontextmanager
-async def reading(
-    client: DanubeClient, topic: str, subscription: str = "s", name: str = "c", kind: SubType = SubType.EXCLUSIVE
-) -> AsyncIterator[Reader]:
-    reader = await new_reader(client, topic, subscription, name, kind)
-    try:
-        yield reader
-    finally:
-        await reader.consumer.close()
-
-
-def payloads(count: int, prefix: str = "m") -> list[bytes]:
-    return [f"{prefix}-{index}".encode() for index in range(count)]
-
-
-async def send_all(producer: Producer, messages: list[bytes]) -> None:
-    for message in messages:
-        await producer.send(message)
+from danube import DanubeClient, SubType
+from tests.cluster.wheel.scene import WAIT_S, new_producer, new_reader, new_topic, payloads, reading, scenario, send_all
 
 
 async def basic(client: DanubeClient, kind: SubType, *, reliable: bool) -> None:
@@ -296,12 +186,127 @@ async def nacked_message_comes_again(client: DanubeClient) -> None:
 
 
 @scenario
-async def partitions_are_read_together(client: DanubeClient) -> None:
+async def nacked_message_of_a_shared_subscription_comes_again(client: DanubeClient) -> None:
     topic = new_topic()
-    producer = await new_producer(client, topic, partitions=3)
+    producer = await new_producer(client, topic)
+    async with reading(client, topic, kind=SubType.SHARED) as reader:
+        await producer.send(b"bad")
+        await reader.take(1, ack=False)
+        await reader.consumer.nack(reader.last, delay_ms=10, reason="try again")
+        assert await reader.take(1) == [b"bad"]
+        assert await reader.drain() == []
+
+
+@scenario
+async def burst_is_delivered_to_its_end(client: DanubeClient) -> None:
+    topic = new_topic()
+    producer = await new_producer(client, topic)
     async with reading(client, topic) as reader:
+        sent = payloads(100)
+        await asyncio.gather(*(producer.send(payload) for payload in sent))
+        assert sorted(await reader.take(100)) == sorted(sent)
+        assert reader.offsets == list(range(100))
+
+
+@scenario
+async def subscribing_while_messages_come_loses_none_sent_after_it(client: DanubeClient) -> None:
+    topic = new_topic()
+    producer = await new_producer(client, topic)
+    stop = asyncio.Event()
+    sent: list[bytes] = []
+
+    async def publish() -> None:
+        while not stop.is_set():
+            sent.append(b"%d" % len(sent))
+            await producer.send(sent[-1])
+
+    publishing = asyncio.gather(publish())
+    for index in range(5):
+        async with reading(client, topic, f"s{index}", f"c{index}") as reader:
+            after = len(sent)
+            got = await reader.take(20)
+            first = sent.index(got[0])
+            assert first <= after
+            assert got == sent[first : first + 20]
+    stop.set()
+    await publishing
+
+
+@scenario
+async def what_was_acknowledged_does_not_come_again_after_a_disconnect(client: DanubeClient) -> None:
+    topic = new_topic()
+    producer = await new_producer(client, topic)
+    first = await new_reader(client, topic)
+    await send_all(producer, payloads(9))
+    await first.take(4)
+    await first.take(2, ack=False)
+    await first.consumer.close()
+    async with reading(client, topic) as again:
+        assert await again.take(5) == payloads(9)[4:]
+        assert await again.drain() == []
+
+
+@scenario
+async def messages_name_their_topic_or_their_partition(client: DanubeClient) -> None:
+    for partitions in (0, 3):
+        topic = new_topic()
+        producer = await new_producer(client, topic, partitions=partitions)
+        names: set[str] = set()
+        async with reading(client, topic) as reader:
+            await send_all(producer, payloads(9))
+            for _ in range(9):
+                await reader.take(1)
+                names.add(reader.last.msg_id.topic_name)
+        assert names == ({f"{topic}-part-{index}" for index in range(partitions)} or {topic})
+
+
+async def partitioned(client: DanubeClient, kind: SubType, *, reliable: bool) -> None:
+    topic = new_topic()
+    producer = await new_producer(client, topic, partitions=3, reliable=reliable)
+    async with reading(client, topic, kind=kind) as reader:
+        await reader.drain()
         await send_all(producer, payloads(30))
         assert sorted(await reader.take(30)) == sorted(payloads(30))
+
+
+@scenario
+async def partitions_are_read_together(client: DanubeClient) -> None:
+    await partitioned(client, SubType.EXCLUSIVE, reliable=True)
+
+
+@scenario
+async def partitions_are_read_together_without_reliability(client: DanubeClient) -> None:
+    await partitioned(client, SubType.EXCLUSIVE, reliable=False)
+
+
+@scenario
+async def partitions_of_a_shared_subscription_are_read_together(client: DanubeClient) -> None:
+    await partitioned(client, SubType.SHARED, reliable=True)
+
+
+@scenario
+async def partitions_are_shared_evenly_and_all_seen_by_each(client: DanubeClient) -> None:
+    topic = new_topic()
+    producer = await new_producer(client, topic, partitions=3)
+    readers = [await new_reader(client, topic, "s", f"c{index}", SubType.SHARED) for index in range(3)]
+    await asyncio.gather(*(reader.drain() for reader in readers))
+    await send_all(producer, payloads(60))
+    await asyncio.gather(*(reader.drain() for reader in readers))
+    assert Counter(chain.from_iterable(reader.got for reader in readers)) == Counter(payloads(60))
+    assert all(15 <= len(reader.got) <= 25 for reader in readers), [len(reader.got) for reader in readers]
+    for reader in readers:
+        await reader.consumer.close()
+
+
+@scenario
+async def partitions_are_read_in_full_by_every_subscription(client: DanubeClient) -> None:
+    topic = new_topic()
+    producer = await new_producer(client, topic, partitions=3)
+    readers = [await new_reader(client, topic, f"s{index}", f"c{index}") for index in range(3)]
+    await send_all(producer, payloads(45))
+    for reader in readers:
+        assert sorted(await reader.take(45)) == sorted(payloads(45))
+        await reader.consumer.close()
 
 
 @scenario
@@ -341,17 +346,3 @@ async def silent_subscriber_stalls_nobody(client: DanubeClient) -> None:
             async with asyncio.timeout(WAIT_S):
                 await send_all(producer, payloads(200))
             assert await reader.take(200) == payloads(200)
-
-
-async def main(url: str, name: str) -> None:
-    version = importlib.metadata.version("danube-client")
-    print(json.dumps({"version": version, "file": danube.__file__, "scenario": name}), flush=True)
-    client = await DanubeClientBuilder().service_url(url).build()
-    await SCENARIOS[name](client)
-
-
-if __name__ == "__main__":
-    if sys.argv[1:] == ["--list"]:
-        print("\n".join(SCENARIOS))
-    else:
-        asyncio.run(main(*sys.argv[1:]))

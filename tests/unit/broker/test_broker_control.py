@@ -54,13 +54,6 @@ async def test_calls_that_need_a_cluster_say_so(cell: Cell, method: str) -> None
         await cell.admin.call(f"/danube_admin.{method}")
 
 
-@pytest.mark.parametrize("verb", ["Set", "Get"])
-@pytest.mark.parametrize("noun", ["SubscriptionFailurePolicy", "SubscriptionDispatchConfig"])
-async def test_policies_come_later_and_the_calls_for_them_say_so(cell: Cell, verb: str, noun: str) -> None:
-    with pytest.raises(UnsupportedError, match="come with a later version"):
-        await cell.admin.call(f"/danube_admin.TopicAdmin/{verb}{noun}")
-
-
 async def test_calls_that_this_version_does_not_have_are_unsupported(cell: Cell) -> None:
     with pytest.raises(UnsupportedError):
         await cell.admin.call("/danube_admin.SecurityAdmin/ListRoles")
@@ -73,7 +66,7 @@ async def test_every_call_of_the_original_but_security_is_answered_in_a_sentence
             try:
                 await cell.admin.call(f"/{service.full_name}/{method.name}", b"\xff")
             except DanubeError as error:
-                assert method.name not in str(error), error
+                assert method.name not in str(error).replace(method.input_type.name, ""), error
 
 
 async def test_topics_of_a_broker_are_those_of_all_its_namespaces(cell: Cell, topic: TopicName) -> None:

@@ -9,7 +9,6 @@ from danube.model.errors import (
     SubscriptionBusyError,
     TopicNotFoundError,
     UnavailableError,
-    UnsupportedError,
 )
 from danube.model.message import consumer_id
 from danube.model.subscription import SubscriptionType
@@ -97,13 +96,6 @@ async def test_unknown_consumer_is_answered_late_with_not_found(cell: Cell) -> N
     with pytest.raises(ConsumerNotFoundError, match="subscribe again"):
         await cell.client.receive(99)
     assert asyncio.get_running_loop().time() - before > 0.4
-
-
-async def test_unserved_subscription_type_leaves_nothing_behind(cell: Cell, topic: TopicName) -> None:
-    await cell.client.create_producer(topic)
-    with pytest.raises(UnsupportedError, match="Key-Shared subscriptions come with a later version"):
-        await cell.client.subscribe(topic, "s", kind=SubscriptionType.KEY_SHARED)
-    await cell.client.subscribe(topic, "s", kind=SubscriptionType.SHARED)
 
 
 async def test_window_holds_back_until_something_is_acknowledged(start_broker: StartBroker, topic: TopicName) -> None:

@@ -174,6 +174,17 @@ async def test_what_a_broken_stream_left_unacknowledged_is_sent_again_in_order(
     assert firsts == payloads
 
 
+async def test_broker_without_streams_is_no_place_for_deduplication_and_exclusive_producers(
+    client: DanubeClient, broker: FakeBroker
+) -> None:
+    builder = client.new_producer().with_topic(TOPIC).with_name("p")
+    builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).with_deduplication()
+    async with builder.build() as producer:
+        with pytest.raises(UnsupportedError, match="knows neither exclusive producers nor de-duplication"):
+            await producer.send_many([b"one"])
+    assert broker.payloads(TOPIC) == []
+
+
 async def test_broker_without_streams_gets_single_messages_and_is_asked_once(
     client: DanubeClient, broker: FakeBroker, streams: Streams
 ) -> None:

@@ -29,6 +29,7 @@ from danube.metadata.record_format import (
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
 from danube.model.plans import Approval, Caller, Effect, Face, Impact, Plan
+from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy, Policies
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -114,3 +115,40 @@ def test_value_of_the_wrong_shape_is_refused(changed: dict[str, Any]) -> None:
 def test_value_that_is_no_record_is_refused(value: bytes) -> None:
     with pytest.raises(MetadataError, match="does not hold what it should"):
         decode_topic(entry(keys.topic(NAME), value))
+
+
+FAILURE_POLICY = FailurePolicy(
+    max_redelivery_count=0,
+    ack_timeout_ms=7,
+    base_redelivery_delay_ms=8,
+    max_redelivery_delay_ms=9,
+    backoff=BackoffStrategy.FIXED,
+    dead_letter_topic=NAME,
+    poison=PoisonPolicy.DEAD_LETTER,
+)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        replace(SUBSCRIPTION, failure_policy=FAILURE_POLICY),
+        replace(SUBSCRIPTION, failure_policy=replace(FAILURE_POLICY, dead_letter_topic=None, poison=PoisonPolicy.DROP)),
+        replace(SUBSCRIPTION, window=77, jump=0),
+    ],
+)
+def test_what_is_set_for_a_subscription_is_kept(record: SubscriptionRecord) -> None:
+    assert decode_subscription(entry(keys.subscription(NAME, "s/1"), encode_subscription(record))) == record
+
+
+def test_limits_are_kept_with_the_difference_between_none_and_zero() -> None:
+    policies = Policies(max_publish_rate=0, message_ttl_s=5)
+    record = replace(TOPIC, policies=policies)
+    assert decode_topic(entry(keys.topic(NAME), encode_topic(record))) == record
+    namespace = decode_namespace(entry(keys.namespace("ns"), encode_namespace(policies)))
+    assert namespace == NamespaceRecord("ns", policies)
+
+
+def test_values_where_nothing_is_set_are_those_of_before_there_were_policies() -> None:
+    assert set(json.loads(encode_namespace())) == {"version"}
+    assert "policies" not in json.loads(encode_topic(TOPIC))
+    assert set(json.loads(encode_subscription(SUBSCRIPTION))) == {"version", "subscription_id", "type", "created_ms"}

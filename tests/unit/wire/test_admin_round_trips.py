@@ -60,6 +60,7 @@ def numbers(kind: type[Any], *names: str) -> dict[str, st.SearchStrategy[int]]:
 STATES = st.builds(
     ReliableState,
     **numbers(ReliableState, "position", "acknowledged_beyond", "lag", "in_flight", "waiting", "ready"),
+    **numbers(ReliableState, "blocked", "dead_letters"),
     oldest_unacknowledged_ms=st.none() | UINT64,
 )
 CONSUMERS = st.builds(
@@ -80,7 +81,7 @@ DESCRIPTIONS = st.builds(
     strategy=STRATEGIES,
     broker_id=UINT64.map(str),
     **numbers(TopicDescription, "topic_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in"),
-    **numbers(TopicDescription, "producers", "subscription_count"),
+    **numbers(TopicDescription, "producers", "subscription_count", "messages_expired"),
     subscriptions=st.lists(SUBSCRIPTIONS, max_size=2).map(tuple),
 )
 JOURNALS = st.builds(

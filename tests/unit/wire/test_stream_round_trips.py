@@ -21,6 +21,7 @@ from danube.model.stream import (
     FetchedBatch,
     FetchFrom,
     FetchTime,
+    ProducerAccess,
     PublishAcknowledged,
     PublishBatch,
     PublishOpen,
@@ -36,7 +37,7 @@ UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 TOPIC = TopicName("default", "orders")
 
 
-@given(UINT64, st.binary(max_size=300))
+@given(st.integers(0, 2**64 - 2), st.binary(max_size=300))
 def test_batch(sequence: int, body: bytes) -> None:
     batch = PublishBatch(sequence, body)
     encoded = encode_stream.publish_batch(batch)
@@ -48,6 +49,34 @@ def test_batch(sequence: int, body: bytes) -> None:
 def test_opening(schema: SchemaReference | None) -> None:
     opening = PublishOpen(topic=TOPIC, producer_name="p", strategy=DispatchStrategy.RELIABLE, schema=schema)
     assert decode_stream.publish_request(encode_stream.publish_open(opening)) == opening
+
+
+@given(UINT64, st.sampled_from(ProducerAccess), UINT64)
+def test_opening_of_an_exclusive_producer_with_deduplication(key: int, access: ProducerAccess, epoch: int) -> None:
+    opening = PublishOpen(
+        topic=TOPIC,
+        producer_name="p",
+        strategy=DispatchStrategy.RELIABLE,
+        deduplication_key=key,
+        access=access,
+        epoch=epoch,
+    )
+    assert decode_stream.publish_request(encode_stream.publish_open(opening)) == opening
+
+
+def test_access_that_is_none_is_refused() -> None:
+    opening = DanubeStream_pb2.PublishOpen(topic_name=str(TOPIC), producer_name="p", access=9)
+    request = DanubeStream_pb2.PublishRequest(open=opening)
+    with pytest.raises(InvalidRequestError, match="9 is not a ProducerAccess"):
+        decode_stream.publish_request(request.SerializeToString())
+
+
+@given(UINT64, UINT32, UINT64)
+def test_opened_with_deduplication(numbering: int, batches: int, epoch: int) -> None:
+    answer = PublishOpened(
+        producer_id=1, window_bytes=2, batch_bytes_max=3, numbering_id=numbering, batches_max=batches, epoch=epoch
+    )
+    assert decode_stream.publish_response(encode_stream.publish_opened(answer)) == answer
 
 
 @given(UINT64, st.lists(UINT64, max_size=20))

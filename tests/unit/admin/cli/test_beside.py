@@ -68,5 +68,10 @@ def test_explain_says_why_an_operation_is_missing(words: list[str], admin: Admin
     assert "waits for a person" in shown
 
 
+def test_explain_says_how_assistants_get_what_is_in_another_toolset(admin: Admin) -> None:
+    assert "`danube-admin mcp --toolsets default,messages`" in admin("explain", "topics", "peek").out
+    assert "--toolsets" not in admin("explain", "topics", "delete").out
+
+
 def test_explain_of_what_is_not_there_exits_4(admin: Admin) -> None:
     assert admin("explain", "topics", "eat").code == 4

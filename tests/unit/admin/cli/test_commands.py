@@ -119,6 +119,9 @@ def test_other_names_for_scripts_are_not_in_the_help(admin: Admin) -> None:
         (["topics", "list", "--endpoint", "ftp://x"], "is no endpoint"),
         (["topics", "list", "--context", "nowhere"], "there is no context 'nowhere'"),
         (["topics", "list", "--watch=0.1"], "'--watch'"),
+        (["topics", "set-policies", "/default/x", "--unset", "retention"], ": --unset: Input should be"),
+        (["topics", "set-policies", "/default/x"], ": nothing is to change"),
+        (["topics", "seek", "/default/x", "-s", "a", "--to", "soon"], ": --to: 'soon' is no start"),
     ],
 )
 def test_wrong_usage_is_one_sentence_with_the_next_step(words: list[str], said: str, admin: Admin) -> None:

@@ -2,11 +2,11 @@
 
 import json
 
-from tests.unit.admin.mcp.test_tools import GOLDEN, listed
+from tests.unit.admin.mcp.test_tools import EVERY, GOLDEN
 
 if __name__ == "__main__":
     GOLDEN.mkdir(parents=True, exist_ok=True)
     for path in GOLDEN.glob("*.json"):
         path.unlink()
-    for tool in listed():
+    for tool in EVERY:
         (GOLDEN / f"{tool['name']}.json").write_text(json.dumps(tool, indent=2) + "\n")

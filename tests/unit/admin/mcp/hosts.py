@@ -8,7 +8,7 @@ from mcp import Client
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, Implementation
 
 from danube.admin.access import AccessLevel, ApprovalMode, Guard
-from danube.admin.mcp.offer import Offer
+from danube.admin.mcp.offer import DEFAULT_TOOLSETS, Offer
 from danube.admin.mcp.server import build_server
 from danube.testing.gateway import MemoryGateway
 
@@ -35,10 +35,11 @@ async def host(
     *,
     access: AccessLevel = AccessLevel.DESTROY,
     approval: ApprovalMode = ApprovalMode.DESTROY,
+    toolsets: tuple[str, ...] = DEFAULT_TOOLSETS,
     person: Person | None = None,
 ) -> AsyncIterator[Client]:
     """A host that is connected to a server in this process."""
-    offer = Offer(guard=Guard(access, approval))
+    offer = Offer(guard=Guard(access, approval), toolsets=toolsets)
     server = build_server(gateway, gateway.clock, offer, who="ann@desk")
     async with Client(server, mode=era, elicitation_callback=person, client_info=HOST) as client:
         yield client

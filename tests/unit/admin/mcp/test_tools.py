@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # t
 
 from danube.admin.access import AccessLevel, Guard
 from danube.admin.mcp.instructions import access_of, instructions_of
-from danube.admin.mcp.offer import Offer, check_toolsets
+from danube.admin.mcp.offer import ALL_TOOLSETS, DEFAULT_TOOLSETS, Offer, check_toolsets
 from danube.admin.mcp.tools import tools_of
 from danube.admin.operations import REGISTRY
 from danube.model.errors import SettingsError
@@ -21,9 +21,16 @@ GOLDEN = Path(__file__).parents[3] / "snapshots" / "mcp"
 LEVELS = list(AccessLevel)
 
 
-def listed(level: AccessLevel = AccessLevel.DESTROY) -> list[dict[str, Any]]:
-    tools = tools_of(Offer(guard=Guard(level)))
+TOOLSETS = list(dict.fromkeys(each.toolset for each in REGISTRY if each.is_tool))
+
+
+def listed(level: AccessLevel = AccessLevel.DESTROY, *toolsets: str) -> list[dict[str, Any]]:
+    tools = tools_of(Offer(guard=Guard(level), toolsets=toolsets or DEFAULT_TOOLSETS))
     return [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in tools]
+
+
+EVERY = [tool for toolset in TOOLSETS for tool in listed(AccessLevel.DESTROY, toolset)]
+"""Each as it is listed with its own toolset alone."""
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -38,6 +45,15 @@ def size_of(tools: list[dict[str, Any]]) -> int:
 
 def test_a_list_of_tools_is_small() -> None:
     assert size_of(listed()) < MCP_LIST_BYTES_MAX
+
+
+def test_a_list_of_all_toolsets_is_small_too() -> None:
+    tools = listed(AccessLevel.DESTROY, ALL_TOOLSETS)
+    assert [tool["name"] for tool in tools] == [each.name for each in REGISTRY if each.is_tool]
+    assert size_of(tools) < MCP_LIST_BYTES_MAX
+    for tool in tools:
+        assert tool["outputSchema"]["type"] == "object"
+        assert all("description" in each for each in tool["inputSchema"]["properties"].values())
 
 
 def test_a_list_of_twice_as_many_tools_says_less_of_each_and_stays_small() -> None:
@@ -55,7 +71,7 @@ def test_two_lists_are_the_same_bytes() -> None:
     assert json.dumps(listed()) == json.dumps(listed())
 
 
-@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+@pytest.mark.parametrize("tool", EVERY, ids=lambda tool: tool["name"])
 def test_a_tool_is_as_its_golden_file_says(tool: dict[str, Any]) -> None:
     """`python -m tests.unit.admin.mcp.golden` writes them anew."""
     golden = GOLDEN / f"{tool['name']}.json"
@@ -65,10 +81,10 @@ def test_a_tool_is_as_its_golden_file_says(tool: dict[str, Any]) -> None:
 
 
 def test_every_golden_file_has_its_tool() -> None:
-    assert {path.stem for path in GOLDEN.glob("*.json")} == {tool["name"] for tool in listed()}
+    assert {path.stem for path in GOLDEN.glob("*.json")} == {tool["name"] for tool in EVERY}
 
 
-@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+@pytest.mark.parametrize("tool", EVERY, ids=lambda tool: tool["name"])
 def test_schemas_are_valid_objects_that_need_no_reference(tool: dict[str, Any]) -> None:
     for schema in (tool["inputSchema"], tool["outputSchema"]):
         Draft202012Validator.check_schema(schema)
@@ -77,7 +93,7 @@ def test_schemas_are_valid_objects_that_need_no_reference(tool: dict[str, Any]) 
         assert "anyOf" not in json.dumps(schema)
 
 
-@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+@pytest.mark.parametrize("tool", EVERY, ids=lambda tool: tool["name"])
 def test_examples_and_arguments_fit_the_schema_and_others_do_not(tool: dict[str, Any]) -> None:
     operation = next(each for each in REGISTRY if each.name == tool["name"])
     schema = Draft202012Validator(tool["inputSchema"])
@@ -87,7 +103,7 @@ def test_examples_and_arguments_fit_the_schema_and_others_do_not(tool: dict[str,
     assert ("plan_id" in tool["inputSchema"]["properties"]) == operation.is_planned
 
 
-@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+@pytest.mark.parametrize("tool", EVERY, ids=lambda tool: tool["name"])
 def test_hints_follow_from_the_effect(tool: dict[str, Any]) -> None:
     operation = next(each for each in REGISTRY if each.name == tool["name"])
     assert tool["annotations"] == {
@@ -98,7 +114,7 @@ def test_hints_follow_from_the_effect(tool: dict[str, Any]) -> None:
     }
 
 
-@pytest.mark.parametrize("tool", listed(), ids=lambda tool: tool["name"])
+@pytest.mark.parametrize("tool", EVERY, ids=lambda tool: tool["name"])
 def test_a_description_begins_with_what_the_tool_does(tool: dict[str, Any]) -> None:
     operation = next(each for each in REGISTRY if each.name == tool["name"])
     assert tool["description"].startswith(operation.summary)
@@ -111,6 +127,14 @@ def test_what_is_missing_is_told_with_its_reason() -> None:
     assert "--access destroy" in missing["delete_topic"]
     assert "plans approve" in missing["approve_plan"]
     assert "danube://access" in instructions_of(offer)
+
+
+def test_a_toolset_that_is_off_is_told_with_the_flag_that_switches_it_on() -> None:
+    offer = Offer(guard=Guard())
+    assert "--toolsets default,messages" in access_of(offer)["missing"]["peek_messages"]
+    assert "that are off: policies, messages; " in instructions_of(offer)
+    assert "`danube-admin mcp --toolsets default,policies`" in instructions_of(offer)
+    assert "that are off" not in instructions_of(Offer(guard=Guard(), toolsets=(ALL_TOOLSETS,)))
 
 
 def test_a_toolset_that_is_not_there_is_refused_by_name() -> None:

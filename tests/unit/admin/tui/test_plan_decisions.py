@@ -3,8 +3,10 @@
 import pytest
 
 from danube.admin.access import AccessLevel
+from danube.admin.execution import parse_arguments
 from danube.admin.operations import operation_of
 from danube.admin.operations.plan_views import PlannedResult
+from danube.admin.tui.acts import apply_act
 from danube.admin.tui.pilot import answer_shown, confirm, run_operation
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.form import FormScreen
@@ -50,6 +52,13 @@ async def test_applying_what_destroys_wants_the_name_of_what_goes(terminal: Term
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("name", "word"), [("seek_subscription", "audit"), ("skip_messages", "audit")])
+def test_what_has_to_be_typed_is_a_name_and_not_a_number(name: str, word: str) -> None:
+    operation = operation_of(name)
+    params = parse_arguments(operation, operation.examples[0].arguments)
+    assert apply_act(operation, params, PLAN_ID).word == word
+
+
 async def test_a_plan_that_is_not_read_to_its_end_cannot_be_applied(terminal: Terminal) -> None:
     screen = await plan_to_delete_orders(terminal)
     assert screen.word.disabled

@@ -10,17 +10,17 @@ from danube.broker.dispatch.events import (
     ConsumerResumed,
     Event,
     Nacked,
+    PolicyChanged,
     TimerFired,
 )
 from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.broker.dispatch.selection import SELECTIONS, ExclusiveSelection, Turn
-from danube.model.errors import InternalError, InvalidRequestError, UnsupportedError
+from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits import CURSOR_RANGES_MAX, REDELIVERY_RANGES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, SubscriptionType
 
-POLICY = RedeliveryPolicy(ack_timeout_s=30.0, base_delay_s=1.0, max_delay_s=8.0)
+POLICY = RedeliveryPolicy(ack_timeout_s=30.0, base_delay_s=1.0, max_delay_s=8.0, max_redelivery_count=1_000)
 START = Cursor(0)
 EXCLUSIVE, SHARED = SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED
 
@@ -284,7 +284,7 @@ def test_the_timer_is_set_only_to_wake_earlier(exclusive: Subscription) -> None:
 
 
 def test_the_policy_can_be_replaced_while_it_runs(exclusive: Subscription) -> None:
-    exclusive.engine.policy = RedeliveryPolicy(ack_timeout_s=5.0, base_delay_s=0.0, max_delay_s=0.0)
+    exclusive.now(PolicyChanged(RedeliveryPolicy(ack_timeout_s=5.0, base_delay_s=0.0, max_delay_s=0.0)))
     assert exclusive.now(Nacked(4)) == [Send(1, 10, 11), SetTimer(0.0)]
     assert exclusive.now(TimerFired()) == [SetTimer(5.0)]
     assert exclusive.now(Acknowledged(0, 1)) == [Send(1, 4, 5, 2), SaveCursor(Cursor(1))]
@@ -339,34 +339,10 @@ def test_what_an_observer_sees(exclusive: Subscription) -> None:
     assert engine.consumers == (ConsumerView(1, 10, 10, is_paused=True),)
 
 
-@pytest.mark.parametrize("subscription_type", [SubscriptionType.FAILOVER, SubscriptionType.KEY_SHARED])
-def test_types_that_are_not_there_yet_are_refused(subscription_type: SubscriptionType) -> None:
-    with pytest.raises(UnsupportedError):
-        Subscription(subscription_type)
-
-
 def test_a_broken_invariant_is_named(exclusive: Subscription) -> None:
     exclusive.engine._progress.add(3, 4)
     with pytest.raises(InternalError, match="is open, but"):
         exclusive.engine.validate()
-
-
-class EvenFirst(ExclusiveSelection):
-    """Lets odd messages wait until none that is even is in flight, as a rule that looks at messages may."""
-
-    def take(self, start: int, end: int) -> Turn | None:
-        turn = super().take(start, end)
-        if turn is not None and start % 2 and any(each.start % 2 == 0 for each in self._consumers[0].held):
-            return None, 1
-        return None if turn is None else (turn[0], 1)
-
-
-def test_a_type_to_come_may_let_messages_wait_while_others_pass(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SELECTIONS, SubscriptionType.KEY_SHARED, EvenFirst)
-    subscription = Subscription(SubscriptionType.KEY_SHARED, durable_end=5)
-    assert subscription.now(ConsumerAttached(1, 3))[:-1] == [Send(1, 0, 1), Send(1, 2, 3), Send(1, 4, 5)]
-    assert subscription.now(Acknowledged(0, 3)) == [SaveCursor(Cursor(3))]
-    assert subscription.now(Acknowledged(4, 5)) == [Send(1, 3, 4), SaveCursor(Cursor(3, (OffsetRange(4, 5),)))]
 
 
 def first_send(instructions: list[Instruction]) -> Send:

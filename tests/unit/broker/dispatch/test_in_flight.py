@@ -15,6 +15,9 @@ class Setting:
     def send(self, start: int, end: int, deadline_s: float = 30.0) -> None:
         self.deliveries.send_new(start, end, self.consumer, deadline_s)
 
+    def pass_time(self, now_s: float, *, hold_until_s: float) -> None:
+        self.deliveries.come_due(now_s, lambda start, end, _: self.deliveries.hold(start, end, hold_until_s))
+
     def expect(self, *, in_flight: int = 0, waiting: int = 0, ready: int = 0) -> None:
         assert list(self.deliveries.problems()) == []
         assert self.consumer.in_flight == in_flight
@@ -29,7 +32,7 @@ def setting() -> Setting:
 
 def test_a_range_shrinks_from_its_front(setting: Setting) -> None:
     setting.send(0, 10_000)
-    assert setting.deliveries.acknowledge(0, 1_000)
+    assert setting.deliveries.take_out(0, 1_000)
     assert setting.deliveries.spans() == [OffsetRange(1_000, 10_000)]
     setting.expect(in_flight=9_000)
     assert setting.roomier == [1]
@@ -37,7 +40,7 @@ def test_a_range_shrinks_from_its_front(setting: Setting) -> None:
 
 def test_a_range_is_split_by_an_acknowledgement_in_its_middle(setting: Setting) -> None:
     setting.send(0, 10)
-    assert setting.deliveries.acknowledge(4, 6)
+    assert setting.deliveries.take_out(4, 6)
     assert setting.deliveries.spans() == [OffsetRange(0, 4), OffsetRange(6, 10)]
     setting.expect(in_flight=8)
 
@@ -47,43 +50,43 @@ def test_one_acknowledgement_covers_many_ranges_whatever_their_state(setting: Se
         setting.send(start, start + 10)
     setting.deliveries.hold(12, 14, 5.0)
     setting.deliveries.hold(25, 26, 1.0)
-    setting.deliveries.come_due(1.0, lambda _: 99.0)
-    assert setting.deliveries.acknowledge(5, 35)
+    setting.pass_time(1.0, hold_until_s=99.0)
+    assert setting.deliveries.take_out(5, 35)
     assert setting.deliveries.spans() == [OffsetRange(0, 5), OffsetRange(35, 40)]
     setting.expect(in_flight=10)
 
 
 def test_an_acknowledgement_of_nothing_here_says_so(setting: Setting) -> None:
     setting.send(10, 20)
-    assert not setting.deliveries.acknowledge(0, 10)
-    assert not setting.deliveries.acknowledge(20, 30)
-    assert not setting.deliveries.acknowledge(15, 15)
-    assert not setting.deliveries.acknowledge(18, 12)
+    assert not setting.deliveries.take_out(0, 10)
+    assert not setting.deliveries.take_out(20, 30)
+    assert not setting.deliveries.take_out(15, 15)
+    assert not setting.deliveries.take_out(18, 12)
     setting.expect(in_flight=10)
 
 
 def test_each_part_of_a_split_range_is_due_at_its_time(setting: Setting) -> None:
     setting.send(0, 10, deadline_s=30.0)
-    setting.deliveries.acknowledge(4, 6)
-    setting.deliveries.come_due(30.0, lambda _: 31.0)
+    setting.deliveries.take_out(4, 6)
+    setting.pass_time(30.0, hold_until_s=31.0)
     setting.expect(waiting=8)
-    setting.deliveries.come_due(31.0, lambda _: 99.0)
+    setting.pass_time(31.0, hold_until_s=99.0)
     setting.expect(ready=8)
 
 
 def test_a_waiting_range_is_split_by_an_acknowledgement_in_its_middle(setting: Setting) -> None:
     setting.send(0, 10)
     setting.deliveries.hold(0, 10, 5.0)
-    setting.deliveries.acknowledge(4, 6)
+    setting.deliveries.take_out(4, 6)
     setting.expect(waiting=8)
-    setting.deliveries.acknowledge(0, 4)
+    setting.deliveries.take_out(0, 4)
     setting.expect(waiting=4)
 
 
 def test_what_a_leaving_consumer_had_becomes_one_ready_range_where_it_can(setting: Setting) -> None:
     for offset in range(1_000):
         setting.send(offset, offset + 1)
-    setting.deliveries.acknowledge(500, 501)
+    setting.deliveries.take_out(500, 501)
     setting.deliveries.release(setting.consumer)
     setting.expect(ready=999)
     assert setting.deliveries.spans() == [OffsetRange(0, 500), OffsetRange(501, 1_000)]
@@ -104,7 +107,7 @@ def test_the_next_due_time_ignores_what_was_acknowledged(setting: Setting) -> No
     setting.send(0, 1, deadline_s=10.0)
     setting.send(1, 2, deadline_s=20.0)
     assert setting.deliveries.due_before(99.0) == 10.0
-    setting.deliveries.acknowledge(0, 1)
+    setting.deliveries.take_out(0, 1)
     assert setting.deliveries.due_before(99.0) == 20.0
     assert setting.deliveries.due_before(20.0) is None
 
@@ -113,7 +116,7 @@ def test_what_was_acknowledged_long_ago_is_not_kept_until_its_time(setting: Sett
     setting.send(0, 1)
     for offset in range(1, 1_000):
         setting.send(offset, offset + 1)
-        setting.deliveries.acknowledge(offset, offset + 1)
+        setting.deliveries.take_out(offset, offset + 1)
     assert len(setting.deliveries._heap) < 100
     setting.expect(in_flight=1)
 
@@ -121,7 +124,7 @@ def test_what_was_acknowledged_long_ago_is_not_kept_until_its_time(setting: Sett
 def test_a_large_window_that_is_acknowledged_leaves_nothing(setting: Setting) -> None:
     for offset in range(10_000):
         setting.send(offset, offset + 1)
-    setting.deliveries.acknowledge(0, 10_000)
+    setting.deliveries.take_out(0, 10_000)
     assert len(setting.deliveries._heap) < 100
     setting.expect()
 

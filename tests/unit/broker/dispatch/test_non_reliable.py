@@ -1,8 +1,25 @@
-import pytest
-
 from danube.broker.dispatch.non_reliable import NonReliableSelection
-from danube.model.errors import UnsupportedError
+from danube.model.calls import OutgoingMessage
 from danube.model.subscription import SubscriptionType
+from danube.wire.encode import send_message
+
+
+def keyed(key: str | None, producer_name: str = "p") -> bytes:
+    return send_message(
+        OutgoingMessage(
+            request_id=1,
+            producer_id=1,
+            topic="/default/t",
+            broker_addr="",
+            payload=b"",
+            publish_time_ms=1,
+            producer_name=producer_name,
+            routing_key=key,
+        )
+    )
+
+
+PLAIN = keyed(None)
 
 
 def selection(subscription_type: SubscriptionType, *consumer_ids: int) -> NonReliableSelection:
@@ -13,7 +30,7 @@ def selection(subscription_type: SubscriptionType, *consumer_ids: int) -> NonRel
 
 
 def choices(made: NonReliableSelection, count: int) -> list[int | None]:
-    return [made.choose() for _ in range(count)]
+    return [made.choose(PLAIN) for _ in range(count)]
 
 
 def test_shared_consumers_take_turns() -> None:
@@ -61,12 +78,35 @@ def test_what_an_exclusive_consumer_has_no_room_for_goes_to_nobody_else() -> Non
 
 def test_adding_a_consumer_twice_changes_nothing() -> None:
     made = selection(SubscriptionType.SHARED, 7, 8)
-    assert made.choose() == 7
+    assert made.choose(PLAIN) == 7
     made.add(7)
     assert choices(made, 2) == [8, 7]
 
 
-@pytest.mark.parametrize("subscription_type", [SubscriptionType.FAILOVER, SubscriptionType.KEY_SHARED])
-def test_types_that_are_not_there_yet_are_refused(subscription_type: SubscriptionType) -> None:
-    with pytest.raises(UnsupportedError, match=subscription_type.name):
-        NonReliableSelection(subscription_type)
+def test_the_next_failover_consumer_takes_over_when_the_first_leaves() -> None:
+    made = selection(SubscriptionType.FAILOVER, 7, 8, 9)
+    assert choices(made, 2) == [7, 7]
+    made.remove(7)
+    assert choices(made, 2) == [8, 8]
+
+
+def test_a_key_goes_to_one_consumer_and_is_dropped_while_that_has_no_room() -> None:
+    made = selection(SubscriptionType.KEY_SHARED, 7, 8, 9)
+    owner = made.choose(keyed("a"))
+    assert owner is not None
+    assert [made.choose(keyed("a")) for _ in range(3)] == [owner] * 3
+    assert {made.choose(keyed(str(number))) for number in range(100)} == {7, 8, 9}
+    made.pause(owner)
+    assert made.choose(keyed("a")) is None
+
+
+def test_a_message_without_a_key_goes_by_its_producer() -> None:
+    made = selection(SubscriptionType.KEY_SHARED)
+    made.add(7, ("p-*",))
+    made.add(8, ("q-*",))
+    assert (made.choose(keyed(None, "p-1")), made.choose(keyed(None, "q-1")), made.choose(keyed("q-2", "p-1"))) == (
+        7,
+        8,
+        8,
+    )
+    assert made.choose(keyed("else")) is None

@@ -1,10 +1,11 @@
 import pytest
 
-from danube.broker.dispatch.redelivery import Backoff, RedeliveryPolicy, delay_s
+from danube.broker.dispatch.redelivery import RedeliveryPolicy, delay_s
 from danube.model.errors import InvalidRequestError
+from danube.model.policies import BackoffStrategy
 
-EXPONENTIAL = RedeliveryPolicy(base_delay_s=1.0, max_delay_s=60.0, backoff=Backoff.EXPONENTIAL)
-FIXED = RedeliveryPolicy(base_delay_s=2.0, max_delay_s=60.0, backoff=Backoff.FIXED)
+EXPONENTIAL = RedeliveryPolicy(base_delay_s=1.0, max_delay_s=60.0, backoff=BackoffStrategy.EXPONENTIAL)
+FIXED = RedeliveryPolicy(base_delay_s=2.0, max_delay_s=60.0, backoff=BackoffStrategy.FIXED)
 
 
 def test_exponential_delays_double_up_to_the_cap() -> None:
@@ -25,7 +26,7 @@ def test_a_consumer_can_ask_for_more_delay_up_to_the_cap_but_not_for_less(asked:
 
 
 def test_the_defaults_are_those_of_the_original() -> None:
-    assert RedeliveryPolicy() == RedeliveryPolicy(30.0, 1.0, 60.0, Backoff.EXPONENTIAL)
+    assert RedeliveryPolicy() == RedeliveryPolicy(30.0, 1.0, 60.0, BackoffStrategy.EXPONENTIAL)
 
 
 @pytest.mark.parametrize(

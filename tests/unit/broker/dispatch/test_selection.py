@@ -1,16 +1,12 @@
-import pytest
-
 from danube.broker.dispatch.in_flight import AttachedConsumer
-from danube.broker.dispatch.selection import ExclusiveSelection, Rotation, SharedSelection, selection_for
-from danube.model.errors import UnsupportedError
-from danube.model.subscription import SubscriptionType
+from danube.broker.dispatch.selection import FirstSelection, Rotation, SharedSelection
 
 
 def consumer(consumer_id: int, window: int = 10, quantum: int = 1) -> AttachedConsumer:
     return AttachedConsumer(consumer_id, window, quantum, quantum)
 
 
-def turns(selection: SharedSelection | ExclusiveSelection, messages: int) -> list[tuple[int, int]]:
+def turns(selection: SharedSelection | FirstSelection, messages: int) -> list[tuple[int, int]]:
     """Send that many messages, as far as there is room: who got how many, turn by turn."""
     taken = []
     while messages and (turn := selection.take(0, messages)) is not None:
@@ -103,7 +99,7 @@ def test_a_consumer_that_detached_gets_nothing() -> None:
 
 
 def test_an_exclusive_subscription_serves_the_first_consumer_until_it_leaves() -> None:
-    selection = ExclusiveSelection()
+    selection = FirstSelection()
     first, second = consumer(1, window=3), consumer(2, window=3)
     selection.attach(first)
     selection.attach(second)
@@ -129,9 +125,3 @@ def test_coming_and_going_for_ever_does_not_grow_a_rotation() -> None:
         rotation.remove(member)
     assert len(rotation._heap) < 20
     assert rotation.first() is None
-
-
-@pytest.mark.parametrize("subscription_type", [SubscriptionType.FAILOVER, SubscriptionType.KEY_SHARED])
-def test_types_that_are_not_there_yet_are_refused(subscription_type: SubscriptionType) -> None:
-    with pytest.raises(UnsupportedError, match=subscription_type.name):
-        selection_for(subscription_type)

@@ -1,0 +1,65 @@
+"""Who is connected to a topic, and sending them away."""
+
+from collections.abc import Iterator
+
+from danube.broker.control.topics import served_topic
+from danube.broker.producers import Producers
+from danube.broker.topic import AnyTopic
+from danube.broker.topics import Topics
+from danube.model.errors import NotFoundError, PreconditionFailedError
+from danube.model.limits import CONNECTIONS_SHOWN_MAX
+from danube.model.positions import Connection, DisconnectClient
+from danube.model.topic import TopicName
+
+
+class Connections:
+    """The clients of this broker's topics."""
+
+    def __init__(self, topics: Topics, producers: Producers) -> None:
+        self._topics = topics
+        self._producers = producers
+
+    def list(self, name: TopicName) -> tuple[tuple[Connection, ...], int]:
+        """At most CONNECTIONS_SHOWN_MAX clients of a topic, or of all partitions of a base name, and their count.
+
+        Raises TopicNotFoundError.
+        """
+        found = [each for topic in self._topics.behind(name) for each in self._of(topic)]
+        found.sort(key=lambda each: (each.subscription is None, each.topic, each.subscription or "", each.name))
+        return tuple(found[:CONNECTIONS_SHOWN_MAX]), len(found)
+
+    def disconnect(self, wanted: DisconnectClient) -> None:
+        """End a consumer's stream with OK, or forget a producer; one that lives comes back by itself.
+
+        Raises:
+            TopicNotFoundError.
+            NotFoundError: no such client is connected to the topic.
+            PreconditionFailedError: a producer that has a stream of batches open.
+        """
+        topic = served_topic(self._topics, wanted.topic)
+        for subscription in topic.subscriptions.values():
+            for consumer in subscription.consumers.values():
+                if consumer.consumer_id == wanted.client_id and consumer.stream is not None:
+                    subscription.detach(consumer, consumer.stream).finish()
+                    return
+        for session in self._producers.attached_to(topic):
+            if session.producer_id == wanted.client_id:
+                if session.streams:
+                    raise PreconditionFailedError(f"producer {session.name!r} has a stream of batches open: stop it")
+                self._producers.detach(session)
+                return
+        raise NotFoundError(f"client {wanted.client_id} is not connected to {topic.name}: list its connections")
+
+    def _of(self, topic: AnyTopic) -> Iterator[Connection]:
+        name = topic.record.name
+        for subscription in topic.subscriptions.values():
+            for consumer in subscription.consumers.values():
+                if consumer.stream is not None:
+                    yield Connection(
+                        topic=name,
+                        client_id=consumer.consumer_id,
+                        name=consumer.name,
+                        subscription=subscription.record.name,
+                    )
+        for session in self._producers.attached_to(topic):
+            yield Connection(topic=name, client_id=session.producer_id, name=session.name, subscription=None)

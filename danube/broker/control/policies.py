@@ -1,0 +1,137 @@
+"""Policies of subscriptions, topics and namespaces: kept in the metadata, and holding as soon as they are there."""
+
+import asyncio
+
+from danube.broker.control.topics import served_topic
+from danube.broker.dispatch.events import PolicyChanged, WindowChanged
+from danube.broker.subscription import ReliableSubscription
+from danube.broker.topic import AnyTopic, ReliableTopic
+from danube.broker.topics import Topics
+from danube.metadata.records import Records, SubscriptionRecord
+from danube.model.errors import InvalidRequestError, PreconditionFailedError, TopicNotFoundError
+from danube.model.policies import (
+    FailurePolicy,
+    PoliciesView,
+    SetDispatchWindow,
+    SetFailurePolicy,
+    SetNamespacePolicies,
+    SetTopicPolicies,
+    SubscriptionName,
+)
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import TopicName
+
+_SYSTEM = "system"
+
+
+class PolicyControl:
+    """What administrators do with policies of this broker."""
+
+    def __init__(self, topics: Topics, records: Records) -> None:
+        self._topics = topics
+        self._records = records
+        self._changing_letters = asyncio.Lock()
+        """Held from looking where dead letters go to changing it: two at once could make a circle."""
+
+    async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
+        """Replace what a subscription does with messages that fail; holds at once and over restarts.
+
+        Raises:
+            TopicNotFoundError, SubscriptionNotFoundError.
+            PreconditionFailedError: the topic, or the dead letter topic, is not reliable.
+            InvalidRequestError: dead letters would come back to where they come from, or cannot go there at all.
+        """
+        topic = self._reliable(wanted.name.topic)
+        async with self._changing_letters, topic.changing:
+            if wanted.policy.letters_go_to is not None:
+                self._check_target(wanted.name.topic, wanted.policy.letters_go_to)
+            subscription = _open_subscription(topic, wanted.name)
+            record = await self._records.set_failure_policy(wanted.name.topic, wanted.name.subscription, wanted.policy)
+            subscription.record = record
+            subscription.driver.handle(PolicyChanged(self._topics.dispatch.policy_of(record)))
+
+    def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
+        """What was set, if anything was, and the subscription's type. Raises as `set_failure_policy`."""
+        record = self._record(name)
+        return record.failure_policy, record.type
+
+    async def set_window(self, wanted: SetDispatchWindow) -> None:
+        """Replace how many messages a consumer may hold unacknowledged; at once for those who are connected.
+
+        Raises TopicNotFoundError, SubscriptionNotFoundError, PreconditionFailedError.
+        """
+        topic = self._reliable(wanted.name.topic)
+        async with topic.changing:
+            subscription = _open_subscription(topic, wanted.name)
+            record = await self._records.set_window(wanted.name.topic, wanted.name.subscription, wanted.window)
+            subscription.record = record
+            subscription.driver.handle(WindowChanged(wanted.window))
+
+    def window(self, name: SubscriptionName) -> int | None:
+        """What was set, if anything was. Raises as `set_window`."""
+        return self._record(name).window
+
+    async def namespace_policies(self, namespace: str) -> PoliciesView:
+        """The limits of a namespace. Raises NamespaceNotFoundError."""
+        record = await self._records.namespace(namespace)
+        return PoliciesView(own=record.policies, holding=self._topics.limits_of(namespace))
+
+    async def set_namespace_policies(self, wanted: SetNamespacePolicies) -> PoliciesView:
+        """Change the limits of a namespace; answers them. Raises NamespaceNotFoundError."""
+        record = await self._topics.change_namespace_policies(wanted.namespace, wanted.change)
+        return PoliciesView(own=record.policies, holding=self._topics.limits_of(wanted.namespace))
+
+    def topic_policies(self, name: TopicName) -> PoliciesView:
+        """The limits of a topic, or of the first partition of a base name. Raises TopicNotFoundError."""
+        topic = self._topics.behind(name)[0]
+        return PoliciesView(own=topic.record.policies, holding=topic.limits)
+
+    async def set_topic_policies(self, wanted: SetTopicPolicies) -> PoliciesView:
+        """Change the limits of a topic, or of all partitions of a base name. Raises TopicNotFoundError."""
+        await self._topics.change_topic_policies(wanted.topic, wanted.change)
+        return self.topic_policies(wanted.topic)
+
+    def _record(self, name: SubscriptionName) -> SubscriptionRecord:
+        return self._reliable(name.topic).subscription(name.subscription).record
+
+    def _reliable(self, name: TopicName) -> ReliableTopic:
+        topic = served_topic(self._topics, name)
+        if not isinstance(topic, ReliableTopic):
+            raise PreconditionFailedError(f"{name} is not reliable: it sends nothing again, and has no such policy")
+        return topic
+
+    def _check_target(self, source: TopicName, target: TopicName) -> None:
+        if target.namespace == _SYSTEM:
+            raise InvalidRequestError(f"{target} is the broker's own: send dead letters to another namespace")
+        if source in self._reachable(target):
+            raise InvalidRequestError(
+                f"dead letters of {source} that go to {target} would come back to it: choose another topic"
+            )
+        found = self._topics.matching(target)
+        if found and found != [target]:
+            raise InvalidRequestError(f"{target} has {len(found)} partitions: send dead letters to one of them")
+        topic = self._topics.find(str(target))
+        if topic is not None and not isinstance(topic, ReliableTopic):
+            raise PreconditionFailedError(f"{target} is not reliable and would keep nothing: choose another topic")
+
+    def _reachable(self, start: TopicName) -> set[TopicName]:
+        """Every topic that a message which is published to this one may end up in, itself included."""
+        found, left = {start}, [start]
+        while left:
+            for name in _letter_topics(self._topics.find(str(left.pop()))) - found:
+                found.add(name)
+                left.append(name)
+        return found
+
+
+def _letter_topics(topic: AnyTopic | None) -> set[TopicName]:
+    """Where the subscriptions of a topic send their dead letters."""
+    subscriptions = topic.subscriptions.values() if topic is not None else ()
+    policies = [subscription.record.failure_policy for subscription in subscriptions]
+    return {policy.letters_go_to for policy in policies if policy and policy.letters_go_to is not None}
+
+
+def _open_subscription(topic: ReliableTopic, name: SubscriptionName) -> ReliableSubscription:
+    if topic.is_closed:
+        raise TopicNotFoundError(f"topic {name.topic} was deleted just now")
+    return topic.subscription(name.subscription)

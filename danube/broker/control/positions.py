@@ -1,0 +1,228 @@
+"""Where subscriptions stand: made at a place, put elsewhere, unblocked."""
+
+import logging
+
+from danube.broker.consumers import save_cursor
+from danube.broker.control.topics import served_topic
+from danube.broker.dispatch.events import RetryBlocked, Seek, SkipBlocked, SkipRange
+from danube.broker.dispatch.selection import selection_for
+from danube.broker.subscription import ReliableSubscription
+from danube.broker.topic import AnyTopic, ReliableTopic
+from danube.broker.topics import Topics
+from danube.metadata.records import Also, Records
+from danube.model.errors import (
+    AlreadyExistsError,
+    DanubeError,
+    InvalidRequestError,
+    LimitReachedError,
+    PreconditionFailedError,
+    TopicNotFoundError,
+)
+from danube.model.limits import (
+    SUBSCRIPTIONS_PER_TOPIC_MAX,
+)
+from danube.model.policies import SubscriptionName
+from danube.model.positions import (
+    AddPartitions,
+    CreateSubscription,
+    SeekSubscription,
+    SkipMessages,
+    SubscriptionPosition,
+)
+from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.subscription import Cursor
+from danube.model.topic import TopicName
+from danube.runtime.clock import Clock
+from danube.runtime.rng import Rng
+from danube.storage.log import TopicLog
+
+_log = logging.getLogger(__name__)
+
+_NOTHING_KEPT = SubscriptionPosition(position=0, lag=0)
+
+
+class PositionControl:
+    """What administrators do with the places of subscriptions in this broker's topics."""
+
+    def __init__(self, topics: Topics, records: Records, *, clock: Clock, rng: Rng) -> None:
+        self._topics = topics
+        self._records = records
+        self._clock = clock
+        self._rng = rng
+
+    async def open(self) -> None:
+        """Finish what a crash interrupted: subscriptions stand where an administrator has put them."""
+        for record in await self._records.all_subscriptions():
+            topic = self._topics.find(str(record.topic))
+            if record.jump is not None and isinstance(topic, ReliableTopic):
+                await self._settle(topic, topic.subscription(record.name))
+
+    async def create(self, wanted: CreateSubscription) -> SubscriptionPosition:
+        """Create a subscription that nobody has subscribed to yet; answers once its place is durable.
+
+        Raises:
+            TopicNotFoundError, AlreadyExistsError, LimitReachedError, StorageUnavailableError.
+            UnsupportedError: a subscription type that this version does not serve.
+            InvalidRequestError: an offset that the topic does not have.
+        """
+        selection_for(wanted.type)
+        topic = served_topic(self._topics, wanted.name.topic)
+        async with topic.changing:
+            _refuse_closed(topic)
+            name = wanted.name.subscription
+            if name in topic.subscriptions:
+                raise AlreadyExistsError(
+                    f"{topic.name} already has a subscription {name!r}: seek in it, or choose a name"
+                )
+            refuse_more_subscriptions(topic)
+            subscription_id = self._rng.new_id()
+            if isinstance(topic, ReliableTopic):
+                await save_cursor(topic.log, subscription_id, Cursor(offset_of(wanted.start, topic.log)))
+            record = await self._records.create_subscription(
+                wanted.name.topic, name, wanted.type, subscription_id, self._clock.now_ms()
+            )
+            subscription = self._topics.open_subscription(topic, record)
+        return _position(subscription) if isinstance(subscription, ReliableSubscription) else _NOTHING_KEPT
+
+    def find(self, name: SubscriptionName) -> tuple[ReliableTopic, ReliableSubscription]:
+        """A subscription that keeps a place. Raises TopicNotFoundError, SubscriptionNotFoundError, and
+        PreconditionFailedError on a topic that is not reliable.
+        """
+        topic = served_topic(self._topics, name.topic)
+        if not isinstance(topic, ReliableTopic):
+            raise PreconditionFailedError(f"{name.topic} is not reliable: it keeps no messages, and no places in them")
+        return topic, topic.subscription(name.subscription)
+
+    async def seek(self, wanted: SeekSubscription) -> SubscriptionPosition:
+        """Put a subscription elsewhere where that passes over no unread message. Raises as `jump`.
+
+        Raises PreconditionFailedError otherwise: that takes a plan.
+        """
+
+        async def check(_: object) -> None:
+            topic, subscription = self.find(wanted.name)
+            lost = unread_before(subscription, offset_of(wanted.to, topic.log))
+            if lost:
+                raise PreconditionFailedError(
+                    f"{lost} unread message{'s' * (lost > 1)} of {wanted.name.subscription!r} would be passed over: "
+                    "plan seek_subscription, look at the plan, and apply it"
+                )
+
+        return await self.jump(wanted, also=check)
+
+    async def jump(self, wanted: SeekSubscription, *, also: Also | None = None) -> SubscriptionPosition:
+        """Put a subscription elsewhere, `also` in the same transaction. From then on it stands there, crash or not.
+
+        Raises:
+            What `also` raises.
+            TopicNotFoundError, SubscriptionNotFoundError, PreconditionFailedError.
+            InvalidRequestError: an offset that the topic does not have.
+        """
+        topic, _ = self.find(wanted.name)
+        async with topic.changing:
+            _refuse_closed(topic)
+            topic, subscription = self.find(wanted.name)
+            target = offset_of(wanted.to, topic.log)
+            subscription.record = await self._records.set_jump(
+                wanted.name.topic, wanted.name.subscription, target, also=also
+            )
+            subscription.driver.handle(Seek(target))
+            await self._settle(topic, subscription)
+        return _position(subscription)
+
+    async def skip(self, wanted: SkipMessages, *, also: Also | None = None) -> SubscriptionPosition:
+        """Count messages as acknowledged that are not, `also` in the same transaction. Raises as `jump`.
+
+        Those that block may block again after a crash within the moment until that is durable.
+        """
+        topic, _ = self.find(wanted.name)
+        async with topic.changing:
+            _refuse_closed(topic)
+            topic, subscription = self.find(wanted.name)
+            end = skip_end(subscription, wanted.count) if wanted.count else None
+            subscription.record = await self._records.set_jump(
+                wanted.name.topic, wanted.name.subscription, end, also=also
+            )
+            if end is None:
+                subscription.driver.handle(SkipBlocked())
+            else:
+                subscription.driver.handle(SkipRange(subscription.driver.engine.position, end))
+            await self._settle(topic, subscription)
+        return _position(subscription)
+
+    def retry_blocked(self, name: SubscriptionName) -> SubscriptionPosition:
+        """Send what blocks a subscription again; nothing changes where nothing does. Raises as `find`."""
+        _, subscription = self.find(name)
+        subscription.driver.handle(RetryBlocked())
+        return _position(subscription)
+
+    async def add_partitions(self, wanted: AddPartitions) -> list[TopicName]:
+        """Give a partitioned topic more partitions; answers all it has. Raises as `Topics.add_partitions`."""
+        await self._topics.add_partitions(wanted.base, wanted.count)
+        return self._topics.matching(wanted.base)
+
+    async def _settle(self, topic: ReliableTopic, subscription: ReliableSubscription) -> None:
+        """Make durable where a subscription stands, and only then forget in the metadata that it was put there."""
+        record = subscription.record
+        try:
+            await save_cursor(topic.log, record.subscription_id, subscription.driver.engine.cursor)
+            if record.jump is not None:
+                subscription.record = await self._records.set_jump(record.topic, record.name, None)
+        except DanubeError as error:  # it is decided all the same, and the next start finishes it
+            _log.error("subscription %r on %s is put elsewhere, not durably yet: %s", record.name, topic.name, error)
+
+
+def offset_of(start: FetchStart, log: TopicLog) -> int:
+    """The offset that is meant. Raises InvalidRequestError for one that the log does not have."""
+    first, end = log.start_offset, log.durable_end
+    match start:
+        case FetchFrom.EARLIEST:
+            return first
+        case FetchFrom.LATEST:
+            return end
+        case FetchTime(append_time_ms):
+            return min(max(first, log.offset_at(append_time_ms)), end)
+        case int(offset) if first <= offset <= end:
+            return offset
+        case int(offset):
+            raise InvalidRequestError(
+                f"offset {offset} cannot be: use {first} to {end}, which is after the last message"
+            )
+
+
+def unread_before(subscription: ReliableSubscription, offset: int) -> int:
+    """Messages below this offset that the subscription has not acknowledged."""
+    cursor = subscription.driver.engine.cursor
+    beyond = sum(max(0, min(end, offset) - start) for start, end in cursor.beyond if start < offset)
+    return max(0, offset - cursor.position) - beyond
+
+
+def skip_end(subscription: ReliableSubscription, count: int) -> int:
+    """The offset after the next `count` messages that are not acknowledged; the durable end when there are fewer."""
+    engine = subscription.driver.engine
+    at, left = engine.position, count
+    for start, end in engine.cursor.beyond:
+        if start - at >= left:
+            break
+        left -= start - at
+        at = end
+    return min(at + left, engine.durable_end)
+
+
+def refuse_more_subscriptions(topic: AnyTopic) -> None:
+    """Raise LimitReachedError when the topic has as many subscriptions as it may."""
+    most = topic.limits.max_subscriptions_per_topic or SUBSCRIPTIONS_PER_TOPIC_MAX
+    if len(topic.subscriptions) >= min(most, SUBSCRIPTIONS_PER_TOPIC_MAX):
+        raise LimitReachedError(
+            f"{topic.name} has {len(topic.subscriptions)} subscriptions, and {most} is the most it may"
+        )
+
+
+def _refuse_closed(topic: AnyTopic) -> None:
+    if topic.is_closed:
+        raise TopicNotFoundError(f"topic {topic.name} was deleted just now")
+
+
+def _position(subscription: ReliableSubscription) -> SubscriptionPosition:
+    engine = subscription.driver.engine
+    return SubscriptionPosition(position=engine.position, lag=engine.lag)

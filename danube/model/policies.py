@@ -1,0 +1,233 @@
+"""Rules that administrators set: what a subscription does with messages that fail, what a topic or namespace allows.
+
+Times are milliseconds here, as on the wire of the original, so that what was set is what is read back.
+"""
+
+from dataclasses import dataclass, fields, replace
+from enum import IntEnum
+from functools import lru_cache
+
+from danube.model.errors import InvalidRequestError
+from danube.model.limits import (
+    ACK_TIMEOUT_S,
+    MESSAGE_BYTES_MAX,
+    MESSAGE_TTL_S_MAX,
+    POLICY_DELAY_MS_MAX,
+    POLICY_NUMBER_MAX,
+    POLICY_SETS_CACHE_MAX,
+    REDELIVERIES_DEFAULT,
+    REDELIVERIES_MAX,
+    REDELIVERY_DELAY_BASE_S,
+    REDELIVERY_DELAY_MAX_S,
+    UNACKED_MESSAGES_MAX,
+)
+from danube.model.topic import TopicName
+
+
+class BackoffStrategy(IntEnum):
+    """How the delay grows from one redelivery to the next; the numbers are those on the wire."""
+
+    FIXED = 0
+    EXPONENTIAL = 1
+
+
+class PoisonPolicy(IntEnum):
+    """What becomes of a message that was sent as often as it may be; the numbers are those on the wire."""
+
+    DEAD_LETTER = 0
+    """It goes to another topic, and then counts as acknowledged."""
+    BLOCK = 1
+    """It stays, and nothing new is sent until somebody decides."""
+    DROP = 2
+    """It counts as acknowledged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FailurePolicy:
+    """What a subscription of a reliable topic does with messages that fail. Raises InvalidRequestError."""
+
+    max_redelivery_count: int = REDELIVERIES_DEFAULT
+    """How often a message is sent again after the first time."""
+    ack_timeout_ms: int = round(ACK_TIMEOUT_S * 1_000)
+    base_redelivery_delay_ms: int = round(REDELIVERY_DELAY_BASE_S * 1_000)
+    max_redelivery_delay_ms: int = round(REDELIVERY_DELAY_MAX_S * 1_000)
+    """Caps every delay, one that the consumer asked for included."""
+    backoff: BackoffStrategy = BackoffStrategy.EXPONENTIAL
+    dead_letter_topic: TopicName | None = None
+    poison: PoisonPolicy = PoisonPolicy.BLOCK
+
+    def __post_init__(self) -> None:
+        _require("max_redelivery_count", self.max_redelivery_count, 0, REDELIVERIES_MAX)
+        _require("ack_timeout_ms", self.ack_timeout_ms, 1, POLICY_DELAY_MS_MAX)
+        _require("base_redelivery_delay_ms", self.base_redelivery_delay_ms, 0, POLICY_DELAY_MS_MAX)
+        _require("max_redelivery_delay_ms", self.max_redelivery_delay_ms, 0, POLICY_DELAY_MS_MAX)
+        if self.base_redelivery_delay_ms > self.max_redelivery_delay_ms:
+            raise InvalidRequestError(
+                f"base_redelivery_delay_ms {self.base_redelivery_delay_ms} is above max_redelivery_delay_ms "
+                f"{self.max_redelivery_delay_ms}: raise the second or lower the first"
+            )
+        if self.poison is PoisonPolicy.DEAD_LETTER and self.dead_letter_topic is None:
+            raise InvalidRequestError("poison policy dead_letter needs dead_letter_topic: name a topic, or use block")
+
+    @property
+    def letters_go_to(self) -> TopicName | None:
+        """Where messages go that failed too often; None where they go nowhere."""
+        return self.dead_letter_topic if self.poison is PoisonPolicy.DEAD_LETTER else None
+
+
+def check_window(messages: int) -> int:
+    """Answer how many messages one consumer may hold unacknowledged. Raises InvalidRequestError."""
+    return _require("max_unacked_messages", messages, 1, UNACKED_MESSAGES_MAX)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policies:
+    """Limits of a topic, or of each topic of a namespace: None is not set, 0 is no limit. Raises InvalidRequestError.
+
+    What a topic does not set its namespace may, and what neither sets the broker's settings do.
+    """
+
+    max_producers_per_topic: int | None = None
+    max_subscriptions_per_topic: int | None = None
+    max_consumers_per_topic: int | None = None
+    max_consumers_per_subscription: int | None = None
+    max_publish_rate: int | None = None
+    """Messages a second."""
+    max_publish_rate_bytes: int | None = None
+    """Bytes a second."""
+    max_subscription_dispatch_rate: int | None = None
+    """Messages a second that one subscription sends, redeliveries included."""
+    max_message_size: int | None = None
+    """Bytes of the payload; whatever is set, no message is larger than clients can receive."""
+    message_ttl_s: int | None = None
+    """Seconds after which a message that a subscription has not acknowledged is passed over, at the next sweep."""
+
+    def __post_init__(self) -> None:
+        for name, value in self.given().items():
+            _require(name, value, 0, MESSAGE_TTL_S_MAX if name == "message_ttl_s" else POLICY_NUMBER_MAX)
+
+    def given(self) -> dict[str, int]:
+        """The limits that are set, by name."""
+        values = {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def over(self, below: "Policies") -> "Policies":
+        """These, and where one is not set, that of `below`."""
+        return replace(below, **self.given())
+
+
+NO_POLICIES = Policies()
+"""Nothing is set."""
+
+POLICY_NAMES = tuple(field.name for field in fields(Policies))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What holds for one topic; 0 is no limit."""
+
+    max_producers_per_topic: int = 0
+    max_subscriptions_per_topic: int = 0
+    max_consumers_per_topic: int = 0
+    max_consumers_per_subscription: int = 0
+    max_publish_rate: int = 0
+    max_publish_rate_bytes: int = 0
+    max_subscription_dispatch_rate: int = 0
+    max_message_size: int = 0
+    message_ttl_s: int = 0
+
+    @property
+    def message_bytes_max(self) -> int:
+        """The largest payload that is taken."""
+        return min(self.max_message_size or MESSAGE_BYTES_MAX, MESSAGE_BYTES_MAX)
+
+
+NO_LIMITS = Limits()
+
+
+@lru_cache(POLICY_SETS_CACHE_MAX)
+def limits_of(*policies: Policies) -> Limits:
+    """What holds when these are asked in turn, the first one first. Topics with equal policies share the answer."""
+    merged = NO_POLICIES
+    for each in policies:
+        merged = merged.over(each)
+    return Limits(**merged.given())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PolicyChange:
+    """Set some limits and unset others; what is not named stays. Raises InvalidRequestError."""
+
+    given: Policies = NO_POLICIES
+    unset: frozenset[str] = frozenset()
+    """Names of limits that are inherited again."""
+
+    def __post_init__(self) -> None:
+        unknown = self.unset - set(POLICY_NAMES)
+        if unknown:
+            raise InvalidRequestError(f"{min(unknown)[:60]!r} is no policy: use one of {', '.join(POLICY_NAMES)}")
+        both = self.unset & self.given.given().keys()
+        if both:
+            raise InvalidRequestError(f"{min(both)} cannot be set and unset at once: do one of them")
+
+    def applied_to(self, policies: Policies) -> Policies:
+        """The policies after the change."""
+        left = {name: value for name, value in policies.given().items() if name not in self.unset}
+        return self.given.over(Policies(**left))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PoliciesView:
+    """Limits as they were set at one place, and as they hold there."""
+
+    own: Policies
+    holding: Limits
+
+
+# Calls of administrators
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionName:
+    """One subscription of one topic."""
+
+    topic: TopicName
+    subscription: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetFailurePolicy:
+    """Replace the failure policy of a subscription."""
+
+    name: SubscriptionName
+    policy: FailurePolicy
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetDispatchWindow:
+    """Replace how many messages a consumer of a subscription may hold unacknowledged."""
+
+    name: SubscriptionName
+    window: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetNamespacePolicies:
+    """Change the limits of a namespace."""
+
+    namespace: str
+    change: PolicyChange
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetTopicPolicies:
+    """Change the limits of a topic; of a base name, of all its partitions."""
+
+    topic: TopicName
+    change: PolicyChange
+
+
+def _require(name: str, value: int, least: int, most: int) -> int:
+    if not least <= value <= most:
+        raise InvalidRequestError(f"{name} {value} cannot be: use {least} to {most}")
+    return value

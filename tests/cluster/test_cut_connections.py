@@ -1,0 +1,175 @@
+"""Connections that break at any byte, both ways: nothing acknowledged is lost, everything arrives, order holds.
+
+`DANUBE_CUTS=1000` tries more places to cut at; the places of a run follow from `DANUBE_SEED`.
+"""
+
+import asyncio
+import itertools
+import json
+import os
+import random
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from danube.client import (
+    Consumer,
+    ConsumerOptions,
+    DanubeClient,
+    DanubeClientBuilder,
+    DispatchStrategy,
+    Producer,
+    ProducerOptions,
+)
+from danube.client.publish_lane import StoredRange
+from danube.testing.process import BrokerProcess
+from danube.testing.proxy import Cut, CuttingProxy, Direction
+
+CUTS = int(os.environ.get("DANUBE_CUTS", "40"))
+SEED = int(os.environ.get("DANUBE_SEED", "1"))
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60 + 4 * CUTS)]
+
+TOPIC = "/default/cut"
+MESSAGES = 6
+"""Between two cuts."""
+CONVERSATION_BYTES = 1_500
+"""Roughly what they take in one direction: the range in which cuts are placed."""
+ROUND_TIMEOUT_S = 20
+RETRY_S = 86_400.0
+"""Losses in quick succession count as one row of failures: it must not end before the last cut."""
+WHEEL_PROGRAM = Path(__file__).parent / "wheel" / "cut_program.py"
+WHEEL_CUTS = max(6, CUTS // 10)
+"""Fewer: after a loss the wheel's channel waits for a second or more before it connects again."""
+WHEEL_MESSAGES = 20 * WHEEL_CUTS
+
+
+@pytest.fixture
+async def proxy() -> AsyncIterator[CuttingProxy]:
+    async with CuttingProxy() as proxy:
+        yield proxy
+
+
+@pytest.fixture
+async def broker(proxy: CuttingProxy, tmp_path: Path) -> AsyncIterator[BrokerProcess]:
+    process = BrokerProcess(tmp_path / "data", flags=["--advertised-addr", proxy.address])
+    try:
+        proxy.target = (await asyncio.to_thread(process.start)).broker
+        yield process
+        assert "Traceback" not in await asyncio.to_thread(process.log)
+    finally:
+        await asyncio.to_thread(process.kill)
+
+
+@pytest.fixture
+async def client(broker: BrokerProcess, proxy: CuttingProxy) -> AsyncIterator[DanubeClient]:
+    """Ours; its producer and consumer share one connection."""
+    async with await DanubeClientBuilder().service_url(f"http://{proxy.address}").build() as client:
+        yield client
+
+
+@pytest.fixture
+async def producer(client: DanubeClient) -> AsyncIterator[Producer]:
+    options = ProducerOptions(base_backoff_ms=10, max_backoff_ms=50, retry_total_s=RETRY_S)
+    builder = client.new_producer().with_topic(TOPIC).with_name("p").with_options(options)
+    async with builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build() as producer:
+        yield producer
+
+
+@pytest.fixture
+async def consumer(client: DanubeClient, producer: Producer) -> AsyncIterator[Consumer]:
+    options = ConsumerOptions(base_backoff_ms=10, max_backoff_ms=50, retry_total_s=RETRY_S)
+    builder = client.new_consumer().with_topic(TOPIC).with_consumer_name("c").with_subscription("s")
+    async with builder.with_options(options).build() as consumer:
+        yield consumer
+
+
+def places(seed: int) -> list[Cut]:
+    """Where to cut: spread evenly over the conversation, at another byte of each stretch for every seed."""
+    rng = random.Random(seed)
+    stretch = max(1, 2 * CONVERSATION_BYTES // CUTS)
+    starts = range(0, CUTS // 2 * stretch, stretch)
+    cuts = [Cut(start + rng.randrange(stretch), direction) for start in starts for direction in Direction]
+    rng.shuffle(cuts)
+    return cuts
+
+
+async def send_all(producer: Producer, payloads: list[bytes]) -> None:
+    for payload in payloads:
+        await producer.send(payload)
+
+
+async def take(consumer: Consumer, last: bytes, got: dict[int, bytes]) -> None:
+    """Take and acknowledge up to `last`; what came twice must have come as it was."""
+    queue = await consumer.receive()
+    while last not in got.values():
+        message = await queue.get()
+        assert got.setdefault(message.msg_id.topic_offset, message.payload) == message.payload
+        await consumer.ack(message)
+
+
+async def test_our_client_loses_nothing_wherever_its_connection_breaks(
+    producer: Producer, consumer: Consumer, proxy: CuttingProxy
+) -> None:
+    got: dict[int, bytes] = {}
+    sent: list[bytes] = []
+    for number, cut in enumerate(places(SEED)):
+        payloads = [b"%d-%d" % (number, index) for index in range(MESSAGES)]
+        sent += payloads
+        proxy.cut([cut])
+        try:
+            async with asyncio.timeout(ROUND_TIMEOUT_S):
+                await asyncio.gather(send_all(producer, payloads), take(consumer, payloads[-1], got))
+        except Exception as error:
+            raise AssertionError(f"seed {SEED}, round {number}, {cut}: {len(got)} of {len(sent)} read") from error
+    assert list(got) == list(range(len(got))), f"seed {SEED}: offsets out of order, or with gaps"
+    assert list(dict.fromkeys(got.values())) == sent, f"seed {SEED}"
+    assert proxy.cuts_made > CUTS / 2, "the conversation is shorter than where it is cut"
+
+
+async def test_batches_arrive_wherever_their_connection_breaks(
+    client: DanubeClient, producer: Producer, proxy: CuttingProxy
+) -> None:
+    sent: list[bytes] = []
+    told: list[tuple[int, list[bytes]]] = []
+    for number, cut in enumerate(places(SEED)):
+        payloads = [b"%d-%d" % (number, index) for index in range(MESSAGES)]
+        stored: list[StoredRange] = []
+        proxy.cut([Cut(cut.after_bytes // 4, cut.direction)])
+        async with asyncio.timeout(ROUND_TIMEOUT_S):
+            await producer.send_many(payloads, on_stored=stored.append)
+        sent += payloads
+        rest = iter(payloads)
+        told += [(one.first_offset, list(itertools.islice(rest, one.count))) for one in stored]
+    proxy.cut([])
+    async with aclosing(client.fetch(TOPIC)) as messages:
+        found = [message.payload async for message in messages]
+    assert list(dict.fromkeys(found)) == sent, f"seed {SEED}"
+    for first, payloads in told:
+        assert found[first : first + len(payloads)] == payloads, f"seed {SEED}, offset {first}"
+    assert proxy.cuts_made > CUTS / 2, "the conversation is shorter than where it is cut"
+
+
+async def test_the_published_client_loses_nothing_wherever_its_connection_breaks(
+    broker: BrokerProcess, proxy: CuttingProxy, wheel_python: Path
+) -> None:
+    command = [str(wheel_python), "-I", str(WHEEL_PROGRAM), f"http://{proxy.address}", str(WHEEL_MESSAGES)]
+    pipe = asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
+    assert process.stdout is not None
+    try:
+        async with asyncio.timeout(20 + 5 * WHEEL_CUTS):
+            assert await process.stdout.readline() == b"ready\n"
+            proxy.cut(places(SEED)[:WHEEL_CUTS])
+            out, errors = await process.communicate(b"go\n")
+    except BaseException:
+        process.kill()
+        await process.wait()
+        raise
+    assert process.returncode == 0, f"seed {SEED}: {errors.decode()[-2_000:]}"
+    seen = json.loads(out.splitlines()[-1])
+    got = dict(zip(seen["offsets"], seen["numbers"], strict=True))
+    assert list(got) == list(range(len(got))), f"seed {SEED}: offsets out of order, or with gaps: {seen}"
+    assert list(dict.fromkeys(got.values())) == list(range(WHEEL_MESSAGES)), f"seed {SEED}: {seen}"
+    assert proxy.cuts_left == 0, f"seed {SEED}: {proxy.cuts_left} cuts were not met"

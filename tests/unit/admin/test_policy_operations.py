@@ -1,0 +1,173 @@
+"""Setting and showing policies: what is taken, what is refused, what is answered."""
+
+from typing import Any
+
+import pytest
+
+from danube.admin.access import Guard
+from danube.admin.execution import Session, execute, parse_arguments
+from danube.admin.operations import operation_of
+from danube.admin.operations.policies import PolicyName
+from danube.admin.present import view_of
+from danube.model.errors import DanubeError, InvalidRequestError, SubscriptionNotFoundError, UnsupportedError
+from danube.model.plans import Caller, Face
+from danube.model.policies import POLICY_NAMES
+from danube.testing.gateway import MemoryGateway
+from danube.testing.seeded import BILLING, ORDERS, seeded_gateway
+
+SUBSCRIPTION = {"topic": str(ORDERS), "subscription": BILLING}
+WHOLE: dict[str, Any] = {
+    **SUBSCRIPTION,
+    "max_redelivery_count": 5,
+    "ack_timeout_ms": 30_000,
+    "base_redelivery_delay_ms": 1_000,
+    "max_redelivery_delay_ms": 60_000,
+    "poison_policy": "block",
+}
+
+
+async def asked(gateway: MemoryGateway, name: str, **arguments: Any) -> dict[str, Any]:
+    operation = operation_of(name)
+    caller = Caller(who="ada@desk", face=Face.CLI)
+    session = Session(gateway=gateway, caller=caller, clock=gateway.clock, guard=Guard())
+    return (await execute(session, operation, parse_arguments(operation, arguments))).model_dump(mode="json")
+
+
+# Failure policy
+
+
+async def test_where_no_failure_policy_is_set_the_answer_says_so() -> None:
+    answer = await asked(seeded_gateway(), "get_subscription_failure_policy", **SUBSCRIPTION)
+    assert answer == {
+        **SUBSCRIPTION,
+        "subscription_type": "Exclusive",
+        "is_set": False,
+        **dict.fromkeys(
+            ("max_redelivery_count", "ack_timeout_ms", "base_redelivery_delay_ms", "max_redelivery_delay_ms")
+        ),
+        **dict.fromkeys(("backoff_strategy", "poison_policy", "dead_letter_topic")),
+    }
+
+
+async def test_the_whole_policy_is_replaced() -> None:
+    gateway = seeded_gateway()
+    letters = {"poison_policy": "dead_letter", "dead_letter_topic": "default/failed"}
+    await asked(gateway, "set_subscription_failure_policy", **{**WHOLE, **letters})
+    answer = await asked(gateway, "set_subscription_failure_policy", **WHOLE)
+    assert answer["backoff_strategy"] == "fixed"
+    assert (answer["poison_policy"], answer["dead_letter_topic"]) == ("block", None)
+    assert answer == await asked(gateway, "get_subscription_failure_policy", **SUBSCRIPTION)
+
+
+@pytest.mark.parametrize("word", ["dead-letter", "dead_letter", "Dead-Letter"])
+async def test_the_original_s_two_spellings_of_dead_letter_are_taken(word: str) -> None:
+    arguments = {**WHOLE, "poison_policy": word, "dead_letter_topic": "default/failed"}
+    answer = await asked(seeded_gateway(), "set_subscription_failure_policy", **arguments)
+    assert (answer["poison_policy"], answer["dead_letter_topic"]) == ("dead_letter", "/default/failed")
+
+
+@pytest.mark.parametrize(
+    ("changed", "problem"),
+    [
+        ({"poison_policy": "keep"}, "'dead_letter', 'block' or 'drop'"),
+        ({"poison_policy": ""}, "'dead_letter', 'block' or 'drop'"),
+        ({"backoff_strategy": "linear"}, "'fixed' or 'exponential'"),
+        ({"poison_policy": "dead_letter"}, "needs dead_letter_topic"),
+        ({"poison_policy": "dead_letter", "dead_letter_topic": str(ORDERS)}, "the topic itself"),
+        ({"base_redelivery_delay_ms": 60_001}, "above max_redelivery_delay_ms"),
+        ({"ack_timeout_ms": 0}, "ack_timeout_ms"),
+        ({"max_redelivery_count": -1}, "max_redelivery_count"),
+        ({"max_redelivery_count": None}, "max_redelivery_count"),
+    ],
+)
+async def test_a_policy_that_cannot_be_is_refused_and_nothing_is_set(changed: dict[str, Any], problem: str) -> None:
+    gateway = seeded_gateway()
+    before = gateway.digest()
+    with pytest.raises(InvalidRequestError, match=problem):
+        await asked(gateway, "set_subscription_failure_policy", **{**WHOLE, **changed})
+    assert gateway.digest() == before
+
+
+async def test_durations_are_shown_with_their_unit() -> None:
+    operation = operation_of("set_subscription_failure_policy")
+    answer = await asked(seeded_gateway(), operation.name, **WHOLE)
+    facts = dict(view_of(operation, operation.result.model_validate(answer)).facts)
+    assert facts["Ack timeout (ms)"] == "30,000"
+
+
+# Dispatch
+
+
+async def test_a_window_is_set_within_its_bounds() -> None:
+    gateway = seeded_gateway()
+    assert (await asked(gateway, "get_subscription_dispatch_config", **SUBSCRIPTION))["max_unacked_messages"] is None
+    for window in (1, 10_000):
+        answer = await asked(gateway, "set_subscription_dispatch_config", **SUBSCRIPTION, max_unacked_messages=window)
+        assert answer["max_unacked_messages"] == window
+    for window in (0, 10_001):
+        with pytest.raises(InvalidRequestError, match="max_unacked_messages"):
+            await asked(gateway, "set_subscription_dispatch_config", **SUBSCRIPTION, max_unacked_messages=window)
+
+
+async def test_a_subscription_that_is_not_there_has_no_policies() -> None:
+    for name in ("get_subscription_failure_policy", "get_subscription_dispatch_config"):
+        with pytest.raises(SubscriptionNotFoundError):
+            await asked(seeded_gateway(), name, topic=str(ORDERS), subscription="missing")
+
+
+# Limits
+
+
+def test_every_limit_has_a_name_and_a_field() -> None:
+    assert tuple(PolicyName) == POLICY_NAMES
+    for name in ("set_namespace_policies", "set_topic_policies"):
+        assert set(POLICY_NAMES) < set(operation_of(name).params.model_fields)
+
+
+async def test_limits_of_a_namespace_are_shown_where_they_are_asked_for() -> None:
+    gateway = seeded_gateway()
+    await asked(gateway, "set_namespace_policies", namespace="default", max_publish_rate=9, message_ttl_s=60)
+    shown = await asked(gateway, "get_namespace_policies", namespace="default")
+    assert (shown["max_publish_rate"], shown["message_ttl_s"], shown["max_publish_rate_bytes"]) == (9, 60, 0)
+    topic = await asked(gateway, "get_topic_policies", topic=str(ORDERS))
+    assert (topic["max_publish_rate"], topic["set_here"]) == (9, [])
+
+
+async def test_one_limit_is_set_while_another_is_inherited_again() -> None:
+    gateway = seeded_gateway()
+    await asked(gateway, "set_topic_policies", topic=str(ORDERS), max_message_size=10, max_consumers_per_topic=3)
+    answer = await asked(
+        gateway, "set_topic_policies", topic=str(ORDERS), max_publish_rate=0, unset=["max-message-size"]
+    )
+    assert answer["set_here"] == ["max_consumers_per_topic", "max_publish_rate"]
+    assert (answer["max_message_size"], answer["max_consumers_per_topic"]) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, "nothing is to change"),
+        ({"unset": ["retention"]}, "max_message_size"),
+        ({"unset": ["max_publish_rate"], "max_publish_rate": 1}, "set and unset at once"),
+        ({"max_publish_rate": -1}, "max_publish_rate"),
+        ({"max_publish_rate": 2**32}, "max_publish_rate"),
+    ],
+)
+async def test_a_change_that_makes_no_sense_is_refused(change: dict[str, Any], problem: str) -> None:
+    with pytest.raises(InvalidRequestError, match=problem):
+        await asked(seeded_gateway(), "set_topic_policies", topic=str(ORDERS), **change)
+
+
+async def test_the_original_answers_what_it_has_and_refuses_the_rest() -> None:
+    gateway = seeded_gateway()
+    gateway.is_original = True
+    await asked(gateway, "set_subscription_failure_policy", **WHOLE)
+    shown = await asked(gateway, "get_namespace_policies", namespace="default")
+    assert (shown["max_publish_rate"], shown["message_ttl_s"]) == (0, None)
+    with pytest.raises(UnsupportedError):
+        await asked(gateway, "set_namespace_policies", namespace="default", max_publish_rate=1)
+
+
+async def test_a_namespace_that_is_not_there_has_no_limits() -> None:
+    with pytest.raises(DanubeError, match="there is no namespace 'missing'"):
+        await asked(seeded_gateway(), "get_namespace_policies", namespace="missing")

@@ -1,0 +1,146 @@
+"""Messages that are too old and subscriptions that nobody comes back to, in a broker whose future is looked at."""
+
+import asyncio
+from typing import NamedTuple
+
+import pytest
+
+from danube.broker.consumers import Consumers
+from danube.broker.expiry import Expiry
+from danube.broker.topics import Topics
+from danube.model.stream import FetchFrom
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.clock import SystemClock
+from danube.testing.clock import SimClock
+from danube.testing.cluster import Cell, StartBroker
+
+HOUR_S = 3_600.0
+
+
+class Parts(NamedTuple):
+    """Of the broker that was started last."""
+
+    topics: list[Topics]
+    consumers: list[Consumers]
+
+    async def sweep(self, *, after_s: float, subscription_expiry_s: float = 0) -> None:
+        """Do what the broker would do so much later."""
+        now = SystemClock()
+        later = SimClock(start_ms=now.now_ms() + round(after_s * 1_000), start_s=now.monotonic_s() + after_s)
+        expiry = Expiry(self.topics[-1], self.consumers[-1], later, subscription_expiry_s=subscription_expiry_s)
+        await expiry.sweep()
+
+
+@pytest.fixture
+def parts(monkeypatch: pytest.MonkeyPatch) -> Parts:
+    found = Parts([], [])
+    load_topics, load_consumers = Topics.load, Consumers.load
+
+    async def note_topics(topics: Topics) -> None:
+        found.topics.append(topics)
+        await load_topics(topics)
+
+    async def note_consumers(consumers: Consumers) -> None:
+        found.consumers.append(consumers)
+        await load_consumers(consumers)
+
+    monkeypatch.setattr(Topics, "load", note_topics)
+    monkeypatch.setattr(Consumers, "load", note_consumers)
+    return found
+
+
+async def unread(cell: Cell, topic: TopicName, count: int = 3) -> int:
+    """A topic with messages that its subscription has not acknowledged; answers the producer."""
+    producer = await cell.client.create_producer(topic)
+    for index in range(count):
+        await cell.client.send(topic, producer, b"%d" % index)
+    await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST)
+    return producer
+
+
+async def stands(cell: Cell, topic: TopicName) -> tuple[int, int, int]:
+    """Position and lag of the only subscription, and how many messages have expired."""
+    (described,) = await cell.admin.describe(topic)
+    state = described.subscriptions[0].reliable
+    assert state is not None
+    return state.position, state.lag, described.messages_expired
+
+
+async def test_messages_older_than_their_topic_allows_are_passed_over_and_counted(
+    parts: Parts, start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker()
+    producer = await unread(cell, topic)
+    await cell.admin.set_topic_policies(topic, message_ttl_s=60)
+    await parts.sweep(after_s=59)
+    assert await stands(cell, topic) == (0, 3, 0)
+    await parts.sweep(after_s=62)
+    assert await stands(cell, topic) == (3, 0, 3)
+    await cell.client.send(topic, producer, b"young")
+    inbox = await cell.client.receive(await cell.client.subscribe(topic))
+    async with asyncio.timeout(5):
+        assert (await inbox.next()).payload == b"young"
+
+
+async def test_expired_messages_do_not_come_back_after_a_restart(
+    parts: Parts, start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker()
+    await unread(cell, topic)
+    await cell.admin.set_namespace_policies("default", message_ttl_s=60)
+    await parts.sweep(after_s=62)
+    cell = await start_broker()
+    assert (await stands(cell, topic))[:2] == (3, 0)
+
+
+async def test_messages_that_are_acknowledged_do_not_expire_as_well(
+    parts: Parts, start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker()
+    await unread(cell, topic)
+    inbox = await cell.client.receive(await cell.client.subscribe(topic))
+    await inbox.take(3)
+    await cell.client.acknowledge(topic, 1)
+    await cell.admin.set_topic_policies(topic, message_ttl_s=60)
+    await parts.sweep(after_s=62)
+    assert await stands(cell, topic) == (3, 0, 2)
+
+
+async def test_no_message_expires_unless_that_is_set(parts: Parts, start_broker: StartBroker, topic: TopicName) -> None:
+    cell = await start_broker()
+    await unread(cell, topic)
+    await parts.sweep(after_s=10 * 365 * 24 * HOUR_S)
+    assert await stands(cell, topic) == (0, 3, 0)
+
+
+async def test_a_subscription_that_nobody_came_back_to_goes_where_that_is_set(
+    parts: Parts, start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker()
+    await unread(cell, topic)
+    await parts.sweep(after_s=2 * HOUR_S)
+    assert await cell.admin.subscriptions(topic) == ("subscription",)
+    await parts.sweep(after_s=0.5 * HOUR_S, subscription_expiry_s=HOUR_S)
+    assert await cell.admin.subscriptions(topic) == ("subscription",)
+    await parts.sweep(after_s=2 * HOUR_S, subscription_expiry_s=HOUR_S)
+    assert await cell.admin.subscriptions(topic) == ()
+
+
+async def test_a_subscription_with_a_consumer_stays_however_long_it_is_silent(
+    parts: Parts, start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker()
+    await unread(cell, topic)
+    await cell.client.receive(await cell.client.subscribe(topic))
+    await parts.sweep(after_s=2 * HOUR_S, subscription_expiry_s=HOUR_S)
+    assert await cell.admin.subscriptions(topic) == ("subscription",)
+
+
+async def test_topics_that_keep_nothing_are_left_alone(
+    parts: Parts, start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(message_ttl_s=1)
+    await cell.client.create_producer(topic, strategy=DispatchStrategy.NON_RELIABLE)
+    await cell.admin.create_subscription(topic)
+    await parts.sweep(after_s=HOUR_S, subscription_expiry_s=1)
+    assert await cell.admin.subscriptions(topic) == ("subscription",)

@@ -1,0 +1,45 @@
+"""What ten thousand topics cost a broker that nobody talks to: no task, no open file, little time and memory."""
+
+import asyncio
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from danube.model.limits import MIB
+from danube.model.topic import TopicName
+from danube.testing.cluster import Cell, StartBroker
+
+BASES, PARTITIONS = 10, 1_000
+STATUS = Path("/proc/self/statm")
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(not STATUS.exists(), reason="memory is read from /proc")]
+
+
+def memory_bytes() -> int:
+    """Of this process, in the machine's memory."""
+    return int(STATUS.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def held() -> tuple[int, int]:
+    """Tasks and open files of this process."""
+    return len(asyncio.all_tasks()), len(list(Path("/proc/self/fd").iterdir()))
+
+
+async def topics(cell: Cell) -> int:
+    return (await cell.admin.describe_broker()).topics
+
+
+async def test_ten_thousand_idle_topics_start_at_once_and_hold_nothing_open(start_broker: StartBroker) -> None:
+    cell = await start_broker(telemetry_interval_s=0)
+    before = held()
+    for base in range(BASES):
+        await cell.admin.create_partitioned_topic(TopicName("default", f"base-{base}"), PARTITIONS)
+    assert held() == before
+    started_s, memory = time.monotonic(), memory_bytes()
+    cell = await start_broker(telemetry_interval_s=0)
+    assert time.monotonic() - started_s < 10
+    assert memory_bytes() - memory < 150 * MIB
+    assert held() == before
+    assert await topics(cell) > BASES * PARTITIONS
