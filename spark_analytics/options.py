@@ -14,7 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, V
 
 from danube.client.address import host_and_port
 from danube.model.errors import DanubeError, SettingsError
-from danube.model.limits import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROWS, SPARK_RETRY_TOTAL_S
+from danube.model.face_limits import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROWS, SPARK_RETRY_TOTAL_S
 from danube.model.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.topic import TopicName
 from spark_analytics.source.link import Endpoint

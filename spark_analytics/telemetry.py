@@ -5,7 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
-from danube.model.limits import LAG_NUMBER_END
+from danube.model.face_limits import LAG_NUMBER_END
 from danube.model.telemetry import KINDS, VERSION
 
 _RECORD: Final = (

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.face_limits import (
     ANALYTICS_DETAIL_CHARS_MAX,
     ANALYTICS_PART_ROWS_MAX,
     ANALYTICS_RUN_GRACE_S,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from danube.model.analytics import LAG_JOB, Row, RunWriter
 from danube.model.errors import DanubeError, InternalError, SettingsError
+from danube.model.face_limits import ANALYTICS_ROWS_MAX
 from danube.model.lag_group import LagFilter
 from danube.model.lag_rows import GROUPS, PARTITIONS, policy_fields
 from danube.model.lag_verdict import LagPolicy
-from danube.model.limits import ANALYTICS_ROWS_MAX
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.runtime.clock import Clock
 from spark_analytics.java import find_java

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from danube.client.client import DanubeClient, DanubeClientBuilder
 from danube.client.retry import Failure, RetryPolicy, delay_before_retry
 from danube.model.errors import DanubeError, TopicNotFoundError
-from danube.model.limits import CONNECT_TIMEOUT_S, SPARK_BOUNDS_AT_ONCE_MAX
+from danube.model.face_limits import SPARK_BOUNDS_AT_ONCE_MAX
+from danube.model.limits import CONNECT_TIMEOUT_S
 from danube.model.stream import FetchedBatch
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.rpc.grpc_credentials import channel_credentials

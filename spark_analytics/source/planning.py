@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
-from danube.model.limits import SPARK_PARTITIONS_MAX
+from danube.model.face_limits import SPARK_PARTITIONS_MAX
 from danube.model.stream import FetchFrom, FetchStart, FetchTime
 
 DATA_LOSS_ADVICE = "to go on with what is left, set fail_on_data_loss to false"

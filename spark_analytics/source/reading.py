@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 import pyarrow as pa  # type: ignore[import-untyped]
 
 from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
-from danube.model.limits import SPARK_ARROW_BYTES
+from danube.model.face_limits import SPARK_ARROW_BYTES
 from danube.model.stream import FetchedBatch
 from spark_analytics.source.columns import ColumnBuilder
 from spark_analytics.source.link import Endpoint, link_to

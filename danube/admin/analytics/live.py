@@ -12,18 +12,18 @@ from typing import get_args
 from danube.admin.gateway import AdminGateway, SystemRecord
 from danube.model.admin_calls import DescribeTopics, SubscriptionDescription, TopicDescription
 from danube.model.errors import InvalidRequestError, UnsupportedError
-from danube.model.lag import judge
-from danube.model.lag_group import LagFilter, PartitionLag
-from danube.model.lag_records import deserted, observations_of
-from danube.model.lag_verdict import LagPolicy, Observation
-from danube.model.limits import (
-    DESCRIBE_TOPICS_MAX,
+from danube.model.face_limits import (
     LAG_LIVE_PAGES_MAX,
     LAG_LIVE_RECORDS_MAX,
     LAG_LIVE_SLICE_JUDGED,
     LAG_LIVE_SLICE_RECORDS,
     LAG_NUMBER_END,
 )
+from danube.model.lag import judge
+from danube.model.lag_group import LagFilter, PartitionLag
+from danube.model.lag_records import deserted, observations_of
+from danube.model.lag_verdict import LagPolicy, Observation
+from danube.model.limits import DESCRIBE_TOPICS_MAX
 from danube.model.telemetry import TELEMETRY_TOPIC, Reading, Stamp, SubscriptionReading, decode_record
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock

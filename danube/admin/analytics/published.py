@@ -5,10 +5,10 @@ from dataclasses import dataclass, field
 from danube.admin.gateway import AdminGateway
 from danube.model.analytics import ANALYTICS_TOPIC, LAG_JOB, Run, decode_record, newest_result, runs_of
 from danube.model.errors import InvalidRequestError
+from danube.model.face_limits import ANALYTICS_KEEP_S, ANALYTICS_RECORDS_MAX
 from danube.model.lag_group import GroupLag, LagFilter, PartitionLag, groups_of
 from danube.model.lag_rows import GROUPS, PARTITIONS, group_of, partition_of
 from danube.model.lag_verdict import LagPolicy
-from danube.model.limits import ANALYTICS_KEEP_S, ANALYTICS_RECORDS_MAX
 from danube.runtime.clock import Clock
 
 

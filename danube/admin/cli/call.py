@@ -63,12 +63,16 @@ def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
 
 def watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: float) -> ExitCode:
     """Show the result again and again until Ctrl-C: in its place on a terminal, one after the other in a pipe."""
+    return console.awaited(_watch(shell, operation, params, interval_s), log_level=shell.look.log_level)
+
+
+async def _watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: float) -> ExitCode:
     before: dict[Cell, str] = {}
     trouble = ""
     while True:
         due_s = shell.clock.monotonic_s() + interval_s
         try:
-            result = shell.call(operation, params)
+            result = await _called(shell, operation, params, None)
         except DanubeError as error:
             if not error.retryable:
                 raise
@@ -81,7 +85,7 @@ def watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: flo
             changed = frozenset(place for place, text in cells.items() if before.get(place, text) != text)
             _redraw(shell, _text(shell, operation, result, changed))
             before = cells
-        console.awaited(shell.clock.sleep_until(due_s), log_level=shell.look.log_level)
+        await shell.clock.sleep_until(due_s)
 
 
 def stdout_screen(look: Look) -> Screen:

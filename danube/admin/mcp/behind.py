@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Coroutine
 from typing import Any
 
-from danube.model.limits import MCP_NOTES_DELAY_S, MCP_NOTES_DRAIN_S, MCP_NOTES_MAX
+from danube.model.face_limits import MCP_NOTES_DELAY_S, MCP_NOTES_DRAIN_S, MCP_NOTES_MAX
 from danube.runtime.clock import Clock, TimerHandle
 from danube.runtime.tasks import TaskScope
 

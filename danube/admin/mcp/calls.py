@@ -20,13 +20,8 @@ from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, planned_result
 from danube.admin.present import printable
 from danube.model.errors import DanubeError, DeadlineExceededError, InvalidRequestError
-from danube.model.limits import (
-    CALLER_CHARS_MAX,
-    MCP_CALL_TIMEOUT_S,
-    MCP_CALLS_MAX,
-    MCP_ERROR_CHARS_MAX,
-    MCP_ROWS_DEFAULT,
-)
+from danube.model.face_limits import MCP_CALL_TIMEOUT_S, MCP_CALLS_MAX, MCP_ERROR_CHARS_MAX, MCP_ROWS_DEFAULT
+from danube.model.limits import CALLER_CHARS_MAX
 from danube.model.plans import Caller, Face, PlanStatus
 from danube.runtime.clock import Clock
 

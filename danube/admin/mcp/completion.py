@@ -11,7 +11,7 @@ from mcp_types import CompleteRequestParams, Completion
 from danube.admin.gateway import AdminGateway
 from danube.admin.present import printable
 from danube.model.errors import DanubeError
-from danube.model.limits import MCP_COMPLETION_TIMEOUT_S, MCP_COMPLETIONS_MAX
+from danube.model.face_limits import MCP_COMPLETION_TIMEOUT_S, MCP_COMPLETIONS_MAX
 from danube.model.topic import TopicName
 
 

@@ -9,7 +9,7 @@ from danube.admin.operations.operation import AnyOperation
 from danube.admin.present import printable
 from danube.model import errors
 from danube.model.errors import DanubeError, InvalidRequestError
-from danube.model.limits import MCP_ERROR_CHARS_MAX
+from danube.model.face_limits import MCP_ERROR_CHARS_MAX
 from danube.model.plans import canonical
 
 PLAN_ID = "plan_id"

@@ -37,7 +37,7 @@ from danube.admin.mcp.resources import JSON, RESOURCES, TEMPLATES, Resources
 from danube.admin.mcp.tools import tools_of
 from danube.admin.present import printable
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError
-from danube.model.limits import MCP_ASK_TIMEOUT_S, MCP_ERROR_CHARS_MAX, MCP_LIST_CACHE_MS
+from danube.model.face_limits import MCP_ASK_TIMEOUT_S, MCP_ERROR_CHARS_MAX, MCP_LIST_CACHE_MS
 from danube.runtime.clock import Clock
 
 DEFAULT_NAME = "danube"

@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from danube.model.errors import SettingsError
-from danube.model.limits import MCP_TOKEN_CHARS_MIN, TOKEN_CHARS_MAX
+from danube.model.face_limits import MCP_TOKEN_CHARS_MIN
+from danube.model.limits import TOKEN_CHARS_MAX
 
 VARIABLE = "DANUBE_MCP_TOKEN"
 _READABLE_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO

@@ -6,7 +6,7 @@ from danube.admin.access import Guard
 from danube.admin.mcp.offer import Offer
 from danube.admin.mcp.schemas import Detail, input_schema, output_schema
 from danube.admin.operations.operation import AnyOperation
-from danube.model.limits import MCP_LIST_BYTES_MAX
+from danube.model.face_limits import MCP_LIST_BYTES_MAX
 from danube.model.plans import Effect, Face
 
 _EFFECT_TEXT = {

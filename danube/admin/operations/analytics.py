@@ -30,7 +30,7 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.exit_codes import ExitCode
-from danube.model.limits import (
+from danube.model.face_limits import (
     ANALYTICS_POLL_S,
     ANALYTICS_RUN_ID_CHARS_MAX,
     ANALYTICS_RUNS_SHOWN_MAX,

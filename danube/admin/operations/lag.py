@@ -22,16 +22,16 @@ from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.paging import cursor_after, key_of
 from danube.model.analytics import Run
 from danube.model.errors import NotFoundError
-from danube.model.lag_evidence import evidence_of
-from danube.model.lag_group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
-from danube.model.lag_verdict import SEVERITY, LagPolicy, LagStatus, LagVerdict
-from danube.model.limits import (
+from danube.model.face_limits import (
     ANALYTICS_FRESH_S,
     LAG_GROUPS_DEFAULT,
     LAG_GROUPS_MAX,
     LAG_HISTORY_S,
     LAG_PARTITIONS_SHOWN_MAX,
 )
+from danube.model.lag_evidence import evidence_of
+from danube.model.lag_group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
+from danube.model.lag_verdict import SEVERITY, LagPolicy, LagStatus, LagVerdict
 from danube.model.plans import Effect
 
 

@@ -18,7 +18,7 @@ from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.screens.help import HelpScreen
 from danube.admin.tui.screens.workspace import Workspace
 from danube.admin.tui.watch import Watch
-from danube.model.limits import TUI_REFRESH_S
+from danube.model.face_limits import TUI_REFRESH_S
 from danube.model.plans import Caller
 from danube.runtime.clock import Clock
 

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from danube.model.audit import AuditPage, AuditRecord, ChainVerdict, verify
-from danube.model.limits import TUI_AUDIT_RECORDS_MAX
+from danube.model.face_limits import TUI_AUDIT_RECORDS_MAX
 
 
 class AuditTail:

@@ -6,7 +6,7 @@ from textual.suggester import Suggester
 
 from danube.admin.present import printable
 from danube.admin.tui.watch import Watch
-from danube.model.limits import TUI_SUGGESTIONS_MAX
+from danube.model.face_limits import TUI_SUGGESTIONS_MAX
 
 
 def names_of(kind: str, watch: Watch, topic: str = "") -> list[str]:

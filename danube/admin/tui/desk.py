@@ -8,7 +8,7 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.operations.operation import Report, say_nothing
 from danube.admin.target import Target
 from danube.admin.tui.watch import Watch
-from danube.model.limits import TUI_REFRESH_MAX_S, TUI_REFRESH_MIN_S, TUI_REFRESH_S
+from danube.model.face_limits import TUI_REFRESH_MAX_S, TUI_REFRESH_MIN_S, TUI_REFRESH_S
 from danube.model.plans import Caller
 from danube.runtime.clock import Clock
 

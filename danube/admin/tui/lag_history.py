@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from danube.model.limits import TUI_LAG_POINTS, TUI_LAG_SUBSCRIPTIONS_MAX
+from danube.model.face_limits import TUI_LAG_POINTS, TUI_LAG_SUBSCRIPTIONS_MAX
 
 _BARS = "▁▂▃▄▅▆▇█"
 

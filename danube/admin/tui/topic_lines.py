@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from danube.model.admin_calls import SubscriptionDescription, TopicDescription, TopicInfo
-from danube.model.limits import TUI_TOPICS_MAX
+from danube.model.face_limits import TUI_TOPICS_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 
 

@@ -19,14 +19,14 @@ from danube.admin.tui.lag_history import LagHistory
 from danube.admin.tui.topic_lines import TopicLines
 from danube.model.admin_calls import BrokerInfo, DescribeCursor, DescribeTopics, TopicDescription, TopicsPage
 from danube.model.errors import DanubeError, DeadlineExceededError, UnavailableError, UnsupportedError
-from danube.model.limits import (
-    AUDIT_PAGE_MAX,
+from danube.model.face_limits import (
     TUI_AUDIT_RECORDS_MAX,
     TUI_PAGE_TOPICS,
     TUI_PAGES_A_ROUND,
     TUI_PLANS_MAX,
     TUI_TOPICS_MAX,
 )
+from danube.model.limits import AUDIT_PAGE_MAX
 from danube.model.plans import Caller, PlanStatus
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock

@@ -24,7 +24,7 @@ from danube.admin.web.exposure import (
 )
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
-from danube.model.limits import WEB_TOKEN_FILE_BYTES_MAX
+from danube.model.face_limits import WEB_TOKEN_FILE_BYTES_MAX
 from danube.runtime.console import awaited, ended, say
 
 PROGRAM = "danube-admin"

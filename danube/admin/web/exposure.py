@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from danube.admin.access import AccessLevel
 from danube.model.errors import SettingsError
-from danube.model.limits import WEB_TOKEN_CHARS_MAX, WEB_TOKEN_CHARS_MIN, WEB_TOKENS_MAX
+from danube.model.face_limits import WEB_TOKEN_CHARS_MAX, WEB_TOKEN_CHARS_MIN, WEB_TOKENS_MAX
 from danube.rpc.address import split_address
 
 DEFAULT_LISTEN_ADDR = "127.0.0.1:8080"

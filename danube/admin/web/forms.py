@@ -11,7 +11,7 @@ from danube.admin.operations.fields import Completes, PageParams, Params
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.present import label
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import WEB_ROWS_DEFAULT, WEB_ROWS_MAX
+from danube.model.face_limits import WEB_ROWS_DEFAULT, WEB_ROWS_MAX
 
 Pairs = Sequence[tuple[str, str]]
 """Names and values in their order, as a query string or a form has them; a name may come twice."""

@@ -21,7 +21,7 @@ from danube.admin.operations.topics import DESCRIBE_TOPIC, LIST_TOPICS, TopicDet
 from danube.admin.web.requests import person_of
 from danube.admin.web.server import WebServer
 from danube.model.errors import DanubeError, NotFoundError
-from danube.model.limits import WEB_ROWS_MAX
+from danube.model.face_limits import WEB_ROWS_MAX
 
 R = TypeVar("R", bound=Result)
 

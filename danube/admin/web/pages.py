@@ -28,7 +28,7 @@ from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import STATUSES, problem_of, status_of
 from danube.admin.web.tables import Grid, grids_of
 from danube.model.errors import DanubeError, NotFoundError
-from danube.model.limits import WEB_SESSION_TTL_S
+from danube.model.face_limits import WEB_SESSION_TTL_S
 from danube.model.plans import PlanStatus
 
 HOME = "/"

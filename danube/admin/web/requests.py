@@ -10,7 +10,7 @@ from danube.admin.web.server import Person
 from danube.admin.web.sessions import same_secret
 from danube.admin.web.statuses import NotJsonError, TooLargeError
 from danube.model.errors import CancelledError, InvalidRequestError, NotPermittedError
-from danube.model.limits import WEB_BODY_BYTES_MAX
+from danube.model.face_limits import WEB_BODY_BYTES_MAX
 
 CSRF_FIELD = "_csrf"
 _FIELDS_MAX = 1_000

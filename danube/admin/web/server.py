@@ -16,7 +16,7 @@ from danube.admin.web.exposure import Exposure
 from danube.admin.web.forms import with_page_bound
 from danube.admin.web.sessions import FailedLogins, Sessions
 from danube.model.errors import DanubeError, DeadlineExceededError
-from danube.model.limits import WEB_CALL_TIMEOUT_S, WEB_PROBE_TIMEOUT_S
+from danube.model.face_limits import WEB_CALL_TIMEOUT_S, WEB_PROBE_TIMEOUT_S
 from danube.model.plans import Caller, Face
 from danube.runtime.clock import Clock
 

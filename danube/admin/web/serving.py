@@ -23,7 +23,7 @@ from danube.admin.web.app import build_app
 from danube.admin.web.exposure import Exposure, check_exposure
 from danube.admin.web.server import WebServer
 from danube.model.errors import SettingsError
-from danube.model.limits import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
+from danube.model.face_limits import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock

@@ -5,7 +5,7 @@ import secrets
 from collections import deque
 from dataclasses import dataclass, field, replace
 
-from danube.model.limits import (
+from danube.model.face_limits import (
     WEB_LOGIN_ADDRESSES_MAX,
     WEB_LOGIN_FAILURES_MAX,
     WEB_LOGIN_WINDOW_S,

@@ -11,7 +11,7 @@ import pytest
 from danube.admin.analytics import jobs as module
 from danube.admin.analytics.jobs import Job, Jobs, command_of, require_spark
 from danube.model.errors import LimitReachedError, UnsupportedError
-from danube.model.limits import ANALYTICS_ENDED_JOBS_MAX, ANALYTICS_RUN_GRACE_S
+from danube.model.face_limits import ANALYTICS_ENDED_JOBS_MAX, ANALYTICS_RUN_GRACE_S
 from danube.runtime.clock import SystemClock
 from danube.testing.clock import SimClock
 

@@ -11,7 +11,7 @@ from danube.admin.operations.analytics import AnalyticsAnswer, GetAnalyticsParam
 from danube.admin.operations.operation import Call
 from danube.model.analytics import ANALYTICS_TOPIC, LAG_JOB, Row, RunRecord, RunWriter, encode_record
 from danube.model.errors import InternalError, InvalidRequestError, NotFoundError, UnavailableError, UnsupportedError
-from danube.model.limits import ANALYTICS_RUN_GRACE_S
+from danube.model.face_limits import ANALYTICS_RUN_GRACE_S
 from danube.model.plans import Caller, Face
 from danube.runtime.clock import SystemClock
 from danube.testing.gateway import HOSTILE, MemoryGateway

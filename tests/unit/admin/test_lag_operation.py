@@ -10,11 +10,11 @@ from danube.admin.operations.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, 
 from danube.admin.operations.operation import Call
 from danube.model.analytics import ANALYTICS_TOPIC, LAG_JOB, RunWriter, encode_record
 from danube.model.errors import NotFoundError, UnsupportedError
+from danube.model.face_limits import ANALYTICS_FRESH_S
 from danube.model.lag_group import LagFilter, groups_of
 from danube.model.lag_records import judge_all
 from danube.model.lag_rows import GROUPS, PARTITIONS, group_row, partition_row
 from danube.model.lag_verdict import LagPolicy
-from danube.model.limits import ANALYTICS_FRESH_S
 from danube.model.plans import Caller, Face
 from danube.model.telemetry import TELEMETRY_TOPIC, Stamp, SubscriptionReading
 from danube.model.telemetry import encode_record as encode_telemetry

@@ -17,7 +17,8 @@ from danube.model.analytics import (
     runs_of,
 )
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import ANALYTICS_PART_ROWS_MAX, ANALYTICS_RUN_GRACE_S, MESSAGE_BYTES_MAX, NAME_BYTES_MAX
+from danube.model.face_limits import ANALYTICS_PART_ROWS_MAX, ANALYTICS_RUN_GRACE_S
+from danube.model.limits import MESSAGE_BYTES_MAX, NAME_BYTES_MAX
 from tests.golden.analytics.make import records
 
 ROWS = [{"number": number} for number in range(2 * ANALYTICS_PART_ROWS_MAX + 1)]

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
-from danube.model.limits import SPARK_PARTITIONS_MAX
+from danube.model.face_limits import SPARK_PARTITIONS_MAX
 from danube.model.stream import FetchFrom, FetchTime
 from spark_analytics.source.planning import (
     OffsetRange,

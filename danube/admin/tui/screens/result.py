@@ -16,7 +16,7 @@ from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines, wrapped
 from danube.admin.tui.widgets.plain import plain
 from danube.model.errors import DanubeError, NotPermittedError, PlanRefusedError
-from danube.model.limits import TUI_CALL_TIMEOUT_S
+from danube.model.face_limits import TUI_CALL_TIMEOUT_S
 
 Answer = Result | DanubeError
 

@@ -11,7 +11,7 @@ from danube.admin.mcp.answers import answer_of
 from danube.admin.mcp.fence import fenced
 from danube.admin.operations import operation_of
 from danube.admin.operations.topics import TopicList, TopicRow
-from danube.model.limits import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
+from danube.model.face_limits import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.gateway import HOSTILE, MemoryGateway
 from danube.testing.gateway_state import MemorySubscription

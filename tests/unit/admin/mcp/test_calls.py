@@ -8,7 +8,7 @@ from danube.admin.access import AccessLevel
 from danube.admin.operations import REGISTRY
 from danube.model.audit import Outcome
 from danube.model.errors import BrokerUnreachableError
-from danube.model.limits import MCP_CALLS_MAX
+from danube.model.face_limits import MCP_CALLS_MAX
 from danube.model.plans import Caller, Face
 from danube.testing.gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, host, text_of

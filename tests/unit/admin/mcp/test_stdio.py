@@ -17,7 +17,7 @@ from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
 from danube.admin.mcp.stdio import MessageReader, MessageWriter, OpenRequests
-from danube.model.limits import MCP_MESSAGE_BYTES_MAX
+from danube.model.face_limits import MCP_MESSAGE_BYTES_MAX
 from tests.unit.admin.mcp.hosts import ERAS, text_of
 
 ROOT = Path(__file__).parents[4]

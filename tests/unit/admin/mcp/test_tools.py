@@ -14,7 +14,7 @@ from danube.admin.mcp.offer import ALL_TOOLSETS, DEFAULT_TOOLSETS, Offer, check_
 from danube.admin.mcp.tools import tools_of
 from danube.admin.operations import REGISTRY
 from danube.model.errors import SettingsError
-from danube.model.limits import MCP_LIST_BYTES_MAX
+from danube.model.face_limits import MCP_LIST_BYTES_MAX
 from danube.model.plans import Effect
 
 GOLDEN = Path(__file__).parents[3] / "snapshots" / "mcp"

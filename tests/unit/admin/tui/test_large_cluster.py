@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from danube.admin.tui.screens.workspace import Workspace
-from danube.model.limits import TUI_PAGE_TOPICS, TUI_PAGES_A_ROUND
+from danube.model.face_limits import TUI_PAGE_TOPICS, TUI_PAGES_A_ROUND
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.gateway import MemoryGateway
 from tests.unit.admin.tui.conftest import Open

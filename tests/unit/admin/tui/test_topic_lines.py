@@ -11,7 +11,7 @@ from danube.admin.tui.topic_lines import Order, TopicLine, TopicLines, arranged
 from danube.admin.tui.widgets.lines import Line, view_lines, wrapped
 from danube.admin.tui.widgets.rows import fitted
 from danube.model.audit import GENESIS, AuditEntry, AuditPage, AuditRecord, Outcome, next_record
-from danube.model.limits import TUI_LAG_POINTS
+from danube.model.face_limits import TUI_LAG_POINTS
 from danube.model.plans import Caller, Effect, Face
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.gateway_state import MemorySubscription, MemoryTopic, described_topic

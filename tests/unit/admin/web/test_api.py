@@ -15,7 +15,7 @@ from danube.model.errors import (
     OverloadedError,
     UnsupportedError,
 )
-from danube.model.limits import WEB_BODY_BYTES_MAX, WEB_ROWS_DEFAULT, WEB_ROWS_MAX
+from danube.model.face_limits import WEB_BODY_BYTES_MAX, WEB_ROWS_DEFAULT, WEB_ROWS_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.unit.admin.web.site import BEARER, LABEL, Site
 

@@ -15,7 +15,7 @@ from danube.admin.profiles import TargetFlags
 from danube.admin.target import Connect, Target
 from danube.admin.web.command import McpWanted, ServeMcp, add_commands, read_tokens
 from danube.model.errors import SettingsError
-from danube.model.limits import WEB_TOKEN_FILE_BYTES_MAX
+from danube.model.face_limits import WEB_TOKEN_FILE_BYTES_MAX
 from danube.testing.gateway import connect_to
 from danube.testing.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN

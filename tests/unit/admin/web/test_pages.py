@@ -13,7 +13,7 @@ from danube.admin.web import server
 from danube.admin.web.assets import STATIC
 from danube.admin.web.catalog import page_path, page_url, required_of
 from danube.model.errors import BrokerUnreachableError
-from danube.model.limits import WEB_PROBE_TIMEOUT_S, WEB_ROWS_DEFAULT
+from danube.model.face_limits import WEB_PROBE_TIMEOUT_S, WEB_ROWS_DEFAULT
 from danube.model.plans import Effect
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.gateway import HOSTILE

@@ -1,7 +1,7 @@
 """Logins and failed ones are bounded, and end."""
 
 from danube.admin.web.sessions import FailedLogins, Sessions
-from danube.model.limits import (
+from danube.model.face_limits import (
     WEB_LOGIN_ADDRESSES_MAX,
     WEB_LOGIN_FAILURES_MAX,
     WEB_LOGIN_WINDOW_S,
