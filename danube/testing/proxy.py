@@ -105,6 +105,14 @@ class CuttingProxy:
         self._count_anew()
         return data[: cut.after_bytes - before], True
 
+    def to_broker(self, link: "_Link", data: bytes) -> None:
+        """Pass on what a client said."""
+        arrives, breaks = self.passing(link, Direction.TO_BROKER, data)
+        if link.broker is not None:
+            link.broker.write(arrives)
+        if breaks:
+            link.abort()
+
     def _count_anew(self) -> None:
         for link in self._links:
             link.passed = dict.fromkeys(Direction, 0)
@@ -126,6 +134,8 @@ class _Link:
     broker: asyncio.Transport | None = None
     passed: dict[Direction, int] = field(default_factory=lambda: dict.fromkeys(Direction, 0))
     """Bytes, since the cut whose turn it is."""
+    early: bytearray = field(default_factory=bytearray)
+    """What the client said before the broker was reached."""
 
     def abort(self) -> None:
         self.client.abort()
@@ -149,11 +159,13 @@ class _ClientEnd(asyncio.Protocol):
         self._proxy.opened(self._link)
 
     def data_received(self, data: bytes) -> None:
-        arrives, breaks = self._proxy.passing(self._link, Direction.TO_BROKER, data)
-        if self._link.broker is not None:
-            self._link.broker.write(arrives)
-        if breaks:
-            self._link.abort()
+        if self._link.broker is None:
+            # older Pythons read once although they were told not to from the beginning; told again, they stop
+            self._link.early += data
+            self._link.client.resume_reading()
+            self._link.client.pause_reading()
+        else:
+            self._proxy.to_broker(self._link, data)
 
     def pause_writing(self) -> None:
         if self._link.broker is not None:
@@ -180,8 +192,11 @@ class _BrokerEnd(asyncio.Protocol):
         broker.set_write_buffer_limits(_BUFFER_BYTES_MAX)
         if self._link.client.is_closing():
             broker.abort()
-        else:
-            self._link.client.resume_reading()
+            return
+        self._link.client.resume_reading()
+        if self._link.early:
+            self._proxy.to_broker(self._link, bytes(self._link.early))
+            self._link.early.clear()
 
     def data_received(self, data: bytes) -> None:
         arrives, breaks = self._proxy.passing(self._link, Direction.TO_CLIENT, data)
