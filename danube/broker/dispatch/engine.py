@@ -35,7 +35,7 @@ from danube.broker.dispatch.key_ring import check_filters
 from danube.broker.dispatch.key_shared import KeySharedFlow
 from danube.broker.dispatch.ordered import OrderedFlow
 from danube.broker.dispatch.progress import Progress
-from danube.broker.dispatch.redelivery import RedeliveryPolicy, Verdict, delay_s, verdict
+from danube.broker.dispatch.redelivery import NACK_REASON, RedeliveryPolicy, Verdict, delay_s, verdict
 from danube.broker.dispatch.spent import SpentMessages
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits import DEAD_LETTER_RETRY_S, KEY_SHARED_GRACE_S
@@ -308,7 +308,7 @@ class DispatchEngine:
             self._drop(start, end)
         else:
             self._deliveries.spend(start, end)
-            self._condemn(start, end, decision, "" if nack is None else nack.reason)
+            self._condemn(start, end, decision, "" if nack is None else nack.reason or NACK_REASON)
 
     def _condemn(self, start: int, end: int, decision: Verdict, reason: str) -> None:
         if decision is Verdict.BLOCK:

@@ -17,6 +17,8 @@ _DOUBLINGS_MAX = 64
 
 ACK_TIMEOUT_REASON = "ack timeout"
 """Why a message failed whose consumer did not answer in time; the original's words."""
+NACK_REASON = "nack"
+"""Why one failed whose consumer refused it and did not say why."""
 
 
 class Verdict(Enum):

@@ -18,7 +18,7 @@ from danube.broker.dispatch.events import (
     WindowChanged,
 )
 from danube.broker.dispatch.instructions import DeadLetter
-from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.dispatch.redelivery import NACK_REASON, RedeliveryPolicy
 from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_CHARS_MAX
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange
@@ -122,6 +122,10 @@ def test_a_message_that_timed_out_says_so_in_its_dead_letter() -> None:
     made.now(ConsumerAttached(1, 1))
     made.at(30.0, TimerFired())
     assert made.letters == [DeadLetter(0, 1, "ack timeout", "/default/dead")]
+
+
+def test_a_consumer_that_gives_no_reason_did_not_time_out() -> None:
+    assert poisoned(LETTER).letters[0].reason == NACK_REASON
 
 
 def test_a_long_reason_is_cut() -> None:
