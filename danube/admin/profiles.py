@@ -6,7 +6,6 @@ context named with `--context` says stands over variables too. A context that pi
 approve, can be made stricter by flags and variables and never looser.
 """
 
-import ipaddress
 import re
 import stat
 from collections.abc import Mapping, Sequence
@@ -229,14 +228,6 @@ def checked_endpoint(text: str, *, tls: bool) -> str:
         raise SettingsError(f"{shown!r} is no endpoint: give http://host:port or https://host:port")
     scheme = "https" if tls else parts.scheme
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{port}"
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host can only be this machine."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host == "localhost" or host.endswith(".localhost")
 
 
 class _Sources:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from enum import StrEnum
 
 from danube.model.calls import ReceivedMessage
+from danube.runtime.console import escaped
 
 
 class OutputFormat(StrEnum):
@@ -33,7 +34,7 @@ def text_line(message: ReceivedMessage) -> bytes:
         parts.append(f"key={message.routing_key}")
     parts += [f"{key}={value}" for key, value in sorted(message.attributes.items())]
     parts.append(message.payload.decode("utf-8", "backslashreplace"))
-    return "  ".join(map(_printable, parts)).encode() + b"\n"
+    return "  ".join(map(escaped, parts)).encode() + b"\n"
 
 
 def json_line(message: ReceivedMessage) -> bytes:
@@ -61,9 +62,3 @@ def _payload_text(payload: bytes) -> tuple[str, str]:
         return payload.decode(), "utf-8"
     except UnicodeDecodeError:
         return base64.b64encode(payload).decode("ascii"), "base64"
-
-
-def _printable(text: str) -> str:
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode("ascii") for char in text)

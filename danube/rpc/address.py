@@ -1,5 +1,7 @@
 """`host:port` addresses."""
 
+import ipaddress
+
 from danube.model.errors import SettingsError
 
 _PORT_MAX = 65_535
@@ -20,3 +22,11 @@ def split_address(address: str) -> tuple[str, int]:
 def join_address(host: str, port: int) -> str:
     """The inverse of `split_address`."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, an IPv6 one with or without brackets, is this machine itself whoever resolves it."""
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"

@@ -3,7 +3,6 @@
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from danube.admin.profiles import is_loopback
 from danube.admin.target import Target
 from danube.model.errors import (
     BrokerUnreachableError,
@@ -13,7 +12,7 @@ from danube.model.errors import (
     UnauthenticatedError,
 )
 from danube.model.limits import CLIENT_CHANNELS_MAX
-from danube.rpc.address import join_address
+from danube.rpc.address import is_loopback, join_address
 from danube.rpc.carrier import Channel, ClientStream
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.rpc.grpc_credentials import channel_credentials

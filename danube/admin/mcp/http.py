@@ -13,9 +13,9 @@ from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
 from danube.admin.mcp.tokens import BearerToken
-from danube.admin.profiles import is_loopback
 from danube.model.errors import SettingsError
 from danube.model.face_limits import MCP_DRAIN_S, MCP_MESSAGE_BYTES_MAX, MCP_SESSION_IDLE_S, MCP_SESSIONS_MAX
+from danube.rpc.address import is_loopback
 from danube.runtime.tasks import TaskScope
 
 _log = logging.getLogger(__name__)

@@ -1,7 +1,6 @@
 """Who may reach the server: where it listens, which tokens it takes, and what is refused before it starts. Pure."""
 
 import hmac
-import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -10,7 +9,7 @@ from urllib.parse import urlsplit
 from danube.admin.access import AccessLevel
 from danube.model.errors import SettingsError
 from danube.model.face_limits import WEB_TOKEN_CHARS_MAX, WEB_TOKEN_CHARS_MIN, WEB_TOKENS_MAX
-from danube.rpc.address import split_address
+from danube.rpc.address import is_loopback, split_address
 
 DEFAULT_LISTEN_ADDR = "127.0.0.1:8080"
 TOKEN_VARIABLE = "DANUBE_ADMIN_WEB_TOKEN"  # noqa: S105 - the name of a variable, not a token
@@ -108,14 +107,6 @@ def parse_tokens(text: str, *, source: str) -> tuple[WebToken, ...]:
         raise SettingsError(f"{source} holds {len(tokens)} tokens and {WEB_TOKENS_MAX} are taken at most")
     _check_unique(tokens, source)
     return tuple(tokens)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether this host is the machine itself."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _token(words: Sequence[str], where: str) -> WebToken:

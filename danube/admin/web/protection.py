@@ -11,11 +11,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from danube.admin.web.exposure import is_loopback
 from danube.admin.web.rendering import Renderer, is_for_programs
 from danube.admin.web.server import NOBODY_IN_PARTICULAR, Person, WebServer
 from danube.admin.web.statuses import TooManyAttemptsError
 from danube.model.errors import DanubeError, InvalidRequestError, NotPermittedError, UnauthenticatedError
+from danube.rpc.address import is_loopback
 
 PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/login"})
 PUBLIC_PREFIX = "/static/"

@@ -12,7 +12,6 @@ from danube.admin.profiles import (
     TargetFlags,
     checked_endpoint,
     contexts_file,
-    is_loopback,
     list_contexts,
     read_contexts,
     remove_context,
@@ -23,6 +22,7 @@ from danube.admin.profiles import (
 )
 from danube.admin.target import Colour, Target
 from danube.model.errors import NotFoundError, SettingsError
+from danube.rpc.address import is_loopback
 
 PROD = "https://danube.example:50051"
 TOKEN = "hunter2-token"
@@ -192,9 +192,12 @@ def test_any_text_is_an_endpoint_or_a_clear_error(text: str) -> None:
         ("127.0.0.1", True),
         ("127.8.8.8", True),
         ("::1", True),
+        ("[::1]", True),
         ("localhost", True),
         ("10.0.0.1", False),
+        ("LocalHost", True),
         ("localhost.example", False),
+        ("anything.localhost", False),
         ("0.0.0.0", False),
     ],
 )
