@@ -30,13 +30,16 @@ class AttachedCalls:
         while True:
             link = await self._attachment.ready()
             try:
-                return await call(link)
+                answer = await call(link)
             except DanubeError as error:
                 attempt += 1
                 now_s = self._clock.monotonic_s()
                 failing_since_s = now_s if failing_since_s is None else failing_since_s
                 failure = Failure(error=error, attempt=attempt, elapsed_s=now_s - failing_since_s)
                 attempt = await self._recover(link, failure)
+            else:
+                self._attachment.note_use(link)
+                return answer
 
     async def _recover(self, link: Link, failure: Failure) -> int:
         """Do what helps against the failure and answer how many failures there are in this row. Raises its error."""

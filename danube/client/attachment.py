@@ -50,6 +50,7 @@ class Attachment:
         self._ready: asyncio.Future[Link] | None = None
         self._lost: asyncio.Future[DanubeError | None] | None = None
         self._link: Link | None = None
+        self._was_of_use = False
 
     def open(self) -> None:
         """Begin to attach, also after having given up; nothing happens when that is under way or done."""
@@ -65,6 +66,11 @@ class Attachment:
         if self._ready is None:
             raise UnrecoverableError("not connected yet: call create() on a producer, subscribe() on a consumer first")
         return await asyncio.shield(self._ready)
+
+    def note_use(self, link: Link) -> None:
+        """Say that something was received, stored or acknowledged on `link`; of an older link that is no news."""
+        if self._link is link:
+            self._was_of_use = True
 
     def lose(self, link: Link, error: DanubeError | None) -> None:
         """Say that `link` is of no use any more; the loss of an older link than today's is no news."""
@@ -108,7 +114,8 @@ class Attachment:
                 await self._clock.sleep_until(self._clock.monotonic_s() + seconds)
                 return session.DelayEnded()
             case session.Hold(link):
-                return session.Lost(await self._hold(link))
+                error = await self._hold(link)
+                return session.Lost(error, self._was_of_use)
         raise AssertionError(instruction)
 
     async def _look_up(self, url: str) -> Event:
@@ -127,6 +134,7 @@ class Attachment:
         lost: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
         self._lost = lost
         self._link = link
+        self._was_of_use = False
         assert self._ready is not None  # noqa: S101 - `open` and `lose` make one before there is a link
         self._ready.set_result(link)
         watch = self._scope.spawn(self._watch(link), "health")

@@ -11,6 +11,9 @@ instructions out. These are all the arrows; an event that comes in another state
     ATTACHING     Refused        WAITING, or IDLE (given up)
     WAITING       DelayEnded     LOOKING_UP
     ATTACHED      Lost           LOOKING_UP, WAITING (lost again soon after), or IDLE (given up)
+
+Losses soon after one another are a row, in which the pauses grow and which ends in giving up. An attachment that held
+for `CLIENT_SETTLED_S`, or on which anything was received, stored or acknowledged, ends the row before it.
 """
 
 from dataclasses import dataclass
@@ -80,6 +83,8 @@ class Lost:
 
     error: DanubeError | None
     """None when the broker itself ended it in good order."""
+    was_of_use: bool = False
+    """Whether a message was received on it, or the broker confirmed one that was sent or acknowledged."""
 
 
 Event = Opened | Located | NotLocated | Attached | Refused | DelayEnded | Lost
@@ -167,8 +172,8 @@ class Session:
                 return self._failed(error, now_s)
             case State.WAITING, DelayEnded():
                 return self._look_up()
-            case State.ATTACHED, Lost(reason):
-                return self._lost(reason, now_s)
+            case State.ATTACHED, Lost():
+                return self._lost(event, now_s)
         raise RuntimeError(f"a session that is {self.state.value} knows no arrow for {event}")
 
     def _opened(self) -> Instruction:
@@ -218,22 +223,31 @@ class Session:
         self._attached_at_s = now_s
         return Hold(Link(self._address, member_id, self._generation))
 
-    def _lost(self, error: DanubeError | None, now_s: float) -> Instruction:
+    def _lost(self, loss: Lost, now_s: float) -> Instruction:
+        error = loss.error or BrokerUnreachableError("the broker ends each stream at once")
         if now_s - self._attached_at_s >= CLIENT_SETTLED_S:
             self._losses = 0
         if self._losses == 0:
             self._losing_since_s = now_s
-        self._losses += 1
-        if self._losses == 1:
+            self._losses = 1
             return self._look_up()
-        return self._lost_again(error or BrokerUnreachableError("the broker ends each stream at once"), now_s)
+        if not is_mended_by_attaching(error):
+            return self._abandon(error)
+        return self._lost_soon_after_use(now_s) if loss.was_of_use else self._lost_again(error, now_s)
+
+    def _lost_soon_after_use(self, now_s: float) -> Instruction:
+        """As the second of a row: whoever breaks each connection after one message is not called on without a pause."""
+        self._losing_since_s = now_s
+        self._losses = 2
+        return self._pause()
 
     def _lost_again(self, error: DanubeError, now_s: float) -> Instruction:
+        self._losses += 1
         failure = Failure(error=error, attempt=self._losses - 1, elapsed_s=now_s - self._losing_since_s)
-        mendable = error.retryable or isinstance(error, NotFoundError)
-        if not mendable or is_exhausted(self._again, failure):
-            return self._abandon(error)
-        return self._wait(delay_s(self._again, failure.attempt, self._rng.uniform(0, 1)))
+        return self._abandon(error) if is_exhausted(self._again, failure) else self._pause()
+
+    def _pause(self) -> Instruction:
+        return self._wait(delay_s(self._again, self._losses - 1, self._rng.uniform(0, 1)))
 
     def _wait(self, delay: float) -> Instruction:
         self.state = State.WAITING
@@ -246,6 +260,11 @@ class Session:
     @property
     def _policy(self) -> RetryPolicy:
         return self._again if self._generation else self._first
+
+
+def is_mended_by_attaching(error: DanubeError) -> bool:
+    """Whether another attachment may fare better than the one that ended so."""
+    return error.retryable or isinstance(error, NotFoundError)
 
 
 def last_word(service_url: str, failure: Failure) -> DanubeError:

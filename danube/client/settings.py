@@ -37,7 +37,7 @@ class RetryOptions:
     connect_total_s: float = 0.0
     """How long creating or subscribing is tried, in place of `max_retries`."""
     retry_total_s: float = 0.0
-    """How long a broker that was lost is tried for, in place of `max_retries`."""
+    """How long a broker that was lost is tried for, in place of `max_retries`; begins anew with whatever succeeds."""
 
     def policy(self, total_s: float) -> RetryPolicy:
         """These options for tries that are bounded by `total_s`; 0 means by their number."""

@@ -44,7 +44,7 @@ class TopicConsumer:
     """Reads one topic into a queue; keeps itself attached until it is closed.
 
     Whatever ends its stream, it looks the topic up, subscribes and opens another one; the pauses between such attempts
-    grow while they do not hold.
+    grow while nothing comes of them.
     """
 
     def __init__(self, connection: Connection, topic: TopicName, spec: ConsumerSpec, scope: TaskScope) -> None:
@@ -113,7 +113,9 @@ class TopicConsumer:
         self._stream = stream
         try:
             while (data := await stream.receive()) is not None:
-                await queue.put(Message(decode.received_message(data)))
+                message = Message(decode.received_message(data))
+                self._attachment.note_use(link)
+                await queue.put(message)
             return None
         except DanubeError as error:
             return error

@@ -46,6 +46,8 @@ class CuttingProxy:
         self._address: str | None = None
         self._server: asyncio.Server | None = None
         self._cuts: list[Cut] = []
+        self._none_left = asyncio.Event()
+        self._none_left.set()
         self._links: set[_Link] = set()
         self._scope = TaskScope("cutting proxy")
 
@@ -77,7 +79,12 @@ class CuttingProxy:
     def cut(self, cuts: Iterable[Cut]) -> None:
         """Make these cuts, one after the other, whichever connection meets them; then forward only."""
         self._cuts = list(cuts)[::-1]
-        self._count_anew()
+        self._none_left.clear()
+        self._turn_ended()
+
+    async def wait_for_cuts(self) -> None:
+        """Return when all that was to be cut is cut."""
+        await self._none_left.wait()
 
     def cut_now(self) -> None:
         """Break every connection that is open."""
@@ -102,7 +109,7 @@ class CuttingProxy:
             return data, False
         self._cuts.pop()
         self.cuts_made += 1
-        self._count_anew()
+        self._turn_ended()
         return data[: cut.after_bytes - before], True
 
     def to_broker(self, link: "_Link", data: bytes) -> None:
@@ -113,9 +120,11 @@ class CuttingProxy:
         if breaks:
             link.abort()
 
-    def _count_anew(self) -> None:
+    def _turn_ended(self) -> None:
         for link in self._links:
             link.passed = dict.fromkeys(Direction, 0)
+        if not self._cuts:
+            self._none_left.set()
 
     async def _join(self, link: "_Link") -> None:
         try:

@@ -8,7 +8,7 @@ import itertools
 import json
 import os
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 from pathlib import Path
 
@@ -33,16 +33,16 @@ pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60 + 4 * CUTS)]
 
 TOPIC = "/default/cut"
 MESSAGES = 6
-"""Between two cuts."""
+"""Of one conversation; a round has as many as it takes to meet its cut."""
 CONVERSATION_BYTES = 1_500
 """Roughly what they take in one direction: the range in which cuts are placed."""
-ROUND_TIMEOUT_S = 20
-RETRY_S = 86_400.0
-"""Losses in quick succession count as one row of failures: it must not end before the last cut."""
+ROUND_TIMEOUT_S = 30
+RETRY_S = float(ROUND_TIMEOUT_S)
+"""Of one row of failures: what arrives ends the row, however many cuts there are."""
 WHEEL_PROGRAM = Path(__file__).parent / "wheel" / "cut_program.py"
 WHEEL_CUTS = max(6, CUTS // 10)
 """Fewer: after a loss the wheel's channel waits for a second or more before it connects again."""
-WHEEL_MESSAGES = 20 * WHEEL_CUTS
+WHEEL_TIMEOUT_S = 30 + 10 * WHEEL_CUTS
 
 
 @pytest.fixture
@@ -95,6 +95,11 @@ def places(seed: int) -> list[Cut]:
     return cuts
 
 
+def conversations(number: int) -> Iterator[list[bytes]]:
+    """What a round sends until its cut is met; each payload once."""
+    return ([b"%d-%d-%d" % (number, turn, index) for index in range(MESSAGES)] for turn in itertools.count())
+
+
 async def send_all(producer: Producer, payloads: list[bytes]) -> None:
     for payload in payloads:
         await producer.send(payload)
@@ -103,8 +108,10 @@ async def send_all(producer: Producer, payloads: list[bytes]) -> None:
 async def take(consumer: Consumer, last: bytes, got: dict[int, bytes]) -> None:
     """Take and acknowledge up to `last`; what came twice must have come as it was."""
     queue = await consumer.receive()
-    while last not in got.values():
+    payload = b""
+    while payload != last:
         message = await queue.get()
+        payload = message.payload
         assert got.setdefault(message.msg_id.topic_offset, message.payload) == message.payload
         await consumer.ack(message)
 
@@ -115,17 +122,19 @@ async def test_our_client_loses_nothing_wherever_its_connection_breaks(
     got: dict[int, bytes] = {}
     sent: list[bytes] = []
     for number, cut in enumerate(places(SEED)):
-        payloads = [b"%d-%d" % (number, index) for index in range(MESSAGES)]
-        sent += payloads
         proxy.cut([cut])
         try:
             async with asyncio.timeout(ROUND_TIMEOUT_S):
-                await asyncio.gather(send_all(producer, payloads), take(consumer, payloads[-1], got))
+                for payloads in conversations(number):
+                    sent += payloads
+                    await asyncio.gather(send_all(producer, payloads), take(consumer, payloads[-1], got))
+                    if not proxy.cuts_left:
+                        break
         except Exception as error:
             raise AssertionError(f"seed {SEED}, round {number}, {cut}: {len(got)} of {len(sent)} read") from error
     assert list(got) == list(range(len(got))), f"seed {SEED}: offsets out of order, or with gaps"
     assert list(dict.fromkeys(got.values())) == sent, f"seed {SEED}"
-    assert proxy.cuts_made > CUTS / 2, "the conversation is shorter than where it is cut"
+    assert proxy.cuts_made == CUTS // 2 * 2
 
 
 async def test_batches_arrive_wherever_their_connection_breaks(
@@ -134,42 +143,47 @@ async def test_batches_arrive_wherever_their_connection_breaks(
     sent: list[bytes] = []
     told: list[tuple[int, list[bytes]]] = []
     for number, cut in enumerate(places(SEED)):
-        payloads = [b"%d-%d" % (number, index) for index in range(MESSAGES)]
-        stored: list[StoredRange] = []
         proxy.cut([Cut(cut.after_bytes // 4, cut.direction)])
         async with asyncio.timeout(ROUND_TIMEOUT_S):
-            await producer.send_many(payloads, on_stored=stored.append)
-        sent += payloads
-        rest = iter(payloads)
-        told += [(one.first_offset, list(itertools.islice(rest, one.count))) for one in stored]
-    proxy.cut([])
+            for payloads in conversations(number):
+                stored: list[StoredRange] = []
+                await producer.send_many(payloads, on_stored=stored.append)
+                sent += payloads
+                rest = iter(payloads)
+                told += [(one.first_offset, list(itertools.islice(rest, one.count))) for one in stored]
+                if not proxy.cuts_left:
+                    break
     async with aclosing(client.fetch(TOPIC)) as messages:
         found = [message.payload async for message in messages]
     assert list(dict.fromkeys(found)) == sent, f"seed {SEED}"
     for first, payloads in told:
         assert found[first : first + len(payloads)] == payloads, f"seed {SEED}, offset {first}"
-    assert proxy.cuts_made > CUTS / 2, "the conversation is shorter than where it is cut"
+    assert proxy.cuts_made == CUTS // 2 * 2
 
 
 async def test_the_published_client_loses_nothing_wherever_its_connection_breaks(
     broker: BrokerProcess, proxy: CuttingProxy, wheel_python: Path
 ) -> None:
-    command = [str(wheel_python), "-I", str(WHEEL_PROGRAM), f"http://{proxy.address}", str(WHEEL_MESSAGES)]
+    command = [str(wheel_python), "-I", str(WHEEL_PROGRAM), f"http://{proxy.address}"]
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(*command, stdin=pipe, stdout=pipe, stderr=pipe)
-    assert process.stdout is not None
+    assert process.stdin and process.stdout and process.stderr
+    assert await process.stdout.readline() == b"ready\n", (await process.stderr.read()).decode()[-2_000:]
+    said = asyncio.gather(process.stdout.read(), process.stderr.read())  # always: it stops where nobody reads
     try:
-        async with asyncio.timeout(20 + 5 * WHEEL_CUTS):
-            assert await process.stdout.readline() == b"ready\n"
+        async with asyncio.timeout(WHEEL_TIMEOUT_S):
             proxy.cut(places(SEED)[:WHEEL_CUTS])
-            out, errors = await process.communicate(b"go\n")
-    except BaseException:
+            process.stdin.write(b"go\n")
+            await proxy.wait_for_cuts()
+            process.stdin.write(b"enough\n")
+            await process.wait()
+    except TimeoutError:
         process.kill()
-        await process.wait()
-        raise
-    assert process.returncode == 0, f"seed {SEED}: {errors.decode()[-2_000:]}"
+    out, errors = await said
+    await process.wait()
+    assert process.returncode == 0, f"seed {SEED}, {proxy.cuts_left} cuts not met: {errors.decode()[-2_000:]}"
     seen = json.loads(out.splitlines()[-1])
     got = dict(zip(seen["offsets"], seen["numbers"], strict=True))
     assert list(got) == list(range(len(got))), f"seed {SEED}: offsets out of order, or with gaps: {seen}"
-    assert list(dict.fromkeys(got.values())) == list(range(WHEEL_MESSAGES)), f"seed {SEED}: {seen}"
-    assert proxy.cuts_left == 0, f"seed {SEED}: {proxy.cuts_left} cuts were not met"
+    assert list(dict.fromkeys(got.values())) == list(range(seen["sent"])), f"seed {SEED}: {seen}"
+    assert proxy.cuts_made == WHEEL_CUTS

@@ -32,6 +32,8 @@ FLOOD_PROGRAM = Path(__file__).parents[2] / "bench" / "flood_program.py"
 WHEEL_PRODUCERS = 16
 FLOOD_MESSAGES = int(os.environ.get("DANUBE_FLOOD", "16000"))
 PROBES = 150
+SOON_S = 0.1
+"""Of a message whose way is free, on a machine that does other work as well."""
 GROWTH_BYTES_MAX = CACHE_BYTES_MAX + 128 * MIB
 """Of a broker's memory: the cache of recent batches, and as much again for connections and what is under way."""
 
@@ -110,7 +112,7 @@ async def test_a_stalled_consumer_delays_nobody_else(client: DanubeClient, chann
         beside = statistics.median(await latencies_s(producer, consumer))
         for inbox in stalled:
             inbox.close()
-    assert beside < 10 * alone
+    assert beside < max(SOON_S, 10 * alone)
 
 
 async def latencies_s(producer: Producer, consumer: Consumer) -> list[float]:
@@ -142,7 +144,7 @@ async def test_consumers_that_stop_reading_large_messages_hold_no_memory(
 async def test_two_thousand_consumers_of_a_thousand_subscriptions_are_all_served(
     broker: BrokerProcess, channel: Channel
 ) -> None:
-    peer = Peer(channel, timeout_s=60)
+    peer = Peer(channel, timeout_s=180)
     before = await asyncio.to_thread(broker.resident_bytes)
     fan_producer, queue_producer = await peer.create_producer(TOPIC), await peer.create_producer(QUEUE)
     async with AsyncExitStack() as open_streams:
@@ -155,7 +157,7 @@ async def test_two_thousand_consumers_of_a_thousand_subscriptions_are_all_served
         await asyncio.gather(*(peer.send(QUEUE, queue_producer, b"%d" % number) for number in range(1_000)))
         for number in range(5):
             await peer.send(TOPIC, fan_producer, b"%d" % number)
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(180):
             got = await asyncio.gather(*(inbox.take(5) for inbox in fans))
             done = await asyncio.gather(*(inbox.next() for inbox in workers))
         growth = await asyncio.to_thread(broker.resident_bytes) - before

@@ -61,14 +61,18 @@ def methods() -> list[MethodDescriptor]:
     return [method for service in services for method in service.methods]
 
 
+def served() -> list[MethodDescriptor]:
+    """Those that the port serves today."""
+    return [method for method in methods() if method.containing_service.full_name in vocabulary.SERVED]
+
+
 def path_of(method: MethodDescriptor) -> str:
     return f"/{method.containing_service.full_name}/{method.name}"
 
 
 def calls() -> st.SearchStrategy[Call]:
     """Any call; those of the data path are drawn more often."""
-    often = [method for method in methods() if method.containing_service.full_name in vocabulary.SERVED]
-    return st.one_of(st.sampled_from(often), st.sampled_from(methods())).flatmap(call_of)
+    return st.one_of(st.sampled_from(served()), st.sampled_from(methods())).flatmap(call_of)
 
 
 def call_of(method: MethodDescriptor) -> st.SearchStrategy[Call]:
@@ -78,6 +82,8 @@ def call_of(method: MethodDescriptor) -> st.SearchStrategy[Call]:
         return st.builds(Call, path, st.tuples(request))
     most = _MESSAGES_MAX if method.client_streaming else 1
     sent = st.lists(request, min_size=most == 1, max_size=most).map(tuple)
+    if opening := vocabulary.OPENINGS.get(path_of(method)):
+        sent = st.one_of(sent, sent.map(lambda messages: (opening, *messages)))
     return st.builds(Call, path, sent, st.just(True), st.sampled_from(Ending))
 
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,6 +21,8 @@ from tests.fuzz.vocabulary import CALM, MEMBERS, NON_RELIABLE, SUBSCRIPTIONS, TO
 ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "2000"))
 """Inputs to judge; `make fuzz ROUNDS=100000` sets it."""
 ANSWER_TIMEOUT_S = 10.0
+PATIENCE_S = 1.0
+"""For the good answer to a call that may have none."""
 STAY_S = 0.02
 """A stream that the peer leaves open is listened to for this long."""
 
@@ -80,6 +82,29 @@ class Judge:
         assert (message.payload, message.offset) == (payload, self.sent)
         await peer.acknowledge(CALM, message.offset, "calm")
         self.sent += 1
+
+    async def takes(self, call: Call, is_good: Callable[[bytes], bool]) -> bool:
+        """Make the call; answers whether the broker says what a good one is answered."""
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                if not call.is_stream:
+                    return is_good(await self.channel.call(call.path, call.messages[0]))
+                return await self._has_answer(call, is_good)
+        except (DanubeError, TimeoutError):
+            return False
+
+    async def _has_answer(self, call: Call, is_good: Callable[[bytes], bool]) -> bool:
+        stream = self.channel.stream(call.path)
+        try:
+            for message in call.messages:
+                await stream.send(message)
+            await stream.half_close()
+            while (answer := await stream.receive()) is not None:
+                if is_good(answer):
+                    return True
+            return False
+        finally:
+            stream.cancel()
 
     async def _try(self, call: Call) -> None:
         try:

@@ -5,9 +5,11 @@ A well-behaved producer and its consumer live beside them under names that no re
 
 from danube.model.limits import NAME_BYTES_MAX
 from danube.model.message import consumer_id, producer_id
+from danube.model.stream import PublishOpen
 from danube.model.subscription import SubscriptionType
-from danube.model.topic import TopicName
-from danube.testing.stream_peer import payload_batch
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.testing.stream_peer import PUBLISH, payload_batch
+from danube.wire import encode_stream
 
 SERVED = {
     "danube.ProducerService",
@@ -37,6 +39,13 @@ _BATCHES = (
     _BATCH[:-1],
     _BATCH[:60] + b"\xff" + _BATCH[61:],
 )
+
+OPENINGS = {
+    PUBLISH: encode_stream.publish_open(
+        PublishOpen(topic=RELIABLE, producer_name=MEMBERS[0], strategy=DispatchStrategy.RELIABLE)
+    )
+}
+"""What half of the streams begin with: few come past their first message otherwise."""
 
 TEXTS: dict[str, tuple[bytes, ...]] = {
     "topic_name": _TOPIC_NAMES,

@@ -1,9 +1,9 @@
 """Sends and reads over connections that break. Runs in the wheel's own environment.
 
-    python cut_program.py SERVICE_URL MESSAGES
+    python cut_program.py SERVICE_URL
 
-Prints "ready" once attached, waits for a line on standard input, prints how many messages it has read now and then, and
-a line of JSON at the end. What the wheel raises is tried again, as an application would.
+Prints "ready" once attached, sends from a first line on standard input to a second one, prints how many messages it has
+read now and then, and a line of JSON at the end. What the wheel raises is tried again, as an application would.
 """
 
 import asyncio
@@ -16,6 +16,7 @@ from danube import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
 
 TOPIC = "/default/cut"
 RETRY_S = 0.05
+LAST = b"last"
 TELL_EVERY = 100
 
 
@@ -30,26 +31,32 @@ async def attach(client: DanubeClient) -> tuple[Producer, Any]:
     return producer, consumer
 
 
-async def send_all(producer: Producer, count: int) -> int:
-    raised = 0
-    for index in range(count):
+async def send_all(producer: Producer, told: asyncio.Future[str]) -> tuple[int, int]:
+    """Send until told that it is enough, then one more, which is the last."""
+    raised = sent = 0
+    is_last = False
+    while not is_last:
+        is_last = told.done()
         while True:
             try:
-                await producer.send(b"%d" % index)
+                await producer.send(b"%d %s" % (sent, LAST if is_last else b""))
                 break
             except Exception:
                 raised += 1
                 await asyncio.sleep(RETRY_S)
-    return raised
+        sent += 1
+    return sent, raised
 
 
-async def read_all(consumer: Any, count: int) -> tuple[list[int], list[int]]:
+async def read_all(consumer: Any) -> tuple[list[int], list[int]]:
     queue = await consumer.receive()
     numbers: list[int] = []
     offsets: list[int] = []
-    while count - 1 not in numbers[-1:]:
+    mark = b""
+    while mark != LAST:
         message = await queue.get()
-        numbers.append(int(message.payload))
+        number, mark = message.payload.split(b" ")
+        numbers.append(int(number))
         offsets.append(message.msg_id.topic_offset)
         with contextlib.suppress(Exception):  # the message comes again
             await consumer.ack(message)
@@ -58,15 +65,16 @@ async def read_all(consumer: Any, count: int) -> tuple[list[int], list[int]]:
     return numbers, offsets
 
 
-async def main(url: str, count: int) -> None:
+async def main(url: str) -> None:
     client = await DanubeClientBuilder().service_url(url).build()
     producer, consumer = await attach(client)
     print("ready", flush=True)
     await asyncio.to_thread(sys.stdin.readline)
-    raised, (numbers, offsets) = await asyncio.gather(send_all(producer, count), read_all(consumer, count))
-    print(json.dumps({"raised": raised, "numbers": numbers, "offsets": offsets}), flush=True)
+    told = asyncio.ensure_future(asyncio.to_thread(sys.stdin.readline))
+    (sent, raised), (numbers, offsets) = await asyncio.gather(send_all(producer, told), read_all(consumer))
+    print(json.dumps({"sent": sent, "raised": raised, "numbers": numbers, "offsets": offsets}), flush=True)
     await consumer.close()
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1], int(sys.argv[2])))
+    asyncio.run(main(sys.argv[1]))

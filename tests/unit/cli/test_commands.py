@@ -83,7 +83,7 @@ def test_help_is_quick_and_loads_no_grpc() -> None:
     program += "finally: assert not {'grpc', 'google.protobuf', 'rich'} & set(sys.modules)"
     begun = time.perf_counter()
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, cwd=Path(__file__).parents[3])
-    assert time.perf_counter() - begun < 5
+    assert time.perf_counter() - begun < 20
 
 
 @pytest.mark.parametrize(

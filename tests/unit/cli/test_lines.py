@@ -75,7 +75,7 @@ async def test_waiting_for_a_silent_pipe_can_be_interrupted_at_once(thread: Bloc
     waiting = asyncio.ensure_future(anext(source))
     await settle()
     waiting.cancel()
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(10):
         with pytest.raises(asyncio.CancelledError):
             await waiting
     os.close(reading)

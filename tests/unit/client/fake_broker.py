@@ -102,6 +102,12 @@ class FakeBroker:
         self.consumers.clear()
         self.streams.clear()
 
+    def end_streams(self) -> None:
+        """Break them in good order; the consumers may open others."""
+        for stream in list(self.streams.values()):
+            stream.stream.finish()
+        self.streams.clear()
+
     def payloads(self, topic: str) -> list[bytes]:
         return [decode.received_message(message).payload for message in self.topics.get(topic, [])]
 

@@ -14,6 +14,7 @@ from danube.client import (
     FetchFrom,
     FetchTime,
     Producer,
+    ProducerOptions,
     StoredRange,
 )
 from danube.model.errors import (
@@ -70,6 +71,8 @@ class Streams:
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened: list[MemoryClientStream] = []
         self.paths: list[str] = []
+        self.breaking = 0
+        """So many of the next ones break as soon as they are opened."""
         original = MemoryChannel.stream
 
         def stream(channel: MemoryChannel, path: str, **options: object) -> object:
@@ -77,9 +80,16 @@ class Streams:
             assert isinstance(made, MemoryClientStream)
             self.opened.append(made)
             self.paths.append(path)
+            if self.breaking:
+                self.breaking -= 1
+                self.break_last()
             return made
 
         monkeypatch.setattr(MemoryChannel, "stream", stream)
+
+    def break_last_and(self, following: int) -> None:
+        self.breaking = following
+        self.break_last()
 
     def break_last(self) -> None:
         self.opened[-1]._stream.lose(BrokerUnreachableError("cut by the test"))
@@ -153,6 +163,25 @@ async def test_partitions_are_filled_in_turn_and_each_keeps_its_order(direct: Da
         assert await producer.send_many(payloads) == 3_000
     for n in range(3):
         assert await fetched(direct, f"{TOPIC}-part-{n}") == numbered(payloads[n::3])
+
+
+async def test_streams_may_break_any_number_of_times_while_batches_are_stored(
+    direct: DanubeClient, streams: Streams
+) -> None:
+    stored = asyncio.Event()
+
+    async def source() -> AsyncIterator[bytes]:
+        for n in range(20):
+            yield b"%d" % n
+            async with asyncio.timeout(5):
+                await stored.wait()
+            stored.clear()
+            streams.break_last_and(1)
+
+    builder = direct.new_producer().with_topic(TOPIC).with_name("p").with_options(ProducerOptions(base_backoff_ms=1))
+    async with builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build() as producer:
+        assert await producer.send_many(source(), on_sent=lambda _: stored.set()) == 20
+    assert len(streams.opened) > 20
 
 
 async def test_what_a_broken_stream_left_unacknowledged_is_sent_again_in_order(

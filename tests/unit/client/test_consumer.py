@@ -233,6 +233,51 @@ async def test_a_broker_that_stays_away_ends_the_queue_with_its_name(
         await anext(consumer)
 
 
+async def test_a_consumer_whose_stream_breaks_every_second_goes_on_while_messages_arrive(
+    client: DanubeClient, broker: FakeBroker, clock: SimClock
+) -> None:
+    publish(broker)
+    consumer = new_consumer(client, ConsumerOptions(retry_total_s=3))
+    await consumer.subscribe()
+    queue = await consumer.receive()
+    for number in range(20):
+        publish(broker, b"%d" % number)
+        await clock.run_for(1)
+        assert queue.get_nowait().payload == b"%d" % number
+        broker.subscriptions[TOPIC, "s"].acknowledged.add(number)
+        broker.end_streams()
+
+
+async def test_a_consumer_whose_stream_breaks_every_second_goes_on_while_it_acknowledges(
+    client: DanubeClient, broker: FakeBroker, clock: SimClock
+) -> None:
+    publish(broker, *[b"%d" % number for number in range(20)])
+    consumer = new_consumer(client, ConsumerOptions(retry_total_s=3))
+    await consumer.subscribe()
+    queue = await consumer.receive()
+    messages = [await queue.get() for _ in range(20)]
+    broker.subscriptions[TOPIC, "s"].acknowledged.update(range(20))
+    for message in messages:
+        broker.end_streams()
+        await clock.run_for(1)
+        await consumer.ack(message)
+
+
+async def test_a_consumer_whose_stream_breaks_every_second_and_brings_nothing_gives_up(
+    client: DanubeClient, broker: FakeBroker, clock: SimClock
+) -> None:
+    publish(broker)
+    consumer = new_consumer(client, ConsumerOptions(retry_total_s=3))
+    await consumer.subscribe()
+    queue = await consumer.receive()
+    for _ in range(8):
+        await clock.run_for(1)
+        broker.end_streams()
+    await clock.run_for(1)
+    with pytest.raises(BrokerUnreachableError, match="ends each stream at once"):
+        queue.get_nowait()
+
+
 async def test_a_consumer_outlives_a_broker_that_is_away_for_minutes_by_default(
     client: DanubeClient, broker: FakeBroker, clock: SimClock
 ) -> None:

@@ -128,6 +128,19 @@ async def test_sends_survive_a_broker_that_comes_back_in_time(
     assert sorted(broker.payloads(TOPIC)) == [b"0", b"1", b"2"]
 
 
+async def test_a_producer_that_is_moved_with_each_message_goes_on_while_they_are_stored(
+    client: DanubeClient, broker: FakeBroker, clock: SimClock
+) -> None:
+    producer = new_producer(client)
+    await producer.create()
+    for number in range(20):
+        broker.failures["SendMessage"].append(TopicNotServedError("moved"))
+        sending = asyncio.create_task(producer.send(b"%d" % number))
+        await clock.run_for(1)
+        await sending
+    assert broker.payloads(TOPIC) == [b"%d" % number for number in range(20)]
+
+
 async def test_a_broker_that_stays_away_is_named_when_the_time_is_over(
     client: DanubeClient, broker: FakeBroker, clock: SimClock
 ) -> None:

@@ -1,4 +1,9 @@
+from itertools import accumulate, pairwise
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from danube.client.address import BrokerAddress
 from danube.client.retry import RetryPolicy
@@ -27,6 +32,7 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnavailableError,
 )
+from danube.model.limits import CLIENT_SETTLED_S
 from danube.runtime.rng import Rng
 
 SERVICE = "http://service:6650"
@@ -151,6 +157,70 @@ def test_a_loss_that_no_attaching_mends_is_given_up_the_second_time() -> None:
     session.handle(Located(OWNER), 1.0)
     session.handle(Attached(7), 1.0)
     assert session.handle(Lost(error), 1.1) == Abandon(error)
+
+
+def lose_again_and_again(session: Session, losses: list[tuple[float, bool]]) -> tuple[list[float], bool]:
+    """Lose each attachment after so long, and of use or not; answer the pauses, and whether it was given up."""
+    pauses: list[float] = []
+    now_s = 0.0
+    for held_s, was_of_use in losses:
+        now_s += held_s
+        instruction = session.handle(Lost(DOWN, was_of_use), now_s)
+        if isinstance(instruction, Abandon):
+            return pauses, True
+        pauses.append(instruction.seconds if isinstance(instruction, Delay) else 0.0)
+        if isinstance(instruction, Delay):
+            now_s += instruction.seconds
+            session.handle(DelayEnded(), now_s)
+        session.handle(Located(OWNER), now_s)
+        session.handle(Attached(7), now_s)
+    return pauses, False
+
+
+def test_losses_soon_after_one_another_are_given_up_when_the_time_is_over() -> None:
+    pauses, given_up = lose_again_and_again(attached_session(RetryPolicy(total_s=10.0)), [(1.0, False)] * 100)
+    assert given_up
+    assert sum(pauses) + len(pauses) >= 10.0
+    assert pauses == [pytest.approx(0.2 * number) for number in range(len(pauses))]
+
+
+@pytest.mark.parametrize("policy", [RetryPolicy(total_s=2.0), RetryPolicy(retries_max=1)])
+def test_losses_after_something_was_done_are_never_given_up(policy: RetryPolicy) -> None:
+    pauses, given_up = lose_again_and_again(attached_session(policy), [(1.0, True)] * 1_000)
+    assert not given_up
+    assert pauses == [0.0, *[0.2] * 999]
+
+
+@given(
+    st.lists(st.tuples(st.sampled_from([0.125, 1.0, 2 * CLIENT_SETTLED_S]), st.booleans()), min_size=1, max_size=60),
+    st.sampled_from([{"retries_max": 2}, {"total_s": 1.0}, {"total_s": 4.0}]),
+)
+def test_a_row_of_losses_is_as_long_as_the_policy_says_however_it_began(
+    losses: list[tuple[float, bool]], bound: dict[str, Any]
+) -> None:
+    policy = RetryPolicy(delay_step_s=0.25, **bound)  # and all other times are sums of powers of two too: no rounding
+    pauses, given_up = lose_again_and_again(attached_session(policy), losses)
+    seen = losses[: len(pauses) + given_up]
+    at_s = list(accumulate(held_s + before for (held_s, _), before in zip(seen, [0.0, *pauses], strict=False)))
+    ends = [n for n, (held_s, was_of_use) in enumerate(seen) if n == 0 or was_of_use or held_s >= CLIENT_SETTLED_S]
+    rows = [range(start, end) for start, end in pairwise([*ends, len(seen)])]
+    for row in rows:
+        lasted_s = at_s[row[-1]] - at_s[row[0]]
+        began = 1 if not pauses[row[0]] else 2
+        tried = began + len(row) - 1
+        is_over = len(row) > 1 and (
+            tried - 1 > policy.retries_max if policy.total_s is None else lasted_s >= policy.total_s
+        )
+        assert is_over == (given_up and row is rows[-1])
+
+
+def test_a_loss_that_no_attaching_mends_is_given_up_whatever_was_done_before() -> None:
+    session = attached_session()
+    error = NotPermittedError("receiving needs another role")
+    session.handle(Lost(error, was_of_use=True), 1.0)
+    session.handle(Located(OWNER), 1.0)
+    session.handle(Attached(7), 1.0)
+    assert session.handle(Lost(error, was_of_use=True), 1.1) == Abandon(error)
 
 
 def test_each_link_has_a_number_of_its_own() -> None:

@@ -62,7 +62,7 @@ def test_a_broker_that_does_not_answer_is_waited_for_a_second(admin: Admin, gate
     gateway.held = asyncio.Event()
     before = time.monotonic()
     assert completed(admin, "topics", "describe", "/") == []
-    assert CLI_COMPLETION_TIMEOUT_S <= time.monotonic() - before < CLI_COMPLETION_TIMEOUT_S + 2
+    assert CLI_COMPLETION_TIMEOUT_S <= time.monotonic() - before < CLI_COMPLETION_TIMEOUT_S + 10
 
 
 @pytest.mark.parametrize("name", [HOSTILE, "a b", "$(id)", "`id`", "a;b", "a'b", 'a"b', "a\nb", "*"])

@@ -119,7 +119,7 @@ def test_ten_thousand_topics_are_listed_whole_and_soon(admin: Admin, gateway: Me
     lines = admin("topics", "list").out.splitlines()
     assert len(lines) == 10_000 + 5 + 1
     assert len(json.loads(admin("topics", "list", "-o", "json").out)) == 10_005
-    assert time.monotonic() - before < 5
+    assert time.monotonic() - before < 20
 
 
 @pytest.mark.parametrize("screen", [Screen(), TERMINAL])
