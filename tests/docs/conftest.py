@@ -28,3 +28,10 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
     """A standalone broker."""
     with BrokerProcess(tmp_path_factory.mktemp("broker") / "data") as running:
         yield running
+
+
+@pytest.fixture
+def fresh_broker(tmp_path: Path) -> Iterator[BrokerProcess]:
+    """A standalone broker on which nothing was done yet."""
+    with BrokerProcess(tmp_path / "data") as running:
+        yield running

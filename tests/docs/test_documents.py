@@ -19,6 +19,11 @@ def test_the_example_in_the_readme_is_the_one_that_runs() -> None:
     assert shown == (ROOT / "examples/hello.py").read_text()
 
 
+def test_the_readme_names_every_example() -> None:
+    named = set(re.findall(r"`(?:examples/)?(\w+\.py)`", (ROOT / "README.md").read_text()))
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} - named == set()
+
+
 @pytest.mark.parametrize("document", DOCUMENTS)
 def test_every_make_command_that_a_document_names_exists(document: str) -> None:
     targets = set(re.findall(r"^([a-z]+):.*## ", (ROOT / "Makefile").read_text(), flags=re.MULTILINE))

@@ -1,6 +1,8 @@
 """Every documented example runs, against a real broker; the ones that claim it also with the published client."""
 
+import ast
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -45,6 +47,34 @@ def test_the_work_queue_example_gives_each_job_to_one_worker(
     lines = output_of(python, root / "examples/work_queue.py", broker).splitlines()
     assert [line.partition(" did ")[2] for line in lines] == [f"job {number}" for number in range(9)]
     assert {line.partition(" did ")[0] for line in lines} == {"ann", "ben", "cho"}
+
+
+@pytest.mark.parametrize("is_published", [False, True], ids=["our client", "published client"])
+def test_the_dead_letter_example_sets_aside_what_cannot_be_read_once_the_policy_it_shows_is_set(
+    root: Path, wheel_python: Path, fresh_broker: BrokerProcess, is_published: bool
+) -> None:
+    program = root / "examples/dead_letters.py"
+    for command in commands_shown(program):
+        run_admin(command, fresh_broker)
+    assert output_of(wheel_python if is_published else sys.executable, program, fresh_broker).splitlines() == [
+        "booked 100",
+        "cannot read 12,50 EUR",
+        "booked 7",
+        *["cannot read 12,50 EUR"] * 2,
+        "set aside: 12,50 EUR, message 1 of /default/invoices, not a number",
+    ]
+
+
+def commands_shown(program: Path) -> list[list[str]]:
+    """The `danube-admin` commands in its docstring, without their first word."""
+    text = ast.get_docstring(ast.parse(program.read_text())) or ""
+    lines = text.replace("\\\n", "").splitlines()
+    return [shlex.split(line)[1:] for line in lines if line.strip().startswith("danube-admin ")]
+
+
+def run_admin(words: list[str], broker: BrokerProcess) -> None:
+    admin = Path(sys.executable).with_name("danube-admin")
+    subprocess.run([admin, *words, "--endpoint", broker.endpoints.admin_url], check=True, timeout=30)
 
 
 def output_of(python: str | Path, program: Path, broker: BrokerProcess) -> str:

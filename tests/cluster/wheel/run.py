@@ -2,6 +2,8 @@
 
     python run.py SERVICE_URL SCENARIO
 
+Some scenarios run `danube-admin`, which is to be on the PATH and to find its broker in DANUBE_ADMIN_ENDPOINT.
+
 Prints a line of JSON with what was imported; ends with a traceback where the broker did not do what the clients expect.
 """
 
@@ -19,8 +21,8 @@ from danube import DanubeClientBuilder
 
 def load_scenarios() -> dict[str, Any]:
     """All scenarios by their names."""
-    for module in ("scenarios", "type_scenarios"):
-        importlib.import_module(f"tests.cluster.wheel.{module}")
+    for path in sorted(Path(__file__).parent.glob("*_scenarios.py")):
+        importlib.import_module(f"tests.cluster.wheel.{path.stem}")
     found: dict[str, Any] = importlib.import_module("tests.cluster.wheel.scene").SCENARIOS
     return found
 

@@ -13,11 +13,23 @@ QUIET_S = 0.4
 
 Scenario = Callable[[DanubeClient], Awaitable[None]]
 SCENARIOS: dict[str, Scenario] = {}
+COVERED: dict[str, tuple[str, ...]] = {}
+"""The rows of `acceptance.py` that a scenario covers, by its name."""
 
 
 def scenario(function: Scenario) -> Scenario:
     SCENARIOS[function.__name__] = function
     return function
+
+
+def covers(*rows: str) -> Callable[[Scenario], Scenario]:
+    """A scenario that shows what these rows of `acceptance.py` ask for."""
+
+    def enter(function: Scenario) -> Scenario:
+        COVERED[function.__name__] = rows
+        return scenario(function)
+
+    return enter
 
 
 class Reader:
@@ -28,6 +40,7 @@ class Reader:
         self.queue = queue
         self.got: list[bytes] = []
         self.offsets: list[int] = []
+        self.topics: list[str] = []
 
     async def take(self, count: int, *, ack: bool = True) -> list[bytes]:
         start = len(self.got)
@@ -36,16 +49,27 @@ class Reader:
                 await self._one(ack)
         return self.got[start:]
 
-    async def drain(self, *, ack: bool = True) -> list[bytes]:
-        """Whatever comes until nothing came for a while."""
+    async def drain(self, at_least: int = 0, *, ack: bool = True, refuse: bytes | None = None) -> list[bytes]:
+        """Whatever comes until nothing came for a while; for a long one, while fewer than `at_least` came.
+
+        What has the payload `refuse` is nacked.
+        """
         start = len(self.got)
         while True:
             try:
-                async with asyncio.timeout(QUIET_S):
+                async with asyncio.timeout(WAIT_S if len(self.got) < start + at_least else QUIET_S):
                     message = await self.queue.get()
             except TimeoutError:
                 return self.got[start:]
-            await self._note(message, ack)
+            if message.payload == refuse:
+                await self._note(message, ack=False)
+                await self.nack()
+            else:
+                await self._note(message, ack)
+
+    async def nack(self) -> None:
+        """Refuse the last message."""
+        await self.consumer.nack(self.last, delay_ms=10, reason="cannot be read")
 
     async def _one(self, ack: bool) -> None:
         await self._note(await self.queue.get(), ack)
@@ -53,6 +77,7 @@ class Reader:
     async def _note(self, message: Any, ack: bool) -> None:
         self.got.append(message.payload)
         self.offsets.append(message.msg_id.topic_offset)
+        self.topics.append(message.msg_id.topic_name)
         self.last = message
         if ack:
             await self.consumer.ack(message)
@@ -105,10 +130,25 @@ async def reading(
         await reader.consumer.close()
 
 
+async def settle(readers: Sequence[Reader], at_least: int = 0) -> None:
+    """Read on until nothing came to anybody for a while; new ones are attached then.
+
+    While all of them together have fewer than `at_least`, that while is a long one.
+    """
+    deadline_s = asyncio.get_running_loop().time() + WAIT_S
+    await asyncio.gather(*(reader.drain() for reader in readers))
+    while sum(len(reader.got) for reader in readers) < at_least and asyncio.get_running_loop().time() < deadline_s:
+        await asyncio.gather(*(reader.drain() for reader in readers))
+
+
+async def close(readers: Sequence[Reader]) -> None:
+    await asyncio.gather(*(reader.consumer.close() for reader in readers))
+
+
 def payloads(count: int, prefix: str = "m") -> list[bytes]:
     return [f"{prefix}-{index}".encode() for index in range(count)]
 
 
-async def send_all(producer: Producer, messages: list[bytes]) -> None:
+async def send_all(producer: Producer, messages: Sequence[bytes]) -> None:
     for message in messages:
         await producer.send(message)
