@@ -60,19 +60,21 @@ async def commit_draft(store: MetadataStore, rng: Rng, change: Callable[[Draft],
         if not transaction.writes:
             return result
         try:
-            await _settle(store, transaction)
+            await settle(store, transaction)
         except VersionConflictError:
             continue
         return result
     raise VersionConflictError(f"others changed the same metadata {METADATA_ATTEMPTS_MAX} times in a row: try again")
 
 
-async def _settle(store: MetadataStore, transaction: Transaction) -> None:
-    """Submit the very same transaction until the answer is definite."""
+async def settle(store: MetadataStore, transaction: Transaction) -> int:
+    """Submit the very same transaction until the answer is definite; answers the store's revision after it.
+
+    Raises VersionConflictError, and UnknownOutcomeError when the store would not say METADATA_ATTEMPTS_MAX times.
+    """
     for _ in range(METADATA_ATTEMPTS_MAX - 1):
         try:
-            await store.transact(transaction)
+            return await store.transact(transaction)
         except UnknownOutcomeError:
             continue
-        return
-    await store.transact(transaction)
+    return await store.transact(transaction)

@@ -11,10 +11,13 @@ its own, so that listing topics walks no subscriptions:
     /counters/{name}
     /plans/{plan}
     /producers/{namespace}/{topic}                           the newest epoch of its exclusive producers
+    /storage/topics/{topic_id}                               where the topic's messages are
+    /storage/deleted/{topic_id}                              a deleted topic whose files may still be there
 
 The roots `/brokers`, `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
 """
 
+import re
 from urllib.parse import quote, unquote
 
 from danube.model.errors import MetadataError
@@ -28,11 +31,15 @@ CONSUMERS = "/consumers"
 COUNTERS = "/counters"
 PLANS = "/plans"
 PRODUCERS = "/producers"
+STORED_TOPICS = "/storage/topics"
+DELETED_TOPICS = "/storage/deleted"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
 PLAN_COUNTER = f"{COUNTERS}/plans"
 """How many plans were ever made."""
+
+_NUMBER = re.compile(r"[1-9][0-9]{0,19}|0")  # as it is written here: each topic has one key
 
 
 def namespace(name: str) -> str:
@@ -122,6 +129,26 @@ def parse_plan(key: str) -> str:
     return _parts(PLANS, key, 1)[0]
 
 
+def stored_topic(topic_id: int) -> str:
+    """The key of where a topic's messages are."""
+    return _path(STORED_TOPICS, str(topic_id))
+
+
+def parse_stored_topic(key: str) -> int:
+    """The id of the topic that a key of its family names. Raises MetadataError."""
+    return _number(STORED_TOPICS, key)
+
+
+def deleted_topic(topic_id: int) -> str:
+    """The key that says of a topic that it was deleted, until its files are gone."""
+    return _path(DELETED_TOPICS, str(topic_id))
+
+
+def parse_deleted_topic(key: str) -> int:
+    """The id of the topic that a key of its family names. Raises MetadataError."""
+    return _number(DELETED_TOPICS, key)
+
+
 def _path(root: str, *names: str) -> str:
     return "/".join((root, *map(_quoted, names)))
 
@@ -135,5 +162,16 @@ def _quoted(name: str) -> str:
 def _parts(root: str, key: str, count: int) -> list[str]:
     parts = key.removeprefix(f"{root}/").split("/")
     if not key.startswith(f"{root}/") or len(parts) != count or not all(parts):
-        raise MetadataError(f"metadata key {key!r} is not one of {root}: another program wrote to this store")
+        raise _foreign(root, key)
     return [unquote(part) for part in parts]
+
+
+def _number(root: str, key: str) -> int:
+    (text,) = _parts(root, key, 1)
+    if not _NUMBER.fullmatch(text):
+        raise _foreign(root, key)
+    return int(text)
+
+
+def _foreign(root: str, key: str) -> MetadataError:
+    return MetadataError(f"metadata key {key!r} is not one of {root}: another program wrote to this store")

@@ -6,6 +6,7 @@ Fields may be added within a version when they have a default; a record of a new
 import json
 from dataclasses import asdict, dataclass
 from enum import Enum
+from itertools import pairwise
 from typing import TypeVar
 
 from danube.metadata import keys
@@ -82,6 +83,44 @@ class ProducerEpoch:
     epoch: int
     """Whoever has a smaller one is fenced."""
     producer_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class EpochRange:
+    """What one owner of a topic wrote, and in which journal: offsets outside it, of that owner, count for nothing."""
+
+    epoch: int
+    journal_id: int
+    first_offset: int
+    end_offset: int | None = None
+    """The offset after its last record; None while the epoch goes on. Set, the epoch is sealed."""
+    position: int = 0
+    """Where it begins in that journal: what stands before it there is of an attempt to own the topic that failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicStorage:
+    """Where one topic's messages are."""
+
+    topic_id: int
+    generation: int = 0
+    """Of the newest manifest; 0 while there is none."""
+    epochs: tuple[EpochRange, ...] = ()
+    """Those of which something is in a journal only; each goes on where the one before it ended."""
+    revision: int = 0
+    """Of the record, for compare-and-set; 0 while it was never written."""
+
+    def validate(self) -> None:
+        """Raise ValueError unless the numbers can be and the epochs are an unbroken run."""
+        if self.topic_id < 0 or self.generation < 0:
+            raise ValueError(f"topic {self.topic_id} cannot have the generation {self.generation}")
+        for one in self.epochs:
+            end_offset = one.first_offset if one.end_offset is None else one.end_offset
+            if min(one.epoch, one.first_offset, one.position) < 0 or end_offset < one.first_offset:
+                raise ValueError(f"epoch {one.epoch} cannot be offsets {one.first_offset} to {one.end_offset}")
+        for before, after in pairwise(self.epochs):
+            if before.epoch >= after.epoch or before.end_offset != after.first_offset:
+                raise ValueError(f"epoch {after.epoch} does not go on where epoch {before.epoch} ended")
 
 
 def encode_namespace(policies: Policies = NO_POLICIES) -> bytes:
@@ -306,6 +345,43 @@ def decode_producer_epoch(entry: Entry) -> ProducerEpoch:
     return ProducerEpoch(fields.number("topic_id"), fields.number("epoch"), fields.text("producer_name"))
 
 
+def encode_topic_storage(record: TopicStorage) -> bytes:
+    """The value of where a topic's messages are: its id is in the key. Raises ValueError for what cannot be."""
+    record.validate()
+    return _encode(generation=record.generation, epochs=[asdict(epoch) for epoch in record.epochs])
+
+
+def decode_topic_storage(entry: Entry) -> TopicStorage:
+    """Where the messages of a topic are."""
+    fields = _Fields(entry)
+    record = TopicStorage(
+        topic_id=keys.parse_stored_topic(entry.key),
+        generation=fields.number("generation"),
+        epochs=tuple(_epoch_range(section) for section in fields.sections("epochs")),
+        revision=entry.revision,
+    )
+    try:
+        record.validate()
+    except ValueError as error:
+        raise fields.damaged(str(error)) from error
+    return record
+
+
+def _epoch_range(fields: "_Fields") -> EpochRange:
+    return EpochRange(
+        epoch=fields.number("epoch"),
+        journal_id=fields.number("journal_id"),
+        first_offset=fields.number("first_offset"),
+        end_offset=fields.number_or_none("end_offset"),
+        position=fields.number_or_none("position") or 0,
+    )
+
+
+def encode_tombstone() -> bytes:
+    """The value of a deleted topic: all there is to say is in the key."""
+    return _encode()
+
+
 def _encode(**fields: object) -> bytes:
     return json.dumps({"version": RECORD_VERSION, **fields}, ensure_ascii=False, separators=(",", ":")).encode()
 
@@ -322,7 +398,7 @@ class _Fields:
         try:
             parsed = json.loads(entry.value)
         except ValueError as error:
-            raise self._damaged("no JSON") from error
+            raise self.damaged("no JSON") from error
         self._fields = parsed if isinstance(parsed, dict) else {}
         version = self.number("version")
         if version > RECORD_VERSION:
@@ -334,7 +410,7 @@ class _Fields:
     def number(self, name: str) -> int:
         value = self._fields.get(name)
         if not isinstance(value, int):
-            raise self._damaged(f"no number {name!r}")
+            raise self.damaged(f"no number {name!r}")
         return value
 
     def number_or_none(self, name: str) -> int | None:
@@ -346,44 +422,52 @@ class _Fields:
     def object(self, name: str) -> Arguments:
         value = self._fields.get(name)
         if not isinstance(value, dict):
-            raise self._damaged(f"no object {name!r}")
+            raise self.damaged(f"no object {name!r}")
         return value
 
     def section(self, name: str) -> "_Fields":
         """The fields of a value within this one."""
         return _Fields(self._entry, dict(self.object(name)))
 
+    def sections(self, name: str) -> list["_Fields"]:
+        """The fields of each value in a list within this one."""
+        values = self._fields.get(name)
+        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
+            raise self.damaged(f"no objects {name!r}")
+        return [_Fields(self._entry, value) for value in values]
+
     def text(self, name: str) -> str:
         value = self.text_or_none(name)
         if value is None:
-            raise self._damaged(f"no text {name!r}")
+            raise self.damaged(f"no text {name!r}")
         return value
 
     def numbers(self, name: str) -> tuple[int, ...]:
         values = self._fields.get(name)
         if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
-            raise self._damaged(f"no numbers {name!r}")
+            raise self.damaged(f"no numbers {name!r}")
         return tuple(values)
 
     def text_or_none(self, name: str) -> str | None:
         value = self._fields.get(name)
         if value is not None and not isinstance(value, str):
-            raise self._damaged(f"no text {name!r}")
+            raise self.damaged(f"no text {name!r}")
         return value
 
     def texts(self, name: str) -> tuple[str, ...]:
         values = self._fields.get(name)
         if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise self._damaged(f"no texts {name!r}")
+            raise self.damaged(f"no texts {name!r}")
         return tuple(values)
 
     def choice(self, name: str, choices: type[E]) -> E:
         text = self._fields.get(name)
         if not isinstance(text, str) or text not in choices.__members__:
-            raise self._damaged(f"no {choices.__name__} {name!r}")
+            raise self.damaged(f"no {choices.__name__} {name!r}")
         return choices[text]
 
-    def _damaged(self, what: str) -> MetadataError:
+    def damaged(self, what: str) -> MetadataError:
+        """The error that says so."""
         return MetadataError(
             f"metadata key {self._key} does not hold what it should ({what}): restore the metadata from a backup"
         )

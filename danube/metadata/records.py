@@ -29,6 +29,7 @@ from danube.metadata.record_format import (
     encode_subscription,
     encode_topic,
 )
+from danube.metadata.storage_records import bury
 from danube.metadata.store import MetadataStore
 from danube.model.errors import (
     AlreadyExistsError,
@@ -128,7 +129,9 @@ class Records:
         """Whether there is such a namespace."""
         return await self._store.get(keys.namespace(name)) is not None
 
-    async def change_namespace_policies(self, name: str, change: PolicyChange) -> NamespaceRecord:
+    async def change_namespace_policies(
+        self, name: str, change: PolicyChange, *, also: Also | None = None
+    ) -> NamespaceRecord:
         """Change the limits of a namespace. Raises NamespaceNotFoundError."""
 
         async def write(draft: Draft) -> NamespaceRecord:
@@ -138,6 +141,7 @@ class Records:
             record = decode_namespace(entry)
             changed = replace(record, policies=change.applied_to(record.policies))
             draft.put(keys.namespace(name), encode_namespace(changed.policies))
+            await _together(also, draft)
             return changed
 
         return await self._change(write)
@@ -217,7 +221,9 @@ class Records:
         async with self._topics_lock:
             return await self._change(change)
 
-    async def change_topic_policies(self, names: Sequence[TopicName], change: PolicyChange) -> list[TopicRecord]:
+    async def change_topic_policies(
+        self, names: Sequence[TopicName], change: PolicyChange, *, also: Also | None = None
+    ) -> list[TopicRecord]:
         """Change the limits of topics: of all or of none. Raises TopicNotFoundError."""
 
         async def write(draft: Draft) -> list[TopicRecord]:
@@ -226,9 +232,21 @@ class Records:
                 record = await self._read_topic(draft, name)
                 changed.append(replace(record, policies=change.applied_to(record.policies)))
                 draft.put(keys.topic(name), encode_topic(changed[-1]))
+            await _together(also, draft)
             return changed
 
         return await self._change(write)
+
+    async def begin_epoch(self, name: TopicName) -> TopicRecord:
+        """Have the topic's next epoch begin, for who serves it from now on. Raises TopicNotFoundError."""
+
+        async def change(draft: Draft) -> TopicRecord:
+            record = await self._read_topic(draft, name)
+            record = replace(record, epoch=record.epoch + 1)
+            draft.put(keys.topic(name), encode_topic(record))
+            return record
+
+        return await self._change(change)
 
     async def delete_topic(self, record: TopicRecord) -> None:
         """Remove this very topic with its subscriptions and consumers.
@@ -238,7 +256,10 @@ class Records:
         await self.delete_topics([record])
 
     async def delete_topics(self, records: Sequence[TopicRecord], *, also: Also | None = None) -> None:
-        """Remove one topic, or partitions of one base, as `delete_topic` does: all of them or none."""
+        """Remove one topic, or partitions of one base, as `delete_topic` does: all of them or none.
+
+        Their files stay for now: `StorageRecords.deleted` lists whose may go.
+        """
 
         async def change(draft: Draft) -> None:
             for record in records:
@@ -247,6 +268,7 @@ class Records:
                 draft.delete_below(keys.subscriptions_of(record.name))
                 draft.delete_below(keys.consumers_of_topic(record.name))
                 draft.delete(keys.producer_epoch(record.name))
+                bury(draft, record.topic_id)
             await self._leave_base(draft, [record.name for record in records])
             await _together(also, draft)
 

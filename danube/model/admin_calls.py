@@ -192,6 +192,22 @@ class SubscriptionDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStorageDescription:
+    """What a topic's messages take, and how old they are."""
+
+    stored_bytes: int
+    """Of the messages that can be read."""
+    segments: int
+    """Files that hold them; what is newer is in the broker's journal."""
+    segment_file_bytes: int
+    oldest_ms: int | None
+    """When the oldest message that can be read was appended; None without messages."""
+    newest_ms: int | None
+    unsynced_bytes: int
+    """Acknowledged and not synced: a power cut may take them. 0 with durability fsync."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDescription:
     """One topic in full; the counters start with the broker."""
 
@@ -212,7 +228,9 @@ class TopicDescription:
     subscriptions: tuple[SubscriptionDescription, ...]
     """Sorted by name; the next page goes on with those that did not fit."""
     messages_expired: int = 0
-    """Too old and therefore passed over, each counted once for each subscription."""
+    """Passed over unread, too old or let go of by retention, each counted once for each subscription."""
+    storage: TopicStorageDescription | None = None
+    """None on a topic that is not reliable, and from a broker that does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -247,6 +265,31 @@ class JournalDescription:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StorageDescription:
+    """What a broker keeps besides the journal, and the room that it has; counters since it was opened."""
+
+    segments: int
+    segment_file_bytes: int
+    cut_passes: int
+    """Of cutting the journal into segments."""
+    merged_segments: int
+    dropped_segments: int
+    """Let go of by retention."""
+    freed_bytes: int
+    """Of journal files that were removed."""
+    troubled_topics: int
+    """Whose journal data cannot be cut for now; the broker's log says why."""
+    refused_topics: int
+    """Whose history cannot be read, and that are not served."""
+    disk_free_bytes: int | None
+    """As last seen; None before the first look."""
+    disk_is_low: bool
+    """Whether that is less than what the broker warns at."""
+    refused_reason: str | None
+    """Why messages are refused until there is room again; None while they are taken."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerDescription:
     """One broker in full."""
 
@@ -263,8 +306,15 @@ class BrokerDescription:
     consumers: int
     """With an open stream."""
     journal: JournalDescription
+    storage: StorageDescription | None = None
+    """None from a broker that does not tell."""
+
+    @property
+    def refused_reason(self) -> str | None:
+        """Why it takes no messages; None while it does."""
+        return self.journal.stopped_reason or (self.storage.refused_reason if self.storage else None)
 
     @property
     def is_healthy(self) -> bool:
         """Whether it takes messages."""
-        return self.journal.stopped_reason is None
+        return self.refused_reason is None

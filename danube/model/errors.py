@@ -23,6 +23,7 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   |-- DispatchStrategyMismatchError
     |   |-- ProducerFencedError       another exclusive producer took the topic over
     |   |-- SequenceError             a numbered batch that does not follow on what is remembered
+    |   |-- OffsetTrimmedError        below the first offset that retention has left
     |   `-- PlanRefusedError          too old, changed, rejected, applied: a new plan is needed
     |       `-- PlanWaitsError        a person has to approve it first
     |-- NotPermittedError
@@ -44,12 +45,14 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |-- SettingsError                 wrong flags, variables or settings file
     |-- MetadataError
     |   |-- VersionConflictError      a compare-and-set or transaction lost
+    |   |   `-- StorageChangedError   others changed where these topics are stored
     |   `-- UnknownOutcomeError       the command may or may not have been applied
     `-- StorageError                  of this machine's files; never crosses the wire
         |-- DataFolderError           unreadable, not a data folder, of a newer format
         |-- DataFolderInUseError      another broker has it
         |-- DamagedDataError          damage below what was known to be synced
         `-- JournalStoppedError       a failed sync: nothing more is written
+            `-- JournalFencedError    another broker has taken the journal's topics over
 """
 
 from typing import ClassVar
@@ -191,6 +194,17 @@ class SequenceError(PreconditionFailedError):
     code = "SEQUENCE"
 
 
+class OffsetTrimmedError(PreconditionFailedError):
+    """An offset below the first one that can be read: retention let go of it."""
+
+    code = "OFFSET_TRIMMED"
+
+    def __init__(self, message: str, start_offset: int = 0) -> None:
+        super().__init__(message)
+        self.start_offset = start_offset
+        """The first offset that can be read; it does not cross the wire."""
+
+
 class PlanRefusedError(PreconditionFailedError):
     """A plan cannot be applied, or decided about; a new one may be."""
 
@@ -325,6 +339,18 @@ class VersionConflictError(MetadataError):
     retryable = True
 
 
+class StorageChangedError(VersionConflictError):
+    """Others changed where topics are stored, or deleted them: read their storage records again."""
+
+    code = "STORAGE_CHANGED"
+    public = False
+
+    def __init__(self, message: str, topic_ids: frozenset[int] = frozenset()) -> None:
+        super().__init__(message)
+        self.topic_ids = topic_ids
+        """Of the topics that lost. The others of the same call were not written either, and may be tried again."""
+
+
 class UnknownOutcomeError(MetadataError):
     """The command may or may not have been applied; submit the same id again until the answer is definite."""
 
@@ -361,3 +387,9 @@ class JournalStoppedError(StorageError):
     """A sync failed: what is on the disk is unknown, and nothing more is written to this journal."""
 
     code = "JOURNAL_STOPPED"
+
+
+class JournalFencedError(JournalStoppedError):
+    """Another broker has taken the journal's topics over: nothing more is written to it, and nothing acknowledged."""
+
+    code = "JOURNAL_FENCED"

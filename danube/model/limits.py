@@ -58,6 +58,14 @@ JOURNAL_SYNC_INTERVAL_S = 0.1
 """With durability `interval`: what a power cut may take of what was acknowledged, in time."""
 JOURNAL_OPEN_FILES_MAX = 16
 """Journal files kept open for cold reads."""
+JOURNAL_INDEX_TOPICS_AT_ONCE = 256
+"""Topics of a journal file that is complete whose places are copied before others run: a millisecond."""
+JOURNAL_INDEXES_WAITING_MAX = 4
+"""Complete journal files that wait for their index; with more, some get none, and the next start reads them whole."""
+FENCE_BYTES_MAX = 4 * KIB
+"""Of a journal's fence: each of those who take topics over leaves 20 bytes, until there is no more room."""
+JOURNAL_READ_ATTEMPTS_MAX = 5
+"""How often another broker's journal is read anew because its owner removed files meanwhile."""
 CURSOR_RIDE_BYTES_MAX = 4 * KIB
 """Of cursors that go along with a round of data before CURSOR_INTERVAL_S is over."""
 CACHE_BYTES_MAX = 64 * MIB
@@ -70,6 +78,64 @@ CURSOR_INTERVAL_S = 0.2
 """A changed cursor is written at most this much later."""
 IDLE_MARK_DELAY_S = 0.05
 """An idle journal says in an empty round that its last round is synced, this long after it."""
+
+# Segments
+SEGMENT_BYTES_MAX = 32 * MIB
+"""Of the bodies in one segment; one batch that is larger is a segment of its own."""
+SEGMENT_BLOCK_BYTES = 256 * KIB
+"""Batches gathered into one block, envelopes included: what is read, checked and compressed at once. A larger batch is
+a block of its own."""
+SEGMENT_TAIL_BYTES = 16 * KIB
+"""Read from a segment's end to open it: footer and index of SEGMENT_BYTES_MAX in full blocks."""
+SEGMENT_INDEX_CACHE_BYTES_MAX = 8 * MIB
+"""Indexes of opened segments kept in memory by one reader."""
+SEGMENT_READ_AHEAD_BYTES_MAX = 8 * MIB
+"""Blocks kept by one reader because a part of them was not asked for yet."""
+SEGMENT_READ_BYTES_MAX = 1 * MIB
+"""Of one read from a tier; one block that is larger is read whole."""
+SEGMENT_OPEN_FILES_MAX = 64
+"""Segment files kept open by one tier."""
+
+# Manifests and storage records
+MANIFEST_SEGMENTS_MAX = 1_048_576
+"""Segments of one topic: 32 TiB of them at 32 MiB each, and 52 MiB of manifest."""
+MANIFEST_CURSOR_RANGES_MAX = 1_048_576
+"""Acknowledged ranges of all subscriptions in one manifest, 16 MiB of them; past it each keeps an equal share."""
+MANIFEST_JOURNALS_MAX = 1_000
+"""Journals with records of one topic: its owner's, and those of former owners that are not all in segments yet."""
+TOPIC_EPOCHS_MAX = 1_000
+"""Owners of one topic that metadata remembers until what they wrote is in segments: 100 KiB of its record."""
+STORAGE_POINTERS_MAX = 1_000
+"""Topics whose newest manifests are pointed to in one transaction; more take several."""
+LOST_MARKERS_MAX = 16_777_216
+"""Lost messages of one topic that a repair fills with markers, 4 bytes each; past it the log begins behind them."""
+
+# Storage
+CUT_TOPIC_BYTES = 1 * MIB
+"""Gathered for each topic before a pass cuts journal files into segments: its syncs are paid by the topic."""
+CUT_FILES_WAIT_MAX = 8
+"""Closed journal files that wait for more to be gathered; with so many, a pass begins."""
+CUT_WAIT_S = 300.0
+"""A closed journal file waits this long for more to be gathered."""
+CUT_FILES_MAX = 64
+"""Journal files that are cut in one pass, when it has fallen behind and their topics are many."""
+CUT_TOPICS_MAX = 100
+"""Topics whose new manifests are named in one transaction of the metadata store."""
+CUT_DELAY_S = 10.0
+"""A journal file that was just closed waits this long for its cut, or until newer data has pushed it out of the cache:
+those who read close behind the end keep reading it from memory."""
+CUT_RETRY_S = 30.0
+"""A topic that could not be cut, and a pass that failed, are tried again this much later."""
+COLD_READ_ATTEMPTS_MAX = 4
+"""Reads of one offset that find their file gone, merged or cut meanwhile, before the reader is told."""
+STORAGE_CHECK_INTERVAL_S = 1.0
+"""Between two looks at the disk's free space, and at whether there are journal files to cut."""
+JOURNAL_FILE_AGE_MIN_S = 60.0
+"""A journal file that retention by time waits for is closed at most this often."""
+DISK_WARN_BYTES = 1024 * MIB
+"""Free bytes below which the log says so."""
+DISK_REFUSE_BYTES = 256 * MIB
+"""Free bytes below which appends are refused: what remains is for cutting the journal, and for the system."""
 
 # Streams of batches
 PUBLISH_WINDOW_BYTES = BATCH_BYTES_MAX
@@ -128,6 +194,10 @@ POLICY_SETS_CACHE_MAX = 1_024
 """Different sets of policies whose outcome is remembered, so that ten thousand topics share a few."""
 MESSAGE_TTL_S_MAX = 10 * 365 * 24 * 3_600
 """Seconds; what is older is not passed over by a policy."""
+RETENTION_TIME_S_MAX = 100 * 365 * 24 * 3_600
+"""Seconds; who wants to keep messages for longer sets no limit."""
+RETENTION_BYTES_MAX = 1024 * 1024 * 1024 * MIB
+"""Of one topic, a pebibyte: it is a number that every language's JSON holds exactly."""
 CONSUMERS_PER_SUBSCRIPTION_MAX = 10_000
 SUBSCRIPTIONS_PER_TOPIC_MAX = 10_000
 PRODUCERS_PER_TOPIC_MAX = 100_000
@@ -149,6 +219,14 @@ SESSION_FORGET_S = 3_600.0
 """A producer not heard of, or a consumer without a stream, is forgotten after this long; subscriptions stay."""
 RECEIVE_FAILURE_DELAY_S = 0.5
 """A failing ReceiveMessages is answered this late: official clients open it again at once, without a pause."""
+FAREWELL_WAIT_S = 8.0
+"""A consumer that is sent away keeps its idle stream for this long at most: it asks for its health every 5 s."""
+FAREWELL_END_S = 0.2
+"""After a consumer was told CLOSE its stream ends this much later: CLOSE has to be there first, and 0.1 s is enough."""
+MOVE_WAIT_S = 60.0
+"""A topic that was unloaded has its clients here until it is served again, and for this long at most."""
+UNLOAD_TIMEOUT_S = 10.0
+"""What a topic has accepted is stored, or refused, within this time, or the topic stays where it is."""
 NON_RELIABLE_QUEUE_MESSAGES_MAX = 1_000
 """Queued for one consumer of a non-reliable topic; what does not fit is dropped."""
 
@@ -159,7 +237,7 @@ NON_RELIABLE_IDLE_S = 60.0
 SWEEP_INTERVAL_S = 15.0
 """How often consumers and subscriptions that nobody uses are looked for."""
 UNKNOWN_IDS_MAX = 10_000
-"""Ids that health checks asked for in vain, remembered so that each is told to close at most twice."""
+"""Ids of clients that left or never were, remembered so that each is told to close at most twice."""
 
 # Administration
 DESCRIBE_TOPICS_DEFAULT = 100
@@ -168,6 +246,8 @@ DESCRIBE_TOPICS_MAX = 1_000
 """The same, whatever is asked for."""
 DESCRIBE_NAMES_MAX = 1_000
 """Topics that one DescribeTopics may name."""
+DESCRIBE_LOOKS_MAX = 1_000
+"""Subscriptions of one page whose oldest unread message is looked up in a segment; of the others it is not said."""
 DESCRIBE_CONSUMERS_MAX = 100
 """Consumers that are shown of one subscription; the rest is counted."""
 DESCRIBE_BYTES_MAX = 1 * MIB
@@ -215,6 +295,8 @@ PLANS_MAX = 1_000
 """Kept at one time, those that are over first to go; with so many that wait, none is made."""
 PLAN_NAMES_MAX = 20
 """Topics, and subscriptions, that a plan names; the rest is counted."""
+PLAN_READERS_MAX = 5
+"""Subscriptions that a plan names for each topic that loses messages they have not read; the rest is counted."""
 PLAN_MESSAGES_MARGIN = 100
 """More messages than planned that may be there when a plan is applied, if a tenth is less."""
 PLAN_BYTES_MARGIN = 1 * MIB
@@ -243,8 +325,14 @@ TELEMETRY_INTERVAL_MIN_S = 0.05
 """The least that may be set: a tick is work for every topic."""
 TELEMETRY_FULL_INTERVAL_S = 60.0
 """Between two full rounds: what a new reader waits for the whole picture, and all that an idle broker writes."""
+TELEMETRY_RETENTION_S = 7 * 86_400
+"""For which /system/telemetry is kept when nothing is set: a week of evidence for the rules of lag and for Spark."""
+TELEMETRY_RETENTION_BYTES = 1024 * MIB
+"""Of it, the same: ten thousand busy topics tell some 100 MiB an hour."""
 TELEMETRY_RECORDS_MAX = 2_048
 """Published in one tick; the rest waits its turn. With the longest names they fit BATCH_BYTES_MAX."""
+TELEMETRY_LOOKS_MAX = 100
+"""Subscriptions of one tick whose oldest unread message is looked up in a segment, and remembered until they go on."""
 TELEMETRY_SLICE_S = 0.002
 """Reading topics and writing records lets others run after this long."""
 
@@ -253,8 +341,8 @@ METADATA_KEY_BYTES_MAX = 4 * KIB
 """Of one key: four names of NAME_BYTES_MAX, percent-quoted, fit."""
 METADATA_VALUE_BYTES_MAX = 512 * KIB
 """Of one value: ZooKeeper takes 1 MiB in a whole transaction, etcd 1.5 MiB."""
-METADATA_TRANSACTION_PARTS_MAX = 6_144
-"""Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at five parts each."""
+METADATA_TRANSACTION_PARTS_MAX = 8_192
+"""Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at seven parts each."""
 METADATA_OUTCOMES_MAX = 10_000
 """Transactions whose outcome a store remembers; one submitted again after so many others is applied anew."""
 METADATA_ATTEMPTS_MAX = 64
@@ -289,7 +377,7 @@ CLIENT_RETRY_TOTAL_S = 600.0
 CLIENT_HEALTH_INTERVAL_S = 5.0
 """Between two health checks of one producer or consumer, as in the official clients."""
 CLIENT_SETTLED_S = 5.0
-"""Attached for this long, a loss counts as the first one again and is mended without a pause."""
+"""Attached for this long, a loss counts as the first one again and is mended without a pause; sooner, after a pause."""
 CLIENT_CLOSE_GRACE_S = 1.0
 """Told to go elsewhere, a consumer reads on for this long before it drops its stream."""
 CLIENT_CLOSE_TIMEOUT_S = 5.0

@@ -19,6 +19,8 @@ from danube.model.limits import (
     REDELIVERIES_MAX,
     REDELIVERY_DELAY_BASE_S,
     REDELIVERY_DELAY_MAX_S,
+    RETENTION_BYTES_MAX,
+    RETENTION_TIME_S_MAX,
     UNACKED_MESSAGES_MAX,
 )
 from danube.model.topic import TopicName
@@ -80,6 +82,15 @@ def check_window(messages: int) -> int:
     return _require("max_unacked_messages", messages, 1, UNACKED_MESSAGES_MAX)
 
 
+_MOST = {
+    "message_ttl_s": MESSAGE_TTL_S_MAX,
+    "retention_time_s": RETENTION_TIME_S_MAX,
+    "retention_bytes": RETENTION_BYTES_MAX,
+    "retention_drops_unread": 1,
+}
+"""Of a limit that may not be up to POLICY_NUMBER_MAX."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Policies:
     """Limits of a topic, or of each topic of a namespace: None is not set, 0 is no limit. Raises InvalidRequestError.
@@ -101,10 +112,16 @@ class Policies:
     """Bytes of the payload; whatever is set, no message is larger than clients can receive."""
     message_ttl_s: int | None = None
     """Seconds after which a message that a subscription has not acknowledged is passed over, at the next sweep."""
+    retention_time_s: int | None = None
+    """Seconds for which stored messages are kept; older ones are deleted, whole segments at a time."""
+    retention_bytes: int | None = None
+    """Bytes of a topic above which its oldest messages are deleted, whole segments at a time."""
+    retention_drops_unread: int | None = None
+    """1: retention deletes what a subscription has not acknowledged, too. 0: that stays, whatever the limits say."""
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
-            _require(name, value, 0, MESSAGE_TTL_S_MAX if name == "message_ttl_s" else POLICY_NUMBER_MAX)
+            _require(name, value, 0, _MOST.get(name, POLICY_NUMBER_MAX))
 
     def given(self) -> dict[str, int]:
         """The limits that are set, by name."""
@@ -121,6 +138,9 @@ NO_POLICIES = Policies()
 
 POLICY_NAMES = tuple(field.name for field in fields(Policies))
 
+RETENTION_NAMES = ("retention_time_s", "retention_bytes", "retention_drops_unread")
+"""Limits that delete messages for good: they change by a plan alone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -135,6 +155,10 @@ class Limits:
     max_subscription_dispatch_rate: int = 0
     max_message_size: int = 0
     message_ttl_s: int = 0
+    retention_time_s: int = 0
+    retention_bytes: int = 0
+    retention_drops_unread: int = 0
+    """1 or 0, which is no."""
 
     @property
     def message_bytes_max(self) -> int:
@@ -169,6 +193,11 @@ class PolicyChange:
         both = self.unset & self.given.given().keys()
         if both:
             raise InvalidRequestError(f"{min(both)} cannot be set and unset at once: do one of them")
+
+    @property
+    def names(self) -> frozenset[str]:
+        """The limits that are set or unset."""
+        return self.unset | self.given.given().keys()
 
     def applied_to(self, policies: Policies) -> Policies:
         """The policies after the change."""
@@ -213,18 +242,36 @@ class SetDispatchWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetNamespacePolicies:
-    """Change the limits of a namespace."""
+    """Change the limits of a namespace, its retention excepted. Raises InvalidRequestError."""
 
     namespace: str
     change: PolicyChange
 
+    def __post_init__(self) -> None:
+        _refuse_retention(self.change, "set_namespace_retention")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTopicPolicies:
-    """Change the limits of a topic; of a base name, of all its partitions."""
+    """Change the limits of a topic, its retention excepted; of a base name, of all its partitions.
+
+    Raises InvalidRequestError.
+    """
 
     topic: TopicName
     change: PolicyChange
+
+    def __post_init__(self) -> None:
+        _refuse_retention(self.change, "set_topic_retention")
+
+
+def _refuse_retention(change: PolicyChange, planned: str) -> None:
+    found = sorted(change.names & set(RETENTION_NAMES))
+    if found:
+        raise InvalidRequestError(
+            f"{found[0]} deletes messages for good and is changed by a plan: plan {planned}, look at the plan, and "
+            "apply it"
+        )
 
 
 def _require(name: str, value: int, least: int, most: int) -> int:

@@ -56,6 +56,14 @@ class BrokerReading(NamedTuple):
     journal_backlog_bytes: int
     journal_last_round_ms: float
     journal_stopped: bool
+    segments: int | None = None
+    """Of all topics."""
+    segment_bytes: int | None = None
+    """Of their files."""
+    disk_free_bytes: int | None = None
+    """As last seen."""
+    disk_refuses: bool | None = None
+    """Messages are refused until there is room again."""
 
 
 class TopicReading(NamedTuple):
@@ -82,6 +90,8 @@ class TopicReading(NamedTuple):
     head_append_ms: int | None = None
     """Of the newest message; None when there is none."""
     log_bytes: int | None = None
+    messages_expired: int | None = None
+    """Passed over unread: too old, or let go of by retention."""
 
 
 class SubscriptionReading(NamedTuple):
@@ -128,6 +138,8 @@ KINDS: Mapping[str, type[Reading]] = {
     "subscription": SubscriptionReading,
 }
 _KIND_OF = {reading: kind for kind, reading in KINDS.items()}
+_LATER = frozenset({"segments", "segment_bytes", "disk_free_bytes", "disk_refuses", "messages_expired"})
+"""Fields that version 1 has got since it was released: they are left out where nothing is known, and may be missing."""
 _STAMP_FIELDS = ("broker_id", "start_id", "sequence", "at_ms", "full", "gone")
 
 
@@ -136,7 +148,7 @@ def encode_record(stamp: Stamp, reading: Reading) -> bytes:
     fields: dict[str, Any] = {"version": VERSION, "kind": _KIND_OF[type(reading)]}
     for name in _STAMP_FIELDS:
         fields[name] = getattr(stamp, name)
-    fields.update(reading._asdict())
+    fields.update((name, value) for name, value in reading._asdict().items() if value is not None or name not in _LATER)
     return json.dumps(fields, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -158,7 +170,7 @@ def decode_record(record: bytes) -> tuple[Stamp, Reading] | None:
 
 
 def _pick(names: tuple[str, ...], fields: Mapping[str, Any]) -> dict[str, Any]:
-    missing = [name for name in names if name not in fields]
+    missing = [name for name in names if name not in fields and name not in _LATER]
     if missing:
         raise InvalidRequestError(f"a telemetry record of version {VERSION} lacks {', '.join(missing)}")
-    return {name: fields[name] for name in names}
+    return {name: fields[name] for name in names if name in fields}

@@ -3,15 +3,22 @@
 A `Disk` is rooted at one folder; names are relative to it, with `/` between parts. All calls block.
 """
 
+import contextlib
+import errno
 import fcntl
 import os
+import secrets
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Protocol
 
 Buffer = bytes | bytearray | memoryview
 
+PARTIAL_SUFFIX = ".new"
+"""Of files that are being written and do not count yet."""
+
 _REWRITE_BYTES = 1 << 20  # at a time
+_WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}  # what file systems without hard links answer
 _IOV_MAX = 1024  # Linux refuses more buffers in one writev
 
 
@@ -63,10 +70,21 @@ class Disk(Protocol):
         """The names in `folder`, sorted, without the folder's own. Raises FileNotFoundError."""
 
     def make_folder(self, name: str) -> None:
-        """Create the folder and its parents where missing, their entries synced."""
+        """Create the folder and its parents where missing, and sync their entries, even of those that are there.
+
+        Whoever made them may have died before their entries were durable.
+        """
 
     def replace_file(self, name: str, data: bytes) -> None:
         """Put `data` under `name` so that after a crash either the old or the new content is there, whole."""
+
+    def create_whole(self, name: str, chunks: Sequence[Buffer]) -> None:
+        """Put `chunks` under a name that is free: nobody, not even after a crash, finds a part of them there.
+
+        When this returns they are durable. Raises FileExistsError when the name is taken; on a file system with hard
+        links also when another machine or process took it in the same moment. What an interruption leaves has a name
+        that ends with PARTIAL_SUFFIX.
+        """
 
     def rewrite(self, name: str, position: int) -> None:
         """Write a file's bytes from `position` on once more, the same in the same place, and sync them.
@@ -78,11 +96,17 @@ class Disk(Protocol):
     def remove(self, name: str) -> None:
         """Remove a file. Raises FileNotFoundError."""
 
+    def remove_folder(self, name: str) -> None:
+        """Remove an empty folder, durably. Raises FileNotFoundError; OSError when there is something in it."""
+
     def sync_folder(self, name: str) -> None:
         """Return once the entries of the folder survive a power cut; "" is the root."""
 
     def lock(self, name: str) -> DiskLock:
         """Take the exclusive lock kept in file `name`. Raises BlockingIOError when another process holds it."""
+
+    def free_bytes(self) -> int:
+        """What can still be written before the disk is full, roughly."""
 
 
 class LocalFile:
@@ -153,12 +177,14 @@ class LocalDisk:
 
     def make_folder(self, name: str) -> None:
         path = self.root / name
-        if path.is_dir():
-            return
-        missing = [path, *(parent for parent in path.parents if not parent.exists())]
-        path.mkdir(parents=True, exist_ok=True)
-        for folder in missing:
+        missing = [folder for folder in (path, *path.parents) if not folder.is_dir()]
+        inside = len(PurePosixPath(name).parts)
+        for folder in reversed((path, *path.parents)[: max(len(missing), inside)]):
+            folder.mkdir(exist_ok=True)
             _sync_path(folder.parent)
+        if not missing and not inside:
+            with contextlib.suppress(PermissionError):  # what the data folder stands in need not be ours to read
+                _sync_path(path.parent)
 
     def replace_file(self, name: str, data: bytes) -> None:
         path = self.root / name
@@ -173,6 +199,19 @@ class LocalDisk:
         temporary.replace(path)
         _sync_path(path.parent)
 
+    def create_whole(self, name: str, chunks: Sequence[Buffer]) -> None:
+        path = self.root / name
+        partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{PARTIAL_SUFFIX}")
+        file = LocalFile(os.open(partial, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        try:
+            file.append(chunks)
+            file.sync()
+            _name(partial, path)
+        finally:
+            file.close()
+            partial.unlink(missing_ok=True)
+        _sync_path(path.parent)
+
     def rewrite(self, name: str, position: int) -> None:
         descriptor = os.open(self.root / name, os.O_RDWR | os.O_CLOEXEC)  # O_APPEND would have pwrite append
         try:
@@ -184,6 +223,11 @@ class LocalDisk:
 
     def remove(self, name: str) -> None:
         (self.root / name).unlink()
+
+    def remove_folder(self, name: str) -> None:
+        path = self.root / name
+        path.rmdir()
+        _sync_path(path.parent)
 
     def sync_folder(self, name: str) -> None:
         _sync_path(self.root / name)
@@ -197,8 +241,24 @@ class LocalDisk:
             raise
         return LocalDiskLock(descriptor)
 
+    def free_bytes(self) -> int:
+        found = os.statvfs(self.root)
+        return found.f_bavail * found.f_frsize
+
     def _open(self, name: str, flags: int) -> LocalFile:
         return LocalFile(os.open(self.root / name, flags | os.O_CLOEXEC, 0o600))
+
+
+def _name(partial: Path, path: Path) -> None:
+    """Give a file its final name. A link fails where something is, and a renaming puts the file in the place of it."""
+    try:
+        path.hardlink_to(partial)
+    except OSError as error:
+        if error.errno not in _WITHOUT_LINKS:
+            raise
+        if path.exists():
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path)) from None
+        partial.replace(path)
 
 
 def _sync_path(folder: Path) -> None:

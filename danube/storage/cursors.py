@@ -69,6 +69,8 @@ class PendingCursor:
     cursor: Cursor
     epoch: int
     """Of the topic's owner."""
+    must_sync: bool = True
+    """Whether it counts as saved only after a sync."""
     waiting: list[Saved] = field(default_factory=list)
 
 
@@ -91,11 +93,10 @@ class PendingCursors:
         """Whether a round should be started for them now."""
         return self._urgent and bool(self._pending)
 
-    def put(self, key: CursorKey, cursor: Cursor, epoch: int, saved: Saved | None) -> None:
+    def put(self, key: CursorKey, cursor: Cursor, epoch: int, saved: Saved | None, *, must_sync: bool = True) -> None:
         """Have `cursor` written, instead of what was given before it."""
         pending = self._pending.setdefault(key, PendingCursor(cursor, epoch))
-        pending.cursor = cursor
-        pending.epoch = epoch
+        pending.cursor, pending.epoch, pending.must_sync = cursor, epoch, must_sync
         if saved is not None:
             pending.waiting.append(saved)
             self._urgent = True
@@ -120,7 +121,7 @@ class PendingCursors:
 
     def put_back(self, key: CursorKey, failed: PendingCursor) -> None:
         """A round with it failed: have it written by a later one, unless a newer one was given meanwhile."""
-        self._pending.setdefault(key, PendingCursor(failed.cursor, failed.epoch))
+        self._pending.setdefault(key, PendingCursor(failed.cursor, failed.epoch, failed.must_sync))
 
     def drop(self, topic_id: int, subscription_id: int) -> list[Saved]:
         """Forget a subscription's cursor; answers who waited for it."""

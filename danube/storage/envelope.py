@@ -30,6 +30,7 @@ VERSION = 1
 ENVELOPE_BYTES = 56
 
 _FIELDS = struct.Struct("<4sBBHQQQIIQ")
+_FIELDS_AND_CRC = struct.Struct("<4sBBHQQQIIQ4s")
 _KINDS = range(1, 4)
 
 
@@ -42,6 +43,9 @@ class Kind(IntEnum):
     """Where a subscription stands (`cursors.py`)."""
     CONTROL = 3
     """Reserved for seals and fences."""
+
+
+_DATA = int(Kind.DATA)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +69,9 @@ class Envelope:
 
 def encode_data(topic_id: int, epoch: int, offsets: range, append_time_ms: int, body: bytes) -> bytes:
     """The envelope of a record batch whose records get `offsets`."""
-    numbers = (topic_id, epoch, offsets.start, len(offsets), len(body), append_time_ms)
-    return with_crc(_FIELDS.pack(MAGIC, VERSION, Kind.DATA, 0, *numbers) + body[-CRC_BYTES:])
+    start = offsets.start
+    numbers = (topic_id, epoch, start, offsets.stop - start, len(body), append_time_ms, body[-CRC_BYTES:])
+    return with_crc(_FIELDS_AND_CRC.pack(MAGIC, VERSION, _DATA, 0, *numbers))
 
 
 def encode_other(kind: Kind, topic_id: int, epoch: int, append_time_ms: int, body: bytes) -> bytes:

@@ -11,7 +11,7 @@ Promises of every implementation (DESIGN, "Durability and storage"; the numbers 
 All calls are made, and all callbacks run, on the event loop's thread.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -37,6 +37,23 @@ class StoredBatch:
         return self.base_offset + self.count
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStorageStats:
+    """What one topic takes, without asking a disk."""
+
+    start_offset: int
+    end_offset: int
+    body_bytes: int
+    """Of all batches that can be read."""
+    segments: int
+    segment_file_bytes: int
+    oldest_append_ms: int | None
+    """Of the first record that can be read; None when there is none."""
+    newest_append_ms: int | None
+    unsynced_bytes: int
+    """Of batches that are acknowledged and not synced; 0 with durability fsync."""
+
+
 AppendDone = Callable[[int | DanubeError], None]
 """Called once with the offset of the (first) record, or with why it was not stored."""
 
@@ -44,8 +61,8 @@ Saved = Callable[[DanubeError | None], None]
 """Called once, when durable or when it failed."""
 
 
-class TopicLog(Protocol):
-    """The log of one topic."""
+class BatchLog(Protocol):
+    """What every log of a topic does, one in a journal alone too."""
 
     @property
     def topic_id(self) -> int:
@@ -53,7 +70,7 @@ class TopicLog(Protocol):
 
     @property
     def start_offset(self) -> int:
-        """The first offset that can be read."""
+        """The first offset that can be read; retention moves it on."""
 
     @property
     def durable_end(self) -> int:
@@ -79,10 +96,10 @@ class TopicLog(Protocol):
         """
 
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
-        """The same, wherever the batches are. Raises DamagedDataError, StorageUnavailableError."""
+        """The same, wherever the batches are.
 
-    def offset_at(self, append_time_ms: int) -> int:
-        """The first offset of the first batch appended at this time or later; `durable_end` when there is none."""
+        Raises OffsetTrimmedError below `start_offset`, DamagedDataError, StorageUnavailableError.
+        """
 
     def save_cursor(self, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
         """Write where a subscription stands, with a coming round; the last one given wins.
@@ -96,17 +113,40 @@ class TopicLog(Protocol):
     def forget_cursor(self, subscription_id: int) -> None:
         """The subscription is gone: keep no cursor of it in memory, and write none that waits."""
 
+    def forget_other_cursors(self, subscription_ids: Container[int]) -> None:
+        """Only these subscriptions are there: do so with all others, whose last cursors a start has found again."""
+
     def next_sequence(self, numbering_id: int) -> int:
         """The number after the last durable one of a row, restarts included; 0 of a row that is not remembered."""
 
     def offset_of(self, batch: NumberedBatch) -> int | None:
         """Where this very batch is, if it is durable and one of the last DEDUPLICATION_BATCHES_MAX of its row."""
 
-    def append_time_ms(self, offset: int) -> int | None:
-        """When the durable record at this offset was appended; None when there is none."""
-
     def on_durable(self, listener: Callable[[int], None]) -> None:
         """Have `listener` called with `durable_end` once a round in which it grew."""
 
     def close(self) -> None:
         """Forget listeners and memory; the data stays."""
+
+
+class TopicLog(BatchLog, Protocol):
+    """The log of one topic, wherever its batches are kept."""
+
+    @property
+    def stats(self) -> TopicStorageStats:
+        """What it takes, and how old it is."""
+
+    async def offset_at(self, append_time_ms: int) -> int:
+        """The first offset of the first batch appended at this time or later; `durable_end` when there is none.
+
+        Raises DamagedDataError, StorageUnavailableError.
+        """
+
+    async def append_time_ms(self, offset: int) -> int | None:
+        """When the durable record at this offset was appended; None when there is none. Raises as `offset_at`."""
+
+    def append_time_at_hand(self, offset: int) -> int | None:
+        """The same, when memory knows it; None also when it does not."""
+
+    def on_trimmed(self, listener: Callable[[int], None]) -> None:
+        """Have `listener` called with `start_offset` when retention has moved it."""

@@ -7,6 +7,7 @@ order, so a broker that starts anew knows what it knew before.
 
 import struct
 from collections import OrderedDict, deque
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from danube.model.limits import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
@@ -40,16 +41,20 @@ class StoredNumbers(NamedTuple):
 
 def numbered_batch(body: bytes) -> NumberedBatch | None:
     """What the header of a body that was checked says of its numbers; None when they do not count."""
+    numbers = numbers_of(body)
+    return numbers if numbers.numbering_id & NUMBERED_BIT else None
+
+
+def numbers_of(body: bytes) -> NumberedBatch:
+    """The same of a body that is known to be numbered."""
     identity, sequence, count = _NUMBERS.unpack_from(body)
-    if not identity & NUMBERED_BIT:
-        return None
     return NumberedBatch(identity, sequence, count, _CRC.unpack_from(body, len(body) - _CRC.size)[0])
 
 
 class StoredNumberings:
     """The last batches of each row of numbers of one topic; the row that stored nothing for longest goes first."""
 
-    __slots__ = ("_batches_max", "_rows", "_rows_max")
+    __slots__ = ("_batches_max", "_last_offset", "_rows", "_rows_max")
 
     def __init__(
         self, rows_max: int = DEDUPLICATION_PRODUCERS_MAX, batches_max: int = DEDUPLICATION_BATCHES_MAX
@@ -57,12 +62,19 @@ class StoredNumberings:
         self._rows: OrderedDict[int, deque[StoredNumbers]] = OrderedDict()
         self._rows_max = rows_max
         self._batches_max = batches_max
+        self._last_offset = -1
 
     def __len__(self) -> int:
         return len(self._rows)
 
     def add(self, batch: NumberedBatch, base_offset: int) -> None:
-        """Remember a batch that is durable: the next one in journal order."""
+        """Remember a batch that is durable: the next one in journal order.
+
+        One that is not above the last one is known: so a journal may be replayed over a later snapshot.
+        """
+        if base_offset <= self._last_offset:
+            return
+        self._last_offset = base_offset
         row = self._rows.get(batch.numbering_id)
         if row is None:
             row = self._rows[batch.numbering_id] = deque(maxlen=self._batches_max)
@@ -71,6 +83,26 @@ class StoredNumberings:
         else:
             self._rows.move_to_end(batch.numbering_id)
         row.append(StoredNumbers(batch, base_offset))
+
+    def restore(self, rows: Iterable[Iterable[StoredNumbers]]) -> None:
+        """Begin with rows as `rows()` gave them."""
+        for row in rows:
+            kept = deque(row, maxlen=self._batches_max)
+            if kept:
+                self._rows[kept[-1].batch.numbering_id] = kept
+                self._last_offset = max(self._last_offset, kept[-1].base_offset)
+
+    def rows(self) -> tuple[tuple[StoredNumbers, ...], ...]:
+        """All that is remembered, a tuple for each row; the one that stored nothing for longest comes first."""
+        return tuple(map(tuple, self._rows.values()))
+
+    def drop_from(self, offset: int) -> None:
+        """Forget the batches at `offset` and above: they are not stored after all."""
+        if self._last_offset >= offset:
+            rows = [[stored for stored in row if stored.base_offset < offset] for row in self._rows.values()]
+            self._rows.clear()
+            self._last_offset = -1
+            self.restore(rows)
 
     def next_sequence(self, numbering_id: int) -> int:
         """The number after the last one stored; 0 of a row that is not known (any more)."""

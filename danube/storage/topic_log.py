@@ -1,35 +1,37 @@
 """One topic's log, kept in the broker's journal."""
 
-from collections.abc import Callable
-from typing import Protocol
+from collections.abc import Callable, Container
+from typing import TYPE_CHECKING, Protocol
 
 from danube.model.subscription import Cursor
-from danube.storage.journal.backlog import TopicState
-from danube.storage.journal.reads import JournalReads
 from danube.storage.log import AppendDone, Saved, StoredBatch
 from danube.storage.numbering import NumberedBatch
+
+if TYPE_CHECKING:  # the journal makes these logs
+    from danube.storage.journal.backlog import TopicState
+    from danube.storage.journal.reads import JournalReads
 
 
 class JournalAppends(Protocol):
     """What a topic's log asks of the journal's writing side."""
 
-    def append_record(self, topic: TopicState, record: bytes, done: AppendDone) -> None:
+    def append_record(self, topic: "TopicState", record: bytes, done: AppendDone) -> None:
         """As `TopicLog.append_record`."""
 
-    def append_batch(self, topic: TopicState, body: bytes, done: AppendDone) -> None:
+    def append_batch(self, topic: "TopicState", body: bytes, done: AppendDone) -> None:
         """As `TopicLog.append_batch`."""
 
-    def save_cursor(self, topic: TopicState, subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
+    def save_cursor(self, topic: "TopicState", subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
         """As `TopicLog.save_cursor`."""
 
-    def forget_cursor(self, topic: TopicState, subscription_id: int) -> None:
+    def forget_cursor(self, topic: "TopicState", subscription_id: int) -> None:
         """Write no more cursors of this subscription."""
 
 
 class JournalTopicLog:
     """A view of one topic of a journal; as many as one likes may be open."""
 
-    def __init__(self, topic: TopicState, appends: JournalAppends, reads: JournalReads) -> None:
+    def __init__(self, topic: "TopicState", appends: JournalAppends, reads: "JournalReads") -> None:
         self._topic = topic
         self._appends = appends
         self._reads = reads
@@ -41,7 +43,7 @@ class JournalTopicLog:
 
     @property
     def start_offset(self) -> int:
-        return 0
+        return self._topic.index.start_offset if self._topic.index is not None else 0
 
     @property
     def durable_end(self) -> int:
@@ -51,6 +53,11 @@ class JournalTopicLog:
     def body_bytes(self) -> int:
         index = self._topic.index
         return index.body_bytes if index is not None else 0
+
+    def body_bytes_from(self, position: int) -> int:
+        """Of its batches at this position of the journal and behind it."""
+        index = self._topic.index
+        return index.body_bytes_from(position) if index is not None else 0
 
     def append_record(self, record: bytes, done: AppendDone) -> None:
         self._appends.append_record(self._topic, record, done)
@@ -83,6 +90,10 @@ class JournalTopicLog:
         if self._topic.cursors:
             self._topic.cursors.pop(subscription_id, None)
 
+    def forget_other_cursors(self, subscription_ids: Container[int]) -> None:
+        for subscription_id in [each for each in self._topic.cursors or () if each not in subscription_ids]:
+            self.forget_cursor(subscription_id)
+
     def next_sequence(self, numbering_id: int) -> int:
         return self._topic.numberings.next_sequence(numbering_id) if self._topic.numberings else 0
 
@@ -91,7 +102,7 @@ class JournalTopicLog:
 
     def append_time_ms(self, offset: int) -> int | None:
         index = self._topic.index
-        if index is None or not 0 <= offset < index.end_offset:
+        if index is None or not index.start_offset <= offset < index.end_offset:
             return None
         return index[index.find(offset)].append_time_ms
 

@@ -128,7 +128,7 @@ async def test_on_the_original_each_is_refused_with_what_it_does_not_do(
         for words, ask in OURS_ALONE.items():
             with pytest.raises(errors.UnsupportedError, match=f"does not {words}.*the original has no such call"):
                 await ask(world.gateway)
-        for operation in ("seek_subscription", "skip_messages"):
+        for operation in ("seek_subscription", "skip_messages", "set_topic_retention", "set_namespace_retention"):
             with pytest.raises(errors.UnsupportedError, match=operation):
                 await planned(world.gateway, operation, topic=str(ORDERS), subscription=AUDIT)
 
@@ -150,6 +150,28 @@ async def test_limits_of_a_base_name_are_those_of_all_its_partitions(ours: Admin
     await ours.set_topic_policies(SetTopicPolicies(topic=EVENTS, change=LIMITED))
     for index in range(PARTITIONS):
         assert (await ours.topic_policies(EVENTS.partition(index))).own == LIMITED.given
+
+
+async def test_retention_is_set_by_a_plan_and_shown_with_the_other_limits(ours: AdminGateway) -> None:
+    await apply(ours, await planned(ours, "set_namespace_retention", namespace="default", time_s=90, bytes=1 << 40))
+    await apply(ours, await planned(ours, "set_topic_retention", topic=str(EVENTS), drops_unread=True, clear=False))
+    for index in range(PARTITIONS):
+        view = await ours.topic_policies(EVENTS.partition(index))
+        assert view.own == Policies(retention_drops_unread=1)
+        assert (view.holding.retention_time_s, view.holding.retention_bytes) == (90, 1 << 40)
+    await apply(ours, await planned(ours, "set_namespace_retention", namespace="default", bytes=7, clear=True))
+    assert (await ours.namespace_limits("default")).own == Policies(retention_bytes=7)
+
+
+async def test_retention_of_what_is_not_there_or_keeps_nothing_is_not_planned(ours: AdminGateway) -> None:
+    with pytest.raises(errors.TopicNotFoundError):
+        await planned(ours, "set_topic_retention", topic=str(MISSING), time_s=1)
+    with pytest.raises(errors.NamespaceNotFoundError):
+        await planned(ours, "set_namespace_retention", namespace="missing", time_s=1)
+    with pytest.raises(errors.PreconditionFailedError):
+        await planned(ours, "set_topic_retention", topic=str(TICKS), time_s=1)
+    with pytest.raises(errors.InvalidRequestError):
+        await planned(ours, "set_topic_retention", topic=str(ORDERS))
 
 
 async def test_limits_of_what_is_not_there_are_not_found(ours: AdminGateway) -> None:

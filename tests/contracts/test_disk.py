@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from danube.runtime.disk import Disk, LocalDisk
-from danube.testing.disk import SimDisk
+from danube.testing.disk import MachineOffError, SimDisk
 
 
 @pytest.fixture(params=["local", "sim"])
@@ -189,6 +189,17 @@ def test_making_a_folder_that_is_there_keeps_its_files(disk: Disk) -> None:
     assert content(disk, "f/a") == b"01"
 
 
+def test_a_folder_whose_maker_died_before_its_entry_was_durable_is_made_durable_by_the_next_one() -> None:
+    for seed in range(20):
+        disk = SimDisk(seed)
+        disk.stop_at(2)  # the sync of what the folder stands in
+        with pytest.raises(MachineOffError):
+            disk.make_folder("f")
+        disk = disk.process_kill()
+        disk.make_folder("f")
+        assert disk.power_cut().exists("f")
+
+
 def test_a_removed_name_is_free_again(disk: Disk) -> None:
     put(disk, "a", b"old")
     disk.remove("a")
@@ -217,6 +228,45 @@ def test_a_replacement_that_was_interrupted_does_not_hinder_the_next(disk: Disk)
     put(disk, "a.new", b"half")
     disk.replace_file("a", b"new")
     assert (content(disk, "a"), disk.list("")) == (b"new", ["a"])
+
+
+# Files that are whole or not there
+
+
+def test_a_file_created_whole_has_all_its_chunks_and_leaves_nothing_else(disk: Disk) -> None:
+    chunks = [b"%05d" % number for number in range(3_000)]
+    disk.make_folder("f")
+    disk.create_whole("f/a", [*chunks, bytearray(b"more"), memoryview(b"and more")])
+    disk.create_whole("f/b", [])
+    assert content(disk, "f/a") == b"".join(chunks) + b"moreand more"
+    assert (content(disk, "f/b"), disk.list("f")) == (b"", ["a", "b"])
+
+
+def test_a_name_that_is_taken_is_not_created_whole(disk: Disk) -> None:
+    put(disk, "a", b"old")
+    disk.make_folder("b")
+    for name in ("a", "b"):
+        with pytest.raises(FileExistsError):
+            disk.create_whole(name, [b"new"])
+    with pytest.raises(FileNotFoundError):
+        disk.create_whole("missing/a", [b"new"])
+    assert (content(disk, "a"), disk.list("")) == (b"old", ["a", "b"])
+
+
+def test_an_empty_folder_is_removed_and_one_with_something_in_it_stays(disk: Disk) -> None:
+    disk.make_folder("f/deep")
+    put(disk, "g")
+    for name, error in (("f", OSError), ("missing", FileNotFoundError), ("g", NotADirectoryError)):
+        with pytest.raises(error):
+            disk.remove_folder(name)
+    disk.remove_folder("f/deep")
+    assert disk.list("f") == []
+    put(disk, "f/a")
+    with pytest.raises(OSError):
+        disk.remove_folder("f")
+    disk.remove("f/a")
+    disk.remove_folder("f")
+    assert (disk.exists("f"), disk.list("")) == (False, ["g"])
 
 
 # Locks
@@ -256,3 +306,17 @@ def test_a_lock_has_one_holder_at_a_time(disk: Disk) -> None:
     again.release()
     other.release()
     assert disk.list("") == ["lock", "other"]
+
+
+# Room
+
+
+def test_a_disk_says_how_much_is_free(disk: Disk) -> None:
+    assert disk.free_bytes() > 0
+
+
+def test_what_is_written_is_not_free_any_more() -> None:
+    disk = SimDisk()
+    disk.capacity_bytes = 1_000
+    put(disk, "a", b"x" * 400)
+    assert disk.free_bytes() == 600

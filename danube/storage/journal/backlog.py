@@ -6,25 +6,31 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import MessageTooLargeError, OverloadedError
 from danube.model.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from danube.model.message import NUMBERED_BIT
 from danube.model.subscription import Cursor
 from danube.storage.batch import LENGTH_BYTES, body_bytes, encode_messages
 from danube.storage.envelope import ENVELOPE_BYTES
 from danube.storage.journal.index import TopicIndex
-from danube.storage.log import AppendDone, StoredBatch
-from danube.storage.numbering import StoredNumberings, numbered_batch
+from danube.storage.journal.settings import Durability
+from danube.storage.log import AppendDone
+from danube.storage.numbering import NumberedBatch, StoredNumberings, StoredNumbers, numbers_of
 
 _WAITER_BYTES = 200  # what a waiting callback and its record's object cost in memory, roughly
+_EMPTY_BYTES = body_bytes(0, 0, 0)
+_RECORD_BYTES_MAX = BATCH_BYTES_MAX - body_bytes(0, 1, 0)
 
 
 class TopicState:
     """What the journal keeps of one topic while the broker runs."""
 
-    __slots__ = ("cursors", "epoch", "forming", "index", "listeners", "numberings", "topic_id")
+    __slots__ = ("cursors", "durability", "epoch", "forming", "index", "listeners", "numberings", "topic_id")
 
     def __init__(self, topic_id: int, index: TopicIndex | None = None) -> None:
         self.topic_id = topic_id
         self.epoch = 0
         """Of the owner that writes now."""
+        self.durability = Durability.FSYNC
+        """When its appends are acknowledged."""
         self.index = index
         """None until the topic has data."""
         self.forming: PendingBatch | None = None
@@ -51,14 +57,12 @@ class TopicState:
             self.cursors = {}
         self.cursors[subscription_id] = cursor
 
-    def note_numbers(self, stored: StoredBatch) -> None:
-        """Remember the numbers of a batch that is durable, if they count."""
-        numbered = numbered_batch(stored.body)
-        if numbered is None:
-            return
+    def note_numbers(self, numbers: NumberedBatch, base_offset: int) -> StoredNumbers:
+        """Remember the numbers of a batch that is durable; answers them."""
         if self.numberings is None:
             self.numberings = StoredNumberings()
-        self.numberings.add(numbered, stored.base_offset)
+        self.numberings.add(numbers, base_offset)
+        return StoredNumbers(numbers, base_offset)
 
 
 @dataclass(slots=True, eq=False)
@@ -68,7 +72,9 @@ class PendingBatch:
     topic: TopicState
     whole_body: bytes | None = None
     count: int = 0
-    body_bytes: int = body_bytes(0, 0, 0)
+    body_bytes: int = _EMPTY_BYTES
+    numbers: NumberedBatch | None = None
+    """Of a body that is one of a row of numbers."""
     records: list[bytes] = field(default_factory=list)
     waiting: list[AppendDone] = field(default_factory=list)
     """One for each record, or one for the whole body."""
@@ -81,11 +87,7 @@ class PendingBatch:
     @property
     def cost_bytes(self) -> int:
         """What it counts against the backlog's bound."""
-        return self.total_bytes + _WAITER_BYTES * len(self.waiting)
-
-    def has_room(self, record_bytes: int) -> bool:
-        """Whether another single record fits."""
-        return self.count < BATCH_RECORDS_MAX and self.body_bytes + LENGTH_BYTES + record_bytes <= BATCH_BYTES_MAX
+        return ENVELOPE_BYTES + self.body_bytes + _WAITER_BYTES * len(self.waiting)
 
     def body(self) -> bytes:
         """The body as it will stand in the journal."""
@@ -107,23 +109,26 @@ class Backlog:
     def add_record(self, topic: TopicState, record: bytes, done: AppendDone) -> None:
         """Add a single record to the topic's forming batch. Raises OverloadedError, MessageTooLargeError."""
         size = LENGTH_BYTES + len(record)
-        self._admit(size + _WAITER_BYTES)
+        if self.bytes + size + _WAITER_BYTES > self._bytes_max:
+            self._admit(size + _WAITER_BYTES)
         forming = topic.forming
-        if forming is None or not forming.has_room(len(record)):
-            if body_bytes(0, 1, len(record)) > BATCH_BYTES_MAX:
+        if forming is None or forming.count == BATCH_RECORDS_MAX or forming.body_bytes + size > BATCH_BYTES_MAX:
+            if len(record) > _RECORD_BYTES_MAX:
                 raise MessageTooLargeError(f"a message of {len(record)} bytes fits no batch ({BATCH_BYTES_MAX} bytes)")
             forming = topic.forming = PendingBatch(topic)
             self._waiting.append(forming)
-            self.bytes += forming.cost_bytes
+            self.bytes += ENVELOPE_BYTES + _EMPTY_BYTES
         forming.records.append(record)
         forming.waiting.append(done)
         forming.count += 1
         forming.body_bytes += size
         self.bytes += size + _WAITER_BYTES
 
-    def add_batch(self, topic: TopicState, body: bytes, count: int, done: AppendDone) -> None:
-        """Add a client's batch, after what the topic has waiting. Raises OverloadedError."""
-        batch = PendingBatch(topic, body, count, len(body), waiting=[done])
+    def add_batch(self, topic: TopicState, body: bytes, done: AppendDone) -> None:
+        """Add a client's batch that was checked, after what the topic has waiting. Raises OverloadedError."""
+        numbers = numbers_of(body)
+        numbered = numbers if numbers.numbering_id & NUMBERED_BIT else None
+        batch = PendingBatch(topic, body, numbers.records, len(body), numbered, waiting=[done])
         self._admit(batch.cost_bytes)
         topic.forming = None
         self._waiting.append(batch)
@@ -132,13 +137,15 @@ class Backlog:
     def take(self, bytes_max: int) -> list[PendingBatch]:
         """The next ones, for a round of at most `bytes_max`, or one that is larger."""
         taken: list[PendingBatch] = []
-        room = bytes_max
-        while self._waiting and (self._waiting[0].total_bytes <= room or not taken):
-            batch = self._waiting.popleft()
-            room -= batch.total_bytes
+        waiting, room = self._waiting, bytes_max
+        while waiting:
+            batch = waiting[0]
+            room -= ENVELOPE_BYTES + batch.body_bytes
+            if room < 0 and taken:
+                break
             if batch.topic.forming is batch:
                 batch.topic.forming = None
-            taken.append(batch)
+            taken.append(waiting.popleft())
         return taken
 
     def take_topics(self, topics: Container[TopicState]) -> list[PendingBatch]:

@@ -17,12 +17,13 @@ from danube.model.errors import (
     SubscriptionNotFoundError,
     TopicNotFoundError,
 )
+from danube.model.histogram import LatencyHistogram
 from danube.model.limits import CURSOR_RIDE_BYTES_MAX, JOURNAL_JOIN_SILENT_TURNS, JOURNAL_JOIN_TURNS_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
-from danube.storage.batch import check
+from danube.storage.batch import CheckedBody, check
 from danube.storage.cursors import CursorKey, PendingCursor, PendingCursors
 from danube.storage.journal.alarm import Alarm
 from danube.storage.journal.backlog import Backlog, PendingBatch, TopicState
@@ -56,6 +57,8 @@ class GroupCommit:
         self._backlog = Backlog(settings.backlog_bytes_max)
         self._cursors = PendingCursors()
         self._taken: tuple[list[PendingBatch], dict[CursorKey, PendingCursor]] = ([], {})
+        self._rotating: list[asyncio.Future[None]] = []
+        """Who waits for a new file."""
         self._closing = self._sync_due = self._mark_due = False
         self._failing = False
         """Whether the last round failed: said once, not once a round."""
@@ -72,11 +75,25 @@ class GroupCommit:
         """Why nothing more is written, or None."""
         self.rounds = self.failed_rounds = self.bytes_written = 0
         self.last_round_ms = 0.0
+        self.round_seconds = LatencyHistogram()
+
+    @property
+    def durability(self) -> Durability:
+        """Of topics that have none of their own."""
+        return self._settings.durability
 
     @property
     def backlog_bytes(self) -> int:
         """Accepted and not yet written."""
         return self._backlog.bytes
+
+    async def rotate(self) -> None:
+        """Go on in a new file, unless the last one is empty. Raises StorageUnavailableError, ShuttingDownError."""
+        self._check_open()
+        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._rotating.append(waiting)
+        self._wake.set()
+        await waiting
 
     def start(self) -> None:
         """Begin to write what is appended."""
@@ -102,7 +119,9 @@ class GroupCommit:
     def append_batch(self, topic: TopicState, body: bytes, done: AppendDone) -> None:
         """As `TopicLog.append_batch`."""
         self._check_open()
-        self._backlog.add_batch(topic, body, check(body).count, done)
+        if not isinstance(body, CheckedBody):
+            check(body)
+        self._backlog.add_batch(topic, body, done)
         self._wake.set()
 
     def save_cursor(self, topic: TopicState, subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
@@ -111,7 +130,8 @@ class GroupCommit:
             if saved is not None:
                 saved(self._refusal())
             return
-        self._cursors.put((topic.topic_id, subscription_id), cursor, topic.epoch, saved)
+        must_sync = topic.durability is Durability.FSYNC
+        self._cursors.put((topic.topic_id, subscription_id), cursor, topic.epoch, saved, must_sync=must_sync)
         if saved is None:
             self._cursor_alarm.arm(self._settings.cursor_interval_s)
         else:
@@ -137,6 +157,7 @@ class GroupCommit:
             await self._work_off()
             if self.stopped is None and self._writer.end.needs_mark:
                 await self._try(self._writer.mark)
+            self._tell_rotated(self._refusal())
         except Exception:
             self._stop("the journal's writer met a fault of its own; the broker's log has the details")
             raise
@@ -161,7 +182,9 @@ class GroupCommit:
 
     async def _step(self) -> bool:
         """Do the next thing that is due; answers whether there was one."""
-        if self._backlog or self._cursors.urgent:
+        if self._rotating:
+            self._tell_rotated(await self._try(self._writer.rotate))
+        elif self._backlog or self._cursors.urgent:
             await self._write_round()
         elif self._mark_due:
             self._mark_due = False
@@ -173,18 +196,34 @@ class GroupCommit:
             return False
         return True
 
-    async def _try(self, work: Callable[[], None]) -> None:
+    async def _try(self, work: Callable[[], Written | None]) -> DanubeError | None:
+        """Have the writer do something that stores nothing; answers why it could not."""
         try:
-            await self._runner.run(work)
+            written = await self._runner.run(work)
         except StorageUnavailableError as error:
-            _log.warning("the journal could not be marked: %s", error)
+            _log.warning("the journal could not be marked, or begin a new file: %s", error)
+            return error
         except JournalStoppedError as error:
             self._stop(str(error))
+            return self._refusal()
+        if written is not None:
+            self._on_written(Round([], {}), written)
+        return None
+
+    def _tell_rotated(self, error: DanubeError | None) -> None:
+        waiting, self._rotating = self._rotating, []
+        for one in waiting:
+            if one.done():
+                continue
+            if error is None:
+                one.set_result(None)
+            else:
+                one.set_exception(error)
 
     async def _write_round(self) -> None:
         started_s = self._clock.monotonic_s()
         written_round = self._gather()
-        sync = self._settings.durability is Durability.FSYNC or self._sync_due
+        sync = written_round.must_sync or self._sync_due
         try:
             written = await self._runner.run(
                 lambda: self._writer.write(
@@ -199,7 +238,9 @@ class GroupCommit:
             self._sync_due = self._sync_due and not sync
             self._last_round_s = self._clock.monotonic_s()
             self._acknowledge(written_round, written)
-            self.last_round_ms = (self._clock.monotonic_s() - started_s) * 1_000
+            took_s = self._clock.monotonic_s() - started_s
+            self.round_seconds.note(took_s)
+            self.last_round_ms = took_s * 1_000
 
     def _gather(self) -> Round:
         batches = self._backlog.take(self._settings.round_bytes_max)
@@ -228,8 +269,13 @@ class GroupCommit:
             for listener in topic.listeners:
                 _call(listener, topic.durable_end)
         self._plan_mark()
-        if self._settings.durability is Durability.INTERVAL:
+        if self._writer.end.synced_to < written.end_position and self._wants_sync_soon(written_round):
             self._sync_alarm.arm(self._settings.sync_interval_s)
+
+    def _wants_sync_soon(self, written_round: Round) -> bool:
+        if Durability.INTERVAL in written_round.durabilities:
+            return True
+        return bool(written_round.cursors) and self._settings.durability is not Durability.OS
 
     def _fail_round(self, error: StorageUnavailableError) -> None:
         if not self._failing:
@@ -266,6 +312,7 @@ class GroupCommit:
         _tell(waiting, {}, error)
         for saved in self._cursors.drop_all():
             _call(saved, error)
+        self._tell_rotated(error)
 
     def _check_open(self) -> None:
         if self.stopped is not None or self._closing:

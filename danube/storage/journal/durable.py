@@ -1,22 +1,37 @@
-"""What is durable and can be found: the indexes, cursors and recent batches of all topics of a journal.."""
+"""What is durable and can be found: the indexes, cursors and recent batches of all topics of a journal."""
 
+from collections.abc import Callable
+
+from danube.model.subscription import Cursor
 from danube.storage.cache import BatchCache
+from danube.storage.cursors import encoded_bytes
 from danube.storage.envelope import ENVELOPE_BYTES
-from danube.storage.journal.backlog import TopicState
-from danube.storage.journal.files import FileTable
-from danube.storage.journal.index import Located, TopicIndex
-from danube.storage.journal.recovery import Recovered
+from danube.storage.journal.backlog import PendingBatch, TopicState
+from danube.storage.journal.contents import FileContents
+from danube.storage.journal.files import FileStart, FileTable
+from danube.storage.journal.index import IndexRun, TopicIndex
+from danube.storage.journal.recovered import Recovered
 from danube.storage.journal.round import Round
+from danube.storage.journal.settings import Durability
+from danube.storage.journal.topic_base import TopicBase, TopicSnapshot
 from danube.storage.journal.writer import Written
 from danube.storage.log import StoredBatch
+from danube.storage.numbering import StoredNumberings
+
+FileClosed = Callable[[FileContents, FileStart], None]
+"""Called with what is in a file that is complete, and where the next one begins."""
 
 
 class DurableTopics:
     """The topics of a journal, as recovered and as rounds are written."""
 
-    def __init__(self, recovered: Recovered, cache: BatchCache) -> None:
+    def __init__(self, recovered: Recovered, cache: BatchCache, end_position: int) -> None:
         self.files: FileTable = recovered.files
         self.cache = cache
+        self.end_position = end_position
+        """Behind the last round that is durable."""
+        self.on_file_closed: FileClosed = lambda *_: None
+        self._contents = recovered.contents or FileContents(recovered.files.starts[-1])
         self._skipped = recovered.skipped
         self._topics = {topic_id: TopicState(topic_id, index) for topic_id, index in recovered.topics.items()}
         for (topic_id, subscription_id), cursor in recovered.cursors.items():
@@ -24,13 +39,31 @@ class DurableTopics:
         for topic_id, numberings in recovered.numberings.items():
             self._state(topic_id).numberings = numberings
 
-    def open(self, topic_id: int, epoch: int) -> TopicState:
+    def open(self, topic_id: int, epoch: int, durability: Durability) -> TopicState:
         """The topic's state, to be written to under `epoch`. Raises ValueError for one that was left out."""
         if topic_id in self._skipped:
             raise ValueError(f"topic id {topic_id} has records that were left out: ids are never used again")
         topic = self._state(topic_id)
-        topic.epoch = epoch
+        topic.epoch, topic.durability = epoch, durability
         return topic
+
+    def adopt(self, base: TopicBase) -> None:
+        """Begin a topic where `base` ends, whatever was known of it. Raises ValueError when it is there."""
+        if base.topic_id in self._topics:
+            raise ValueError(f"topic id {base.topic_id} is kept in this journal already: release it first")
+        self._skipped.discard(base.topic_id)
+        topic = self._state(base.topic_id)
+        topic.index = TopicIndex(base.end_offset, base.last_append_time_ms)
+        self._contents.unlisted.add(base.topic_id)  # numbers from before must not count: have the file read
+        topic.cursors = dict(base.cursors) or None
+        if base.numberings:
+            topic.numberings = StoredNumberings()
+            topic.numberings.restore(base.numberings)
+
+    def index(self, topic_id: int) -> TopicIndex | None:
+        """Where the topic's batches are; None when it has none."""
+        topic = self._topics.get(topic_id)
+        return topic.index if topic is not None else None
 
     def forget(self, topic_id: int) -> TopicState | None:
         """Let go of a topic for good; answers what was kept of it."""
@@ -39,23 +72,69 @@ class DurableTopics:
 
     def take_in(self, written_round: Round, written: Written) -> None:
         """A round is durable: from here on it can be found."""
-        self.files.add(written.sequence, written.base_position)
+        if written.file.sequence != self._contents.start.sequence:
+            self._begin_file(written.file)
+        self.end_position = written.end_position
         position = written.content_position
         for batch, stored in zip(written_round.batches, written_round.stored, strict=True):
-            self._take_in_batch(batch.topic, stored, position)
+            self._take_in_batch(batch, stored, position)
             position += ENVELOPE_BYTES + len(stored.body)
         for (topic_id, subscription_id), pending in written_round.cursors.items():
-            topic = self._topics.get(topic_id)
-            if topic is not None:
-                topic.save_cursor(subscription_id, pending.cursor)
+            self._take_in_cursor(topic_id, subscription_id, pending.cursor, position)
+            self._contents.note(topic_id, written_round.now_ms)
+            position += ENVELOPE_BYTES + encoded_bytes(len(pending.cursor.beyond))
 
-    def _take_in_batch(self, topic: TopicState, stored: StoredBatch, position: int) -> None:
-        if topic.index is None:
-            topic.index = TopicIndex()
-        length = len(stored.body)
-        topic.index.append(Located(stored.base_offset, stored.end_offset, position, length, stored.append_time_ms))
+    def snapshot(self, topic_id: int) -> TopicSnapshot:
+        """Where the topic's subscriptions and numberings stand."""
+        topic = self._topics.get(topic_id)
+        if topic is None:
+            return TopicSnapshot({}, ())
+        return TopicSnapshot(dict(topic.cursors or {}), topic.numberings.rows() if topic.numberings else ())
+
+    def run(self, topic_id: int, contents: FileContents, end_position: int) -> IndexRun | None:
+        """A topic's batches in a file that ends there; None when some are not known any more."""
+        topic = self._topics.get(topic_id)
+        if topic is None or topic_id in contents.unlisted:
+            return None
+        index = topic.index or TopicIndex()
+        return index.between(contents.start.base_position, end_position)
+
+    def let_go(self, topic_id: int, end_offset: int) -> None:
+        """Forget where a topic's batches below an offset are."""
+        index = self.index(topic_id)
+        if index is not None:
+            index.drop_below(end_offset)
+
+    def held_below(self, position: int) -> int | None:
+        """A topic with batches below a position, or None when there is none."""
+        for topic_id, topic in self._topics.items():
+            start = topic.index.start_position if topic.index is not None else None
+            if start is not None and start < position:
+                return topic_id
+        return None
+
+    def _begin_file(self, start: FileStart) -> None:
+        closed, self._contents = self._contents, FileContents(start)
+        self.files.add(start)
+        self.on_file_closed(closed, start)
+
+    def _take_in_batch(self, batch: PendingBatch, stored: StoredBatch, position: int) -> None:
+        topic = batch.topic
+        index = topic.index
+        if index is None:
+            index = topic.index = TopicIndex()
+        base, time_ms = stored.base_offset, stored.append_time_ms
+        index.add(base, base + stored.count, position, len(stored.body), time_ms)
         self.cache.add(topic.topic_id, stored)
-        topic.note_numbers(stored)
+        self._contents.note(topic.topic_id, time_ms)
+        if batch.numbers is not None:
+            self._contents.note_numbers(topic.topic_id, topic.note_numbers(batch.numbers, base))
+
+    def _take_in_cursor(self, topic_id: int, subscription_id: int, cursor: Cursor, position: int) -> None:
+        topic = self._topics.get(topic_id)
+        if topic is not None:
+            topic.save_cursor(subscription_id, cursor)
+        self._contents.cursors[topic_id, subscription_id] = (position, cursor)
 
     def _state(self, topic_id: int) -> TopicState:
         topic = self._topics.get(topic_id)

@@ -1,65 +1,104 @@
 """The files of a journal: their names, how one is made, and which one holds a position."""
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 
-from danube.model.errors import DamagedDataError
+from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.runtime.disk import Disk, File
-from danube.storage.journal.format import FileHeader, encode_file_header, file_name
+from danube.storage.damage import NEXT_STEP
+from danube.storage.journal.format import FIRST_NAME, FileHeader, encode_file_header, file_name, index_name
 
 FOLDER = "journal"
+"""Of a broker's own journal within its data folder."""
 
 
-def path(sequence: int) -> str:
+def path(sequence: int, folder: str = FOLDER) -> str:
     """The name of a journal file within the data folder."""
-    return f"{FOLDER}/{file_name(sequence)}"
+    return f"{folder}/{file_name(sequence)}"
 
 
-def create_file(disk: Disk, header: FileHeader) -> File:
+def index_path(sequence: int, folder: str = FOLDER) -> str:
+    """The name of the index beside a journal file."""
+    return f"{folder}/{index_name(sequence)}"
+
+
+def first_path(folder: str = FOLDER) -> str:
+    """The name of the file that says where the journal begins."""
+    return f"{folder}/{FIRST_NAME}"
+
+
+def create_file(disk: Disk, header: FileHeader, folder: str = FOLDER) -> File:
     """Make a file and its header durable, its entry in the folder included. Raises OSError.
 
     It is durable before the first round goes in: a file that is longer than a header has a sound one, or is damaged.
     """
-    file = disk.create(path(header.sequence))
+    file = disk.create(path(header.sequence, folder))
     try:
         file.append([encode_file_header(header)])
         file.sync()
-        disk.sync_folder(FOLDER)
+        disk.sync_folder(folder)
     except OSError:
         file.close()
         raise
     return file
 
 
-def damaged(sequence: int, at: int, what: str) -> DamagedDataError:
+def damaged(sequence: int, at: int, what: str, folder: str = FOLDER) -> DamagedDataError:
     """The error for bytes that cannot be what was written."""
-    return DamagedDataError(
-        f"{path(sequence)} is damaged at byte {at}: {what}. Restore the file from a backup, or move the data folder "
-        "aside to start without it"
-    )
+    return DamagedDataError(f"{path(sequence, folder)} is damaged at byte {at}: {what}. {NEXT_STEP}")
+
+
+@dataclass(frozen=True, slots=True)
+class FileStart:
+    """Where a file begins in its journal."""
+
+    sequence: int
+    base_position: int
+    rounds_before: int
+    """Rounds of the journal before its first one."""
 
 
 class FileTable:
-    """Which file holds which position; grows as the journal does."""
+    """Which file holds which position: grows as the journal does, and shrinks at its front.
+
+    It changes on the loop's thread; positions may be located from any other.
+    """
 
     def __init__(self) -> None:
-        self._sequences: list[int] = []
-        self._bases: list[int] = []
+        self._table: tuple[list[FileStart], list[int]] = ([], [])
+        """The files, and the base position of each."""
 
     def __len__(self) -> int:
-        return len(self._sequences)
+        return len(self._table[0])
 
     @property
     def base_position(self) -> int:
         """Of the first file."""
-        return self._bases[0]
+        return self._table[1][0]
 
-    def add(self, sequence: int, base_position: int) -> None:
-        """Note a file; noting the last one again changes nothing."""
-        if not self._sequences or self._sequences[-1] != sequence:
-            self._sequences.append(sequence)
-            self._bases.append(base_position)
+    @property
+    def starts(self) -> list[FileStart]:
+        """All of them, oldest first."""
+        return self._table[0]
+
+    def add(self, start: FileStart) -> None:
+        """Note the next file."""
+        self._table[0].append(start)
+        self._table[1].append(start.base_position)
+
+    def drop_below(self, base_position: int) -> None:
+        """Forget the files that begin below a position; a reader in another thread sees all of that or nothing."""
+        starts, bases = self._table
+        count = bisect_left(bases, base_position)
+        self._table = (starts[count:], bases[count:])
 
     def locate(self, position: int) -> tuple[int, int]:
-        """The sequence of the file that holds `position`, and the byte in it."""
-        number = bisect_right(self._bases, position) - 1
-        return self._sequences[number], position - self._bases[number]
+        """The sequence of the file that holds `position`, and the byte in it.
+
+        Raises StorageUnavailableError when the file was removed: a deleted topic may still be read by someone.
+        """
+        starts, bases = self._table
+        number = bisect_right(bases, position) - 1
+        if number < 0:
+            raise StorageUnavailableError(f"position {position} of the journal is in a file that was removed")
+        return starts[number].sequence, position - bases[number]

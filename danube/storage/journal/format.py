@@ -29,6 +29,18 @@ Then come rounds, each of 52 bytes and its envelopes with their bodies:
     40  4      length of the envelopes and bodies that follow
     44  4      how many envelopes
     48  4      CRC-32C of the 48 bytes before it
+
+The file `first` is there once files were removed from the front; it has 44 bytes:
+
+    at  bytes  field
+    0   4      magic "DnJ1"
+    4   1      version, 1
+    5   3      reserved, 0
+    8   8      journal id
+    16  8      sequence of the first file
+    24  8      base position of that file
+    32  8      number of the last round before that file
+    40  4      CRC-32C of the 40 bytes before it
 """
 
 import re
@@ -40,14 +52,19 @@ from danube.storage.checksum import is_intact, with_crc
 VERSION = 1
 FILE_MAGIC = b"DnJf"
 ROUND_MAGIC = b"DnRd"
+FIRST_MAGIC = b"DnJ1"
 HEADER_BYTES = 52
 """Of a file's header, and of a round's."""
 FIRST_SEQUENCE = 1
+FIRST_NAME = "first"
+FIRST_BYTES = 44
 
 _FILE = struct.Struct("<4sB3sQQQQQ")
 _ROUND = struct.Struct("<4sB3sQQQQII")
+_FIRST = struct.Struct("<4sB3sQQQQ")
 _RESERVED = bytes(3)
 _NAME = re.compile(r"(\d{10})\.journal")
+_INDEX_NAME = re.compile(r"(\d{10})\.index")
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +95,16 @@ class RoundHeader:
         return self.position + HEADER_BYTES + self.content_bytes
 
 
+@dataclass(frozen=True, slots=True)
+class FirstFile:
+    """Where a journal begins whose first files were removed."""
+
+    journal_id: int
+    sequence: int
+    base_position: int
+    rounds_before: int
+
+
 def file_name(sequence: int) -> str:
     """The name of a journal file within the journal's folder."""
     return f"{sequence:010d}.journal"
@@ -86,6 +113,17 @@ def file_name(sequence: int) -> str:
 def file_sequence(name: str) -> int | None:
     """The sequence of the journal file with this name, or None when it is none."""
     match = _NAME.fullmatch(name)
+    return int(match[1]) if match else None
+
+
+def index_name(sequence: int) -> str:
+    """The name of the index of a journal file."""
+    return f"{sequence:010d}.index"
+
+
+def index_sequence(name: str) -> int | None:
+    """The sequence of the file that the index with this name is of, or None when it is none."""
+    match = _INDEX_NAME.fullmatch(name)
     return int(match[1]) if match else None
 
 
@@ -149,3 +187,28 @@ def decode_round_header(buffer: bytes, at: int = 0) -> RoundHeader | None:
     if magic != ROUND_MAGIC or version != VERSION or reserved != _RESERVED:
         return None
     return RoundHeader(*fields)
+
+
+def encode_first(first: FirstFile) -> bytes:
+    """The bytes of the file `first`."""
+    return with_crc(
+        _FIRST.pack(
+            FIRST_MAGIC,
+            VERSION,
+            _RESERVED,
+            first.journal_id,
+            first.sequence,
+            first.base_position,
+            first.rounds_before,
+        )
+    )
+
+
+def decode_first(encoded: bytes) -> FirstFile | None:
+    """What the file `first` says, or None when it is not a valid one."""
+    if len(encoded) != FIRST_BYTES or not is_intact(encoded):
+        return None
+    magic, version, reserved, *fields = _FIRST.unpack_from(encoded)
+    if magic != FIRST_MAGIC or version != VERSION or reserved != _RESERVED:
+        return None
+    return FirstFile(*fields)

@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
 from typing import NamedTuple
 
 
@@ -16,20 +17,50 @@ class Located(NamedTuple):
     append_time_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class IndexRun:
+    """Batches that follow each other, column by column."""
+
+    bases: "array[int]"
+    positions: "array[int]"
+    times: "array[int]"
+    lengths: "array[int]"
+    end_offset: int
+    """The offset after the last record."""
+
+    def __len__(self) -> int:
+        """How many batches."""
+        return len(self.bases)
+
+    def above(self, position: int) -> "IndexRun":
+        """Those at `position` and behind it."""
+        first = bisect_left(self.positions, position)
+        if not first:
+            return self
+        return IndexRun(
+            self.bases[first:], self.positions[first:], self.times[first:], self.lengths[first:], self.end_offset
+        )
+
+
 class TopicIndex:
-    """The batches of one topic in offset order, without a gap between them."""
+    """The batches of one topic in offset order, without a gap between them.
 
-    __slots__ = ("_bases", "_lengths", "_positions", "_times", "body_bytes", "end_offset")
+    What is below `start_offset` was let go: it is kept elsewhere, or was never here.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = ("_bases", "_lengths", "_positions", "_times", "body_bytes", "end_offset", "last_append_time_ms")
+
+    def __init__(self, start_offset: int = 0, last_append_time_ms: int = 0) -> None:
         self._bases = array("Q")
         self._positions = array("Q")
         self._times = array("Q")
         self._lengths = array("I")
-        self.end_offset = 0
+        self.end_offset = start_offset
         """The offset after the last record."""
+        self.last_append_time_ms = last_append_time_ms
+        """Of the newest batch, let go or not; 0 when there never was one."""
         self.body_bytes = 0
-        """Of all batches together."""
+        """Of all batches in here together."""
 
     def __len__(self) -> int:
         return len(self._bases)
@@ -40,32 +71,101 @@ class TopicIndex:
         return Located(self._bases[number], end, self._positions[number], self._lengths[number], self._times[number])
 
     @property
-    def last_append_time_ms(self) -> int:
-        """Of the newest batch; 0 when there is none."""
-        return self._times[-1] if self._times else 0
+    def start_offset(self) -> int:
+        """The first offset in here; `end_offset` when there is none."""
+        return self._bases[0] if self._bases else self.end_offset
+
+    @property
+    def start_position(self) -> int | None:
+        """Of the first batch in here."""
+        return self._positions[0] if self._positions else None
 
     def append(self, batch: Located) -> None:
         """Add the next batch. Raises ValueError unless it begins where the last one ended and time did not go back."""
-        if batch.base_offset != self.end_offset or batch.end_offset <= batch.base_offset:
-            raise ValueError(f"a batch with offset {batch.base_offset} follows after offset {self.end_offset}")
-        if batch.append_time_ms < self.last_append_time_ms:
-            raise ValueError(f"the append time goes back at offset {batch.base_offset}")
-        self._bases.append(batch.base_offset)
-        self._positions.append(batch.position)
-        self._times.append(batch.append_time_ms)
-        self._lengths.append(batch.body_bytes)
-        self.end_offset = batch.end_offset
-        self.body_bytes += batch.body_bytes
+        self.add(*batch)
+
+    def add(self, base_offset: int, end_offset: int, position: int, body_bytes: int, append_time_ms: int) -> None:
+        """The same, of the parts of a batch."""
+        if base_offset != self.end_offset or end_offset <= base_offset:
+            raise ValueError(f"a batch with offset {base_offset} follows after offset {self.end_offset}")
+        if append_time_ms < self.last_append_time_ms:
+            raise ValueError(f"the append time goes back at offset {base_offset}")
+        self._bases.append(base_offset)
+        self._positions.append(position)
+        self._times.append(append_time_ms)
+        self._lengths.append(body_bytes)
+        self.end_offset = end_offset
+        self.last_append_time_ms = append_time_ms
+        self.body_bytes += body_bytes
+
+    def fits(self, run: IndexRun) -> bool:
+        """Whether `run` goes on where this ends."""
+        return not run or (run.bases[0] == self.end_offset and run.times[0] >= self.last_append_time_ms)
+
+    def extend(self, run: IndexRun) -> None:
+        """Add all batches of a run that fits."""
+        if not run:
+            return
+        self._bases.extend(run.bases)
+        self._positions.extend(run.positions)
+        self._times.extend(run.times)
+        self._lengths.extend(run.lengths)
+        self.end_offset = run.end_offset
+        self.last_append_time_ms = run.times[-1]
+        self.body_bytes += sum(run.lengths)
+
+    def between(self, position: int, end_position: int) -> IndexRun:
+        """The batches whose envelopes stand from `position` up to `end_position`, as a copy.
+
+        From any thread while another one adds batches behind `end_position`: so the end is looked at first.
+        """
+        end_offset = self.end_offset
+        first, last = bisect_left(self._positions, position), bisect_left(self._positions, end_position)
+        if last < len(self._bases):
+            end_offset = self._bases[last]
+        return IndexRun(
+            self._bases[first:last],
+            self._positions[first:last],
+            self._times[first:last],
+            self._lengths[first:last],
+            end_offset,
+        )
+
+    def located(self, below_position: int) -> list[Located]:
+        """The batches below a position, in order."""
+        run = self.between(0, below_position)
+        ends = run.bases[1:]
+        if run.bases:
+            ends.append(run.end_offset)
+        return list(map(Located, run.bases, ends, run.positions, run.lengths, run.times))
+
+    def drop_below(self, offset: int) -> None:
+        """Let go of the batches that end at `offset` or below it."""
+        count = len(self._bases) if offset >= self.end_offset else max(0, bisect_right(self._bases, offset) - 1)
+        self.body_bytes -= sum(self._lengths[:count])
+        del self._bases[:count], self._positions[:count], self._times[:count], self._lengths[:count]
+
+    def body_bytes_from(self, position: int) -> int:
+        """Of the batches at `position` and behind it."""
+        if not self._positions or self._positions[-1] < position:
+            return 0
+        return sum(self._lengths[bisect_left(self._positions, position) :])
 
     def base_offset(self, number: int) -> int:
         """The first offset of batch `number`."""
         return self._bases[number]
 
     def find(self, offset: int) -> int:
-        """The number of the batch that holds `offset`; how many there are when none does yet."""
+        """The number of the batch that holds `offset`; how many there are when none does yet.
+
+        Raises IndexError for an offset below the first one in here.
+        """
         if offset >= self.end_offset:
             return len(self._bases)
-        return bisect_right(self._bases, offset) - 1
+        number = bisect_right(self._bases, offset) - 1
+        if number < 0:
+            raise IndexError(f"offset {offset} is below {self.start_offset}, the first in the journal")
+        return number
 
     def find_time(self, append_time_ms: int) -> int:
         """The number of the first batch appended at this time or later; how many there are when there is none."""

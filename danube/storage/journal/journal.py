@@ -1,35 +1,49 @@
 """One journal per broker: the logs of all its topics, written together and found again after a restart."""
 
-from collections.abc import Container
+from collections.abc import Callable, Container, Mapping, Sequence
+from functools import partial
 
+from danube.model.errors import StorageUnavailableError
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
 from danube.storage.cache import BatchCache
+from danube.storage.journal.closing import ClosedFiles
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.durable import DurableTopics
-from danube.storage.journal.reader import JournalReader
+from danube.storage.journal.fence import Fence
+from danube.storage.journal.files import FOLDER
+from danube.storage.journal.folder import JournalFolder
+from danube.storage.journal.index import Located
+from danube.storage.journal.reader import JournalReader, Place
 from danube.storage.journal.reads import JournalReads
-from danube.storage.journal.recovery import Recovery
-from danube.storage.journal.settings import JournalSettings, JournalStats
+from danube.storage.journal.recovery import Recovery, run_unfenced
+from danube.storage.journal.settings import Durability, JournalSettings, JournalStats
+from danube.storage.journal.topic_base import ClosedFile, TopicBase, TopicSnapshot
 from danube.storage.journal.writer import RoundWriter
 from danube.storage.topic_log import JournalTopicLog
 
 _DEFAULTS = JournalSettings()
+_NO_BASES: Mapping[int, TopicBase] = {}
 
 
 class Journal:
-    """The journal of one broker, in the folder `journal/` of a data folder that the caller has locked.
+    """The journal of one broker, in a folder of a data folder that the caller has locked.
 
-    Made by `open`. All calls are made, and all callbacks run, on the event loop's thread.
+    Made by `open`. All calls are made, and all callbacks run, on the event loop's thread, but for those that say that
+    they may be made from any.
     """
 
-    def __init__(self, durable: DurableTopics, reads: JournalReads, writer: RoundWriter, commit: GroupCommit) -> None:
+    def __init__(
+        self, durable: DurableTopics, reads: JournalReads, writer: RoundWriter, commit: GroupCommit, closed: ClosedFiles
+    ) -> None:
         self._durable = durable
         self._reads = reads
         self._writer = writer
         self._commit = commit
+        self._closed = closed
+        self._durability = commit.durability
 
     @classmethod
     async def open(
@@ -43,24 +57,53 @@ class Journal:
         settings: JournalSettings = _DEFAULTS,
         broker_id: int,
         known_topics: Container[int] | None = None,
+        bases: Mapping[int, TopicBase] = _NO_BASES,
+        folder: str = FOLDER,
+        fence: Fence | None = None,
     ) -> "Journal":
         """Recover what is in the folder, or start a new journal, and be ready for appends.
 
-        `known_topics` holds the ids of the topics that exist; records of others are skipped. None keeps all.
+        `known_topics` holds the ids of the topics that exist; records of others are skipped. None keeps all. `bases`
+        says by topic id what of a topic is in segments: it goes on from there.
+        A journal that other brokers reach has a `fence`: it is looked at before anything is shown or acknowledged.
         The runners stay the caller's: close them after `close()`.
 
         Raises:
-            DamagedDataError: bytes that were known to be synced are not what was written.
+            JournalFencedError: another broker has taken the journal's topics over; go on in another folder.
+            DamagedDataError: bytes that were known to be synced are not what was written, or do not follow the bases.
             DataFolderError: the folder cannot be read or written, or is another broker's, or of a newer format.
         """
-        recovery = Recovery(disk, broker_id, rng.new_id, known_topics)
-        file, end = await runner.run(recovery.run)
-        durable = DurableTopics(recovery.recovered, BatchCache(settings.cache_bytes_max))
-        reads = JournalReads(durable.cache, durable.files, JournalReader(disk), read_runner)
-        writer = RoundWriter(disk, file, end, settings.file_bytes_max)
+        recovery = Recovery(disk, broker_id, rng.new_id, known_topics, bases=bases, folder=folder)
+        file, end = await runner.run(recovery.run if fence is None else partial(run_unfenced, recovery, fence))
+        recovered = recovery.recovered
+        durable = DurableTopics(recovered, BatchCache(settings.cache_bytes_max), end.position)
+        reads = JournalReads(durable.cache, durable.files, JournalReader(disk, folder), read_runner)
+        writer = RoundWriter(disk, file, end, settings.file_bytes_max, folder, fence=fence)
         commit = GroupCommit(clock, settings, runner, writer, durable.take_in)
+        closed = ClosedFiles(recovered.closed, durable, JournalFolder(disk, folder), read_runner, end.journal_id)
+        durable.on_file_closed = closed.take
         commit.start()
-        return cls(durable, reads, writer, commit)
+        return cls(durable, reads, writer, commit, closed)
+
+    @property
+    def journal_id(self) -> int:
+        """Chosen at random when the journal began."""
+        return self._writer.end.journal_id
+
+    @property
+    def base_position(self) -> int:
+        """Of the first file that is there."""
+        return self._durable.files.base_position
+
+    @property
+    def end_position(self) -> int:
+        """Behind the last round that is durable."""
+        return self._durable.end_position
+
+    @property
+    def synced_to(self) -> int:
+        """Up to which position everything is synced, as far as the loop's thread knows."""
+        return self._writer.end.synced_to
 
     @property
     def stopped(self) -> str | None:
@@ -81,14 +124,30 @@ class Journal:
             backlog_bytes=commit.backlog_bytes,
             cache_bytes=self._durable.cache.bytes,
             last_round_ms=commit.last_round_ms,
+            round_seconds=commit.round_seconds,
         )
 
-    def topic(self, topic_id: int, epoch: int) -> JournalTopicLog:
+    def topic(self, topic_id: int, epoch: int, durability: Durability | None = None) -> JournalTopicLog:
         """The log of a topic, empty or as recovered. Records are written under `epoch` from now on.
 
+        `durability` says when its appends are acknowledged; None is the journal's. What shares a round with a topic
+        that waits for the sync waits for it, too.
         Raises ValueError for an id that was not among the known topics though it has records, or that was forgotten.
         """
-        return JournalTopicLog(self._durable.open(topic_id, epoch), self._commit, self._reads)
+        return JournalTopicLog(
+            self._durable.open(topic_id, epoch, durability or self._durability), self._commit, self._reads
+        )
+
+    def adopt(self, base: TopicBase) -> None:
+        """Begin with a topic that another broker, or another journal, kept so far: it goes on where `base` ends.
+
+        Whatever of it stands in this journal already is of an epoch that is over. Raises ValueError when it is open.
+        """
+        self._durable.adopt(base)
+
+    def release(self, topic_id: int) -> None:
+        """Drop what memory holds of a topic that is somebody else's now; `adopt` may bring it back."""
+        self.forget(topic_id)
 
     def forget(self, topic_id: int) -> None:
         """Drop what memory holds of a deleted topic; its id can never be opened again."""
@@ -97,10 +156,61 @@ class Journal:
             self._commit.forget_cursors(topic_id)
             self._reads.release(topic)
 
+    # For those who cut the journal into segments
+
+    def closed_files(self) -> list[ClosedFile]:
+        """The files that are written no more, oldest first."""
+        return self._closed.all
+
+    def on_file_closed(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called whenever there is another closed file."""
+        self._closed.on_closed(listener)
+
+    async def rotate(self) -> None:
+        """Begin a new file, unless nothing is in the last one; then the old one is among the closed ones.
+
+        Raises StorageUnavailableError, ShuttingDownError.
+        """
+        await self._commit.rotate()
+        await self._closed.settled()
+
+    def located(self, topic_id: int, below_position: int) -> list[Located]:
+        """A topic's batches in this journal below that position. From any thread, for the end of a closed file."""
+        index = self._durable.index(topic_id)
+        return index.located(below_position) if index is not None else []
+
+    def places(self, topic_id: int, located: Sequence[Located]) -> list[Place]:  # noqa: ARG002 - as the readers are asked
+        """Where batches are, for a `JournalReader`. From any thread.
+
+        Raises StorageUnavailableError when their file was removed.
+        """
+        return self._reads.places(located)
+
+    def snapshot(self, topic_id: int) -> TopicSnapshot:
+        """Where a topic's subscriptions and numberings stand, durably; reading the journal over it changes nothing."""
+        return self._durable.snapshot(topic_id)
+
+    def let_go(self, topic_id: int, end_offset: int) -> None:
+        """A topic's batches below this offset are kept elsewhere: they are not looked for in here any more."""
+        self._durable.let_go(topic_id, end_offset)
+
+    async def remove_files(self, below_sequence: int) -> int:
+        """Remove the closed files below; answers how many bytes that frees. What was let go is gone with them.
+
+        Raises ValueError when a topic has batches in them that were not let go, StorageUnavailableError when the disk
+        fails, or the journal has stopped; it can be done again.
+        """
+        if self._commit.stopped is not None:
+            raise StorageUnavailableError(self._commit.stopped)
+        freed = await self._closed.remove(below_sequence)
+        await self._reads.forget_files(below_sequence)
+        return freed
+
     async def close(self) -> None:
         """Write what is pending, the last cursors and the mark; then end. Appends are refused from the first moment.
 
         Never raises for the disk's faults: they are logged, and `stopped` names them.
         """
         await self._commit.close()
+        await self._closed.close()
         await self._reads.close()

@@ -5,13 +5,14 @@ from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from danube.model.errors import StorageUnavailableError
+from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.limits import JOURNAL_OPEN_FILES_MAX
 from danube.runtime.disk import Disk, File
 from danube.storage.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
-from danube.storage.journal.files import damaged, path
+from danube.storage.journal.files import FOLDER, damaged, path
 from danube.storage.journal.index import Located
 from danube.storage.log import StoredBatch
+from danube.storage.segment.format import EncodedBatch
 
 _GAP_BYTES_MAX = 4096  # reading over a small gap costs less than a second read
 _RUN_BYTES_MAX = 4 * 1024 * 1024  # of one read, gaps included, unless a single batch is larger
@@ -34,8 +35,9 @@ class Place:
 class JournalReader:
     """Reads from journal files, of which it keeps a few open. Owned by one thread at a time."""
 
-    def __init__(self, disk: Disk) -> None:
+    def __init__(self, disk: Disk, folder: str = FOLDER) -> None:
         self._disk = disk
+        self._folder = folder
         self._open: OrderedDict[int, File] = OrderedDict()
 
     def read(self, topic_id: int, places: Sequence[Place]) -> list[StoredBatch]:
@@ -43,8 +45,21 @@ class JournalReader:
         found: list[StoredBatch] = []
         for run in _runs(places):
             content = self._content(run[0].sequence, run[0].at, run[-1].end - run[0].at)
-            found += [_batch(topic_id, place, content, place.at - run[0].at) for place in run]
+            found += [self._batch(topic_id, place, content, place.at - run[0].at) for place in run]
         return found
+
+    def read_encoded(self, topic_id: int, places: Sequence[Place]) -> list[EncodedBatch]:
+        """The same with their envelopes, byte for byte as they stand in the journal."""
+        found: list[EncodedBatch] = []
+        for run in _runs(places):
+            content = self._content(run[0].sequence, run[0].at, run[-1].end - run[0].at)
+            found += [self._encoded(topic_id, place, content, place.at - run[0].at) for place in run]
+        return found
+
+    def forget_below(self, sequence: int) -> None:
+        """Let go of the files before this one: they are removed, and while they are open they take up room."""
+        for gone in [one for one in self._open if one < sequence]:
+            self._close(self._open.pop(gone))
 
     def close(self) -> None:
         """Let go of the files."""
@@ -55,14 +70,13 @@ class JournalReader:
         try:
             return self._file(sequence).read(at, length)
         except OSError as error:
-            raise StorageUnavailableError(
-                f"{path(sequence)} could not be read at byte {at}: {error.strerror or error}. Check the disk"
-            ) from error
+            name, reason = path(sequence, self._folder), error.strerror or error
+            raise StorageUnavailableError(f"{name} could not be read at byte {at}: {reason}. Check the disk") from error
 
     def _file(self, sequence: int) -> File:
         file = self._open.get(sequence)
         if file is None:
-            file = self._disk.open_read(path(sequence))
+            file = self._disk.open_read(path(sequence, self._folder))
             self._open[sequence] = file
             if len(self._open) > JOURNAL_OPEN_FILES_MAX:
                 self._close_oldest()
@@ -70,9 +84,37 @@ class JournalReader:
         return file
 
     def _close_oldest(self) -> None:
-        _, file = self._open.popitem(last=False)
+        self._close(self._open.popitem(last=False)[1])
+
+    @staticmethod
+    def _close(file: File) -> None:
         with contextlib.suppress(OSError):
             file.close()
+
+    def _encoded(self, topic_id: int, place: Place, content: bytes, start: int) -> EncodedBatch:
+        batch = self._batch(topic_id, place, content, start)
+        encoded = content[start : start + ENVELOPE_BYTES + len(batch.body)]
+        return EncodedBatch(batch.base_offset, batch.end_offset, batch.append_time_ms, len(batch.body), encoded)
+
+    def _batch(self, topic_id: int, place: Place, content: bytes, start: int) -> StoredBatch:
+        wanted = place.batch
+        envelope = decode(content, start)
+        if envelope is None or envelope.kind is not Kind.DATA:
+            raise self._damaged(place, "there should be an envelope")
+        if (envelope.topic_id, envelope.base_offset, envelope.body_bytes) != (
+            topic_id,
+            wanted.base_offset,
+            wanted.body_bytes,
+        ):
+            raise self._damaged(place, f"there should be offset {wanted.base_offset} of topic {topic_id}")
+        start += ENVELOPE_BYTES
+        body = content[start : start + envelope.body_bytes]
+        if not is_body_of(envelope, body):
+            raise self._damaged(place, f"the checksum of offset {wanted.base_offset} is wrong")
+        return StoredBatch(envelope.base_offset, envelope.count, envelope.append_time_ms, body)
+
+    def _damaged(self, place: Place, what: str) -> DamagedDataError:
+        return damaged(place.sequence, place.at, what, self._folder)
 
 
 def _runs(places: Sequence[Place]) -> Iterator[Sequence[Place]]:
@@ -86,21 +128,3 @@ def _runs(places: Sequence[Place]) -> Iterator[Sequence[Place]]:
             first = number
     if places:
         yield places[first:]
-
-
-def _batch(topic_id: int, place: Place, content: bytes, start: int) -> StoredBatch:
-    wanted = place.batch
-    envelope = decode(content, start)
-    if envelope is None or envelope.kind is not Kind.DATA:
-        raise damaged(place.sequence, place.at, "there should be an envelope")
-    if (envelope.topic_id, envelope.base_offset, envelope.body_bytes) != (
-        topic_id,
-        wanted.base_offset,
-        wanted.body_bytes,
-    ):
-        raise damaged(place.sequence, place.at, f"there should be offset {wanted.base_offset} of topic {topic_id}")
-    start += ENVELOPE_BYTES
-    body = content[start : start + envelope.body_bytes]
-    if not is_body_of(envelope, body):
-        raise damaged(place.sequence, place.at, f"the checksum of offset {wanted.base_offset} is wrong")
-    return StoredBatch(envelope.base_offset, envelope.count, envelope.append_time_ms, body)

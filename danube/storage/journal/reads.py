@@ -1,11 +1,13 @@
 """The way to a topic's batches: memory first, then the files, in a thread that the writer does not wait for."""
 
+from collections.abc import Sequence
+
 from danube.model.errors import StorageUnavailableError
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.cache import BatchCache
 from danube.storage.journal.backlog import TopicState
 from danube.storage.journal.files import FileTable
-from danube.storage.journal.index import TopicIndex
+from danube.storage.journal.index import Located, TopicIndex
 from danube.storage.journal.reader import JournalReader, Place
 from danube.storage.log import StoredBatch
 
@@ -25,6 +27,8 @@ class JournalReads:
         index = topic.index
         if index is None or offset >= index.end_offset:
             return []
+        if offset < index.start_offset:
+            return None
         found: list[StoredBatch] = []
         room = bytes_max
         for number in range(index.find(offset), len(index)):
@@ -38,13 +42,16 @@ class JournalReads:
         return found or None
 
     async def read(self, topic: TopicState, offset: int, bytes_max: int) -> list[StoredBatch]:
-        """As `TopicLog.read`."""
+        """As `TopicLog.read`, of what is in the journal; what is not any more raises StorageUnavailableError."""
         found = self.hot(topic, offset, bytes_max)
         if found is not None:
             return found
         if self._closed:
             raise StorageUnavailableError("the journal is closed: open it to read")
-        places = self._places(topic.index, offset, bytes_max) if topic.index is not None else []
+        try:
+            places = self._places(topic.index, offset, bytes_max) if topic.index is not None else []
+        except IndexError as error:  # of a deleted topic: its files may go while somebody still reads
+            raise StorageUnavailableError(f"offset {offset} of topic id {topic.topic_id} is gone: {error}") from error
         return await self._runner.run(lambda: self._reader.read(topic.topic_id, places))
 
     def release(self, topic: TopicState) -> None:
@@ -54,6 +61,15 @@ class JournalReads:
             if not self._cache.drop(topic.topic_id, topic.index.base_offset(number)):
                 return
             number -= 1
+
+    def places(self, located: Sequence[Located]) -> list[Place]:
+        """The bytes of the files that batches are in. From any thread."""
+        return [Place(batch, *self._files.locate(batch.position)) for batch in located]
+
+    async def forget_files(self, below_sequence: int) -> None:
+        """Let go of files that were removed."""
+        if not self._closed:
+            await self._runner.run(lambda: self._reader.forget_below(below_sequence))
 
     async def close(self) -> None:
         """Let go of the files; batches in memory stay readable."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from danube.storage.cursors import CursorKey, PendingCursor, encode_cursor
 from danube.storage.envelope import ENVELOPE_BYTES, Kind, encode_data, encode_other
 from danube.storage.journal.backlog import PendingBatch, TopicState
+from danube.storage.journal.settings import Durability
 from danube.storage.log import StoredBatch
 
 
@@ -14,11 +15,20 @@ class Round:
 
     batches: list[PendingBatch]
     cursors: dict[CursorKey, PendingCursor]
+    now_ms: int = 0
+    """When it was gathered: the append time of its cursors."""
     stored: list[StoredBatch] = field(default_factory=list)
     """What `batches` become."""
     chunks: list[bytes] = field(default_factory=list)
     content_bytes: int = 0
     envelopes: int = 0
+    durabilities: set[Durability] = field(default_factory=set)
+    """Of all topics with a batch in it."""
+
+    @property
+    def must_sync(self) -> bool:
+        """Whether something in it counts as stored only after a sync."""
+        return Durability.FSYNC in self.durabilities or any(one.must_sync for one in self.cursors.values())
 
     def add(self, envelope: bytes, body: bytes) -> None:
         """Add the bytes of one record."""
@@ -29,16 +39,16 @@ class Round:
 
 def build_round(batches: list[PendingBatch], cursors: dict[CursorKey, PendingCursor], now_ms: int) -> Round:
     """Lay out a round: each batch goes on where its topic ends, and no append time goes back."""
-    built = Round(batches, cursors)
+    built = Round(batches, cursors, now_ms, durabilities={batch.topic.durability for batch in batches})
     ends: dict[TopicState, tuple[int, int]] = {}
     for batch in batches:
         topic = batch.topic
         base, earliest_ms = ends.get(topic) or (topic.durable_end, max(now_ms, topic.last_append_time_ms))
-        stored = StoredBatch(base, batch.count, earliest_ms, batch.body())
-        ends[topic] = (stored.end_offset, earliest_ms)
-        offsets = range(base, stored.end_offset)
-        built.add(encode_data(topic.topic_id, topic.epoch, offsets, earliest_ms, stored.body), stored.body)
-        built.stored.append(stored)
+        body = batch.body()
+        end = base + batch.count
+        ends[topic] = (end, earliest_ms)
+        built.add(encode_data(topic.topic_id, topic.epoch, range(base, end), earliest_ms, body), body)
+        built.stored.append(StoredBatch(base, batch.count, earliest_ms, body))
     for (topic_id, subscription_id), pending in cursors.items():
         body = encode_cursor(subscription_id, pending.cursor)
         built.add(encode_other(Kind.CURSOR, topic_id, pending.epoch, now_ms, body), body)

@@ -1,8 +1,9 @@
 """What an administrator may set about the journal, and what it tells about itself."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
+from danube.model.histogram import LatencyHistogram
 from danube.model.limits import (
     CACHE_BYTES_MAX,
     CURSOR_INTERVAL_S,
@@ -58,3 +59,5 @@ class JournalStats:
     cache_bytes: int
     last_round_ms: float
     """From gathering the last round to its acknowledgement."""
+    round_seconds: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """The same of every round: writing it, and with durability fsync its sync."""

@@ -8,9 +8,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
-from danube.model.errors import JournalStoppedError, StorageUnavailableError
+from danube.model.errors import JournalFencedError, JournalStoppedError, StorageUnavailableError
 from danube.runtime.disk import Buffer, Disk, File
-from danube.storage.journal.files import FOLDER, path
+from danube.storage.journal.fence import Fence
+from danube.storage.journal.files import FOLDER, FileStart, path
 from danube.storage.journal.format import (
     HEADER_BYTES,
     FileHeader,
@@ -39,11 +40,18 @@ class JournalEnd:
     """The highest position that a header on the disk says is synced."""
     content_end: int
     """The position after the last round with something in it."""
+    rounds_before: int = 0
+    """Rounds of the journal before the last file."""
 
     @property
     def position(self) -> int:
         """The position after the last byte."""
         return self.base_position + self.file_bytes
+
+    @property
+    def start(self) -> FileStart:
+        """Where the last file begins."""
+        return FileStart(self.sequence, self.base_position, self.rounds_before)
 
     @property
     def needs_mark(self) -> bool:
@@ -57,9 +65,10 @@ class Written:
 
     content_position: int
     """Of its first envelope."""
-    sequence: int
-    base_position: int
-    """Of the file it is in."""
+    end_position: int
+    """The position after it."""
+    file: FileStart
+    """The file it is in."""
 
 
 class RoundWriter:
@@ -69,10 +78,21 @@ class RoundWriter:
     JournalStoppedError when what is on the disk is unknown; after that nothing is written any more.
     """
 
-    def __init__(self, disk: Disk, file: File, end: JournalEnd, file_bytes_max: int) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        file: File,
+        end: JournalEnd,
+        file_bytes_max: int,
+        folder: str = FOLDER,
+        *,
+        fence: Fence | None = None,
+    ) -> None:
         self._disk = disk
+        self._folder = folder
         self._file = file
         self._file_bytes_max = file_bytes_max
+        self._fence = fence
         self._broken: str | None = None
         self._closed = False
         self.end = end
@@ -101,9 +121,10 @@ class RoundWriter:
         end.claimed_to = header.synced_to
         if content_bytes:
             end.content_end = end.position
-        if sync:
+        if sync or self._fence is not None:  # other machines may not see what is only written
             self._sync_round(header)
-        return Written(header.position + HEADER_BYTES, end.sequence, end.base_position)
+        self._look()
+        return Written(header.position + HEADER_BYTES, end.position, end.start)
 
     def sync(self) -> None:
         """Make all that was written durable."""
@@ -115,11 +136,18 @@ class RoundWriter:
         self.syncs += 1
         self.end.synced_to = self.end.position
 
-    def mark(self) -> None:
+    def mark(self) -> Written:
         """Say in an empty round, synced, that all before it is."""
         if self.end.synced_to < self.end.position:
             self.sync()
-        self.write((), 0, 0, sync=True)
+        return self.write((), 0, 0, sync=True)
+
+    def rotate(self) -> Written:
+        """Go on in a new file, unless nothing is in the last one; answers where the journal ends now."""
+        self._check_sound()
+        if self.end.file_bytes > HEADER_BYTES:
+            self._rotate()
+        return Written(self.end.position, self.end.position, self.end.start)
 
     def close(self) -> None:
         """Let go of the file, once; nothing is synced by it."""
@@ -140,6 +168,18 @@ class RoundWriter:
                 self._file.truncate(header.position - self.end.base_position)
             raise
 
+    def _look(self) -> None:
+        """Look at the fence, after the sync and before anybody is told: who put it up has read what was told before."""
+        if self._fence is None:
+            return
+        try:
+            is_fenced = self._fence.is_up()
+        except OSError as error:
+            self._stop("looking at the fence", self.end.sequence, error)
+        if is_fenced:
+            self._broken = self._fence.told
+            raise JournalFencedError(self._broken)
+
     def _undo(self, cause: OSError) -> NoReturn:
         end = self.end
         try:
@@ -150,7 +190,8 @@ class RoundWriter:
         self.syncs += 1
         end.synced_to = end.position
         raise StorageUnavailableError(
-            f"{path(end.sequence)} could not be written: {_reason(cause)}. Nothing was stored; make room and try again"
+            f"{self._path(end.sequence)} could not be written: {_reason(cause)}. Nothing was stored; make room and try "
+            "again"
         ) from cause
 
     def _rotate(self) -> None:
@@ -171,24 +212,25 @@ class RoundWriter:
             round_number=end.round_number,
             claimed_to=header.synced_to,
             content_end=end.content_end,
+            rounds_before=end.round_number,
         )
 
     def _create(self, header: FileHeader) -> File:
         """As `create_file`, but a file that could not be written is taken away again."""
         try:
-            file = self._disk.create(path(header.sequence))
+            file = self._disk.create(self._path(header.sequence))
         except FileExistsError as error:
             self._stop("creating a file that should not be there", header.sequence, error)
         except OSError as error:
-            raise _not_created(header.sequence, error) from error
+            raise _not_created(self._path(header.sequence), error) from error
         try:
             file.append([encode_file_header(header)])
         except OSError as error:
             self._discard(file, header.sequence)
-            raise _not_created(header.sequence, error) from error
+            raise _not_created(self._path(header.sequence), error) from error
         try:
             file.sync()
-            self._disk.sync_folder(FOLDER)
+            self._disk.sync_folder(self._folder)
         except OSError as error:
             file.close()
             self._stop("a sync", header.sequence, error)
@@ -198,10 +240,13 @@ class RoundWriter:
     def _discard(self, file: File, sequence: int) -> None:
         try:
             file.close()
-            self._disk.remove(path(sequence))
-            self._disk.sync_folder(FOLDER)
+            self._disk.remove(self._path(sequence))
+            self._disk.sync_folder(self._folder)
         except OSError as error:
             self._stop("removing a file that was only begun", sequence, error)
+
+    def _path(self, sequence: int) -> str:
+        return path(sequence, self._folder)
 
     def _check_sound(self) -> None:
         if self._broken is not None:
@@ -209,8 +254,8 @@ class RoundWriter:
 
     def _stop(self, what: str, sequence: int, cause: OSError) -> NoReturn:
         self._broken = (
-            f"{what} failed in {path(sequence)}: {_reason(cause)}. What is on the disk is unknown, so nothing more is "
-            "written: check the disk, then restart the broker"
+            f"{what} failed in {self._path(sequence)}: {_reason(cause)}. What is on the disk is unknown, so nothing "
+            "more is written: check the disk, then restart the broker"
         )
         raise JournalStoppedError(self._broken) from cause
 
@@ -220,9 +265,9 @@ def _close(file: File) -> None:
         file.close()
 
 
-def _not_created(sequence: int, cause: OSError) -> StorageUnavailableError:
+def _not_created(name: str, cause: OSError) -> StorageUnavailableError:
     return StorageUnavailableError(
-        f"{path(sequence)} could not be created: {_reason(cause)}. Nothing was stored; make room and try again"
+        f"{name} could not be created: {_reason(cause)}. Nothing was stored; make room and try again"
     )
 
 

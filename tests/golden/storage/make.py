@@ -14,6 +14,12 @@ from danube.storage.batch import BatchOrigin, encode_messages, encode_payloads
 from danube.storage.cursors import encode_cursor
 from danube.storage.envelope import encode_data
 from danube.storage.journal import Journal, JournalSettings
+from danube.storage.journal.format import FirstFile, encode_first
+from danube.storage.numbering import NumberedBatch, StoredNumbers
+from danube.storage.segment.format import EncodedBatch
+from danube.storage.segment.manifest import Manifest, Segment, segment_name
+from danube.storage.segment.manifest_format import encode_manifest
+from danube.storage.segment.writer import encode_segment
 from danube.testing.clock import SimClock
 from danube.testing.disk import SimDisk
 
@@ -26,6 +32,38 @@ PAYLOADS = encode_payloads(
 )
 MESSAGES = encode_messages([b"\x08\x01", b"\x08\x02"])
 CURSOR = Cursor(2, (OffsetRange(3, 4), OffsetRange(6, 9)))
+NUMBERED = encode_payloads(b"\x0a\x06shared", [b"numbered"], BatchOrigin(producer_id=2**63 + 5, base_sequence=4))
+FIRST = FirstFile(journal_id=2**63 + 17, sequence=4, base_position=5_000, rounds_before=60)
+MANIFEST = Manifest(
+    topic_id=11,
+    generation=4,
+    start_offset=3,
+    end_offset=48,
+    last_append_time_ms=1_750_000_000_123,
+    segments=(
+        Segment(3, 40, 2, 1_750_000_000_007, 1_750_000_000_100, 9, 1_400, 2_048),
+        Segment(40, 48, 4, 1_750_000_000_100, 1_750_000_000_123, 2, 250, 500),
+    ),
+    cursors={901: CURSOR, 902: Cursor(48)},
+    numberings=(
+        (
+            StoredNumbers(NumberedBatch(2**63 + 5, 0, 3, 0xDEADBEEF), 40),
+            StoredNumbers(NumberedBatch(2**63 + 5, 3, 2, 1), 43),
+        ),
+        (StoredNumbers(NumberedBatch(2**63 + 1, 7, 1, 2), 47),),
+    ),
+    journals={77: 9_000, 2**62: 123_456},
+)
+SEGMENT_BATCHES = [
+    EncodedBatch(first, end, time_ms, len(body), encode_data(11, 2, range(first, end), time_ms, body) + body)
+    for first, end, time_ms, body in (
+        (48, 51, 1_750_000_000_123, PAYLOADS),
+        (51, 53, 1_750_000_000_123, MESSAGES),
+        (53, 56, 1_750_000_000_130, PAYLOADS),
+    )
+]
+SEGMENT, SEGMENT_PIECES = encode_segment(11, 5, SEGMENT_BATCHES, block_bytes=350)
+"""Two blocks."""
 
 
 def single_files() -> dict[str, bytes]:
@@ -34,13 +72,43 @@ def single_files() -> dict[str, bytes]:
         "messages.batch": MESSAGES,
         "data.envelope": encode_data(11, 2, range(40, 43), 1_750_000_000_123, PAYLOADS),
         "cursor.body": encode_cursor(901, CURSOR),
+        "first.file": encode_first(FIRST),
+        "segments/11/0000000004.manifest": encode_manifest(MANIFEST),
+        segment_name(11, SEGMENT): b"".join(SEGMENT_PIECES),
     }
+
+
+async def index_file() -> dict[str, bytes]:
+    """Of a closed file with two topics, a cursor and a numbered batch."""
+    disk, clock = SimDisk(), SimClock()
+    journal = await _open(disk, clock)
+    orders, bills = journal.topic(11, 2), journal.topic(12, 1)
+    orders.append_batch(PAYLOADS, _nothing)
+    orders.append_batch(NUMBERED, _nothing)
+    bills.append_record(b"bill", _nothing)
+    orders.save_cursor(901, CURSOR, _nothing)
+    await clock.run_for(0.01)
+    await journal.rotate()
+    await journal.close()
+    return {"closed.index": disk.contents()["journal/0000000001.index"]}
 
 
 async def journal_files() -> dict[str, bytes]:
     """Two topics, a cursor, two files, a mark at the end."""
     disk, clock = SimDisk(), SimClock()
-    journal = await Journal.open(
+    journal = await _open(disk, clock)
+    orders, bills = journal.topic(11, 2), journal.topic(12, 1)
+    for number in range(3):
+        orders.append_batch(PAYLOADS, _nothing)
+        bills.append_record(b"bill %d" % number, _nothing)
+        await clock.run_for(0.01)
+    orders.save_cursor(901, CURSOR, _nothing)
+    await journal.close()
+    return {name: data for name, data in disk.contents().items() if name.endswith(".journal")}
+
+
+async def _open(disk: SimDisk, clock: SimClock) -> Journal:
+    return await Journal.open(
         disk,
         clock,
         rng=SystemRng(seed=1),
@@ -49,14 +117,6 @@ async def journal_files() -> dict[str, bytes]:
         settings=JournalSettings(file_bytes_max=700),
         broker_id=BROKER,
     )
-    orders, bills = journal.topic(11, 2), journal.topic(12, 1)
-    for number in range(3):
-        orders.append_batch(PAYLOADS, _nothing)
-        bills.append_record(b"bill %d" % number, _nothing)
-        await clock.run_for(0.01)
-    orders.save_cursor(901, CURSOR, _nothing)
-    await journal.close()
-    return disk.contents()
 
 
 def _nothing(_: object) -> None:
@@ -65,7 +125,7 @@ def _nothing(_: object) -> None:
 
 def main() -> None:
     """Write all of them."""
-    for name, data in {**single_files(), **asyncio.run(journal_files())}.items():
+    for name, data in {**single_files(), **asyncio.run(journal_files()), **asyncio.run(index_file())}.items():
         path = FOLDER / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

@@ -83,6 +83,57 @@ def read_batch(body: bytes) -> tuple[int, bytes, list[bytes]]:
     return kind, shared, records
 
 
+def read_first(data: bytes) -> tuple[int, int, int, int]:
+    """Journal id, first sequence, its base position, rounds before it."""
+    magic, journal_id, sequence, base, rounds = struct.unpack("<8s4Q", checked(data))
+    assert magic == b"DnJ1\x01\0\0\0"
+    return journal_id, sequence, base, rounds
+
+
+class Index(NamedTuple):
+    """What stands beside a closed file."""
+
+    numbers: tuple[int, ...]
+    """Sequence, base position, end, last round before, last round, oldest and newest append time."""
+    topics: dict[int, list[tuple[int, int, int, int]] | None]
+    """By topic id, of each batch: base offset, position, append time, length of the body."""
+    ends: dict[int, int]
+    cursors: list[tuple[int, int, bytes]]
+    """Topic id, position, body."""
+    numbered: list[tuple[int, ...]]
+
+
+def read_index(data: bytes) -> Index:
+    """The index of a closed file."""
+    content = checked(data)
+    magic, _, *numbers, topics, cursors, numbered = struct.unpack("<8s8Q3I", content[:84])
+    assert magic == b"DnJx\x01\0\0\0"
+    index, at = Index(tuple(numbers), {}, {}, [], []), 84
+    for _ in range(topics):
+        topic_id, count, end = struct.unpack("<QIQ", content[at : at + 20])
+        at += 20
+        if count == 2**32 - 1:
+            index.topics[topic_id] = None
+            continue
+        columns = [
+            struct.unpack(f"<{count}Q", content[at + 8 * count * n : at + 8 * count * (n + 1)]) for n in range(3)
+        ]
+        at += 24 * count
+        lengths = struct.unpack(f"<{count}I", content[at : at + 4 * count])
+        at += 4 * count
+        index.topics[topic_id] = list(zip(*columns, lengths, strict=True))
+        index.ends[topic_id] = end
+    for _ in range(cursors):
+        topic_id, position, length = struct.unpack("<QQI", content[at : at + 20])
+        index.cursors.append((topic_id, position, content[at + 20 : at + 20 + length]))
+        at += 20 + length
+    for _ in range(numbered):
+        index.numbered.append(struct.unpack("<4Q2I", content[at : at + 40]))
+        at += 40
+    assert at == len(content)
+    return index
+
+
 def read_cursor(body: bytes) -> tuple[int, int, list[tuple[int, int]]]:
     """Subscription id, position, ranges."""
     content = checked(body)
@@ -90,3 +141,64 @@ def read_cursor(body: bytes) -> tuple[int, int, list[tuple[int, int]]]:
     assert magic == b"DnCu\x01\0\0\0"
     numbers = struct.unpack(f"<{2 * count}Q", content[28:])
     return subscription_id, position, list(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def read_manifest(data: bytes) -> dict[str, object]:
+    """What a manifest says, by the names that its page uses."""
+    content = checked(data)
+    magic, topic, generation, start, end, last_ms, s, c, n, j = struct.unpack("<8s5Q4I", content[:64])
+    assert magic == b"DnMf\x01\0\0\0"
+    segments, at, base = [], 64, start
+    for _ in range(s):
+        until, of_generation, first_ms, to_ms, body, file, count = struct.unpack("<6QI", content[at : at + 52])
+        segments.append((base, until, of_generation, first_ms, to_ms, body, file, count))
+        base, at = until, at + 52
+    assert base == end
+    cursors = {}
+    for _ in range(c):
+        subscription, position, r = struct.unpack("<QQI", content[at : at + 20])
+        numbers = struct.unpack(f"<{2 * r}Q", content[at + 20 : at + 20 + 16 * r])
+        cursors[subscription] = (position, list(zip(numbers[::2], numbers[1::2], strict=True)))
+        at += 20 + 16 * r
+    rows = []
+    for _ in range(n):
+        numbering, b = struct.unpack("<QI", content[at : at + 12])
+        rows.append((numbering, list(struct.iter_unpack("<QQII", content[at + 12 : at + 12 + 24 * b]))))
+        at += 12 + 24 * b
+    journals = dict(struct.iter_unpack("<QQ", content[at : at + 16 * j]))
+    assert at + 16 * j == len(content)
+    return {
+        "topic": (topic, generation, start, end, last_ms),
+        "segments": segments,
+        "cursors": cursors,
+        "rows": rows,
+        "journals": journals,
+    }
+
+
+def read_segment(data: bytes) -> tuple[dict[str, object], list[Record]]:
+    """What a segment says of itself, by the names that its page uses, and all its batches."""
+    footer = checked(data[-88:])
+    magic, topic, base, end, generation, first_ms, last_ms, body_bytes, index_at, batches, blocks, index_crc = (
+        struct.unpack("<8s8Q3I", footer)
+    )
+    assert magic == b"DnSf\x01\0\0\0"
+    assert checked(data[:36]) == struct.pack("<8s3Q", b"DnSg\x01\0\0\0", topic, base, generation)
+    index = data[index_at:-88]
+    assert (crc32c(index), len(index)) == (index_crc, 52 * blocks)
+    records: list[Record] = []
+    position = 36
+    for entry in struct.iter_unpack("<5Q3I", index):
+        block_base, block_end, from_ms, to_ms, at, length, plain_bytes, count = entry
+        assert at == position
+        block = checked(data[at : at + length])
+        header = struct.unpack("<5sBH3Q3I", block[:44])
+        assert header == (b"DnSb\x01", 0, 0, topic, block_base, block_end, count, plain_bytes, len(block) - 44)
+        found = list(read_envelopes(block[44:]))
+        assert (len(found), found[0].base_offset, found[0].append_time_ms) == (count, block_base, from_ms)
+        assert (found[-1].base_offset + found[-1].record_count, found[-1].append_time_ms) == (block_end, to_ms)
+        records += found
+        position = at + length
+    assert (position, len(records), sum(len(one.body) for one in records)) == (index_at, batches, body_bytes)
+    says = {"topic": topic, "offsets": (base, end), "generation": generation, "times": (first_ms, last_ms)}
+    return says, records

@@ -3,17 +3,48 @@
 from danube.storage.batch import RecordView, check
 from danube.storage.cursors import decode_cursor
 from danube.storage.envelope import Kind, decode
+from danube.storage.journal.file_index import decode_index, encode_index
+from danube.storage.journal.format import decode_first
+from danube.storage.segment.manifest import segment_name
+from danube.storage.segment.manifest_format import decode_manifest
+from danube.storage.segment.reader import SegmentReader
+from danube.storage.tiers.directory import DirectoryTier
 from danube.testing.clock import SimClock
-from tests.golden.storage.make import BROKER, CURSOR, FOLDER, PAYLOADS, journal_files, single_files
-from tests.golden.storage.reader import read_batch, read_cursor, read_envelopes, read_journal
+from danube.testing.disk import SimDisk
+from tests.golden.storage.make import (
+    BROKER,
+    CURSOR,
+    FIRST,
+    FOLDER,
+    MANIFEST,
+    MESSAGES,
+    NUMBERED,
+    PAYLOADS,
+    SEGMENT,
+    SEGMENT_BATCHES,
+    index_file,
+    journal_files,
+    single_files,
+)
+from tests.golden.storage.reader import (
+    read_batch,
+    read_cursor,
+    read_envelopes,
+    read_first,
+    read_index,
+    read_journal,
+    read_manifest,
+    read_segment,
+)
 from tests.unit.storage.journal_world import content, open_journal, sim_disk
 
 GOLDEN = {str(path.relative_to(FOLDER)): path.read_bytes() for path in sorted(FOLDER.rglob("*")) if path.is_file()}
 JOURNAL = {name: data for name, data in GOLDEN.items() if name.startswith("journal/")}
+SEGMENT_NAME = segment_name(11, SEGMENT)
 
 
 async def test_what_is_written_today_is_what_was_written_then() -> None:
-    assert {**single_files(), **await journal_files()} == GOLDEN
+    assert {**single_files(), **await journal_files(), **await index_file()} == GOLDEN
 
 
 async def test_journal_of_version_1_opens() -> None:
@@ -49,6 +80,21 @@ def test_cursor_of_version_1_is_read() -> None:
     assert read_cursor(GOLDEN["cursor.body"]) == (901, 2, [(3, 4), (6, 9)])
 
 
+def test_manifest_of_version_1_is_read() -> None:
+    encoded = GOLDEN["segments/11/0000000004.manifest"]
+    assert decode_manifest(encoded) == MANIFEST
+    assert read_manifest(encoded) == {
+        "topic": (11, 4, 3, 48, 1_750_000_000_123),
+        "segments": [
+            (3, 40, 2, 1_750_000_000_007, 1_750_000_000_100, 1_400, 2_048, 9),
+            (40, 48, 4, 1_750_000_000_100, 1_750_000_000_123, 250, 500, 2),
+        ],
+        "cursors": {901: (2, [(3, 4), (6, 9)]), 902: (48, [])},
+        "rows": [(2**63 + 5, [(0, 40, 3, 0xDEADBEEF), (3, 43, 2, 1)]), (2**63 + 1, [(7, 47, 1, 2)])],
+        "journals": {77: 9_000, 2**62: 123_456},
+    }
+
+
 def test_reader_made_from_the_documents_reads_the_journal() -> None:
     found = list(read_journal(list(JOURNAL.values())))
     assert [(one.topic_id, one.base_offset, one.record_count) for one in found if one.kind == 1] == [
@@ -60,3 +106,46 @@ def test_reader_made_from_the_documents_reads_the_journal() -> None:
         (12, 2, 1),
     ]
     assert [read_cursor(one.body)[:2] for one in found if one.kind == 2] == [(901, 2)]
+
+
+def test_beginning_of_version_1_is_read() -> None:
+    assert decode_first(GOLDEN["first.file"]) == FIRST
+    assert read_first(GOLDEN["first.file"]) == (2**63 + 17, 4, 5_000, 60)
+
+
+def test_index_of_version_1_is_read() -> None:
+    decoded = decode_index(GOLDEN["closed.index"])
+    assert decoded is not None
+    assert encode_index(decoded) == GOLDEN["closed.index"]
+    index = read_index(GOLDEN["closed.index"])
+    sequence, base, end, rounds_before, last_round, oldest_ms, newest_ms = index.numbers
+    assert (sequence, base, rounds_before, last_round, oldest_ms) == (1, 0, 0, 1, newest_ms)
+    orders, bills = index.topics[11] or [], index.topics[12] or []
+    assert [(batch[0], batch[3]) for batch in orders] == [(0, len(PAYLOADS)), (3, len(NUMBERED))]
+    assert (index.ends, len(bills)) == ({11: 4, 12: 1}, 1)
+    (cursor,) = index.cursors
+    assert (cursor[0], read_cursor(cursor[2])[:2]) == (11, (901, 2))
+    assert bills[0][1] < cursor[1] < end
+    assert index.numbered == [(11, 3, 2**63 + 5, 4, 1, int.from_bytes(NUMBERED[-4:], "little"))]
+
+
+def test_segment_of_version_1_is_read() -> None:
+    disk = SimDisk()
+    disk.make_folder("segments/11")
+    disk.replace_file(SEGMENT_NAME, GOLDEN[SEGMENT_NAME])
+    reader = SegmentReader(DirectoryTier(disk))
+    assert list(reader.read_encoded(11, SEGMENT)) == SEGMENT_BATCHES
+    assert [batch.body for batch in reader.read(11, SEGMENT, 49, 1_000)] == [PAYLOADS, MESSAGES, PAYLOADS]
+    times = [1_750_000_000_123, 1_750_000_000_124, 1_750_000_000_131]
+    assert [reader.offset_at(11, SEGMENT, time_ms) for time_ms in times] == [48, 53, 56]
+
+
+def test_reader_made_from_the_documents_reads_the_segment() -> None:
+    says, records = read_segment(GOLDEN[SEGMENT_NAME])
+    times = (1_750_000_000_123, 1_750_000_000_130)
+    assert says == {"topic": 11, "offsets": (48, 56), "generation": 5, "times": times}
+    assert [(one.kind, one.epoch, one.base_offset, one.body) for one in records] == [
+        (1, 2, 48, PAYLOADS),
+        (1, 2, 51, MESSAGES),
+        (1, 2, 53, PAYLOADS),
+    ]

@@ -17,6 +17,8 @@ def test_each_family_has_a_root_of_its_own() -> None:
         keys.consumer(TOPIC, "s/1", "c 1"),
         keys.counter("topic_id"),
         keys.plan("plan-0123456789ab"),
+        keys.stored_topic(7),
+        keys.deleted_topic(7),
     ] == [
         "/namespaces/default",
         "/topics/default/orders",
@@ -25,6 +27,8 @@ def test_each_family_has_a_root_of_its_own() -> None:
         "/consumers/default/orders/s%2F1/c%201",
         "/counters/topic_id",
         "/plans/plan-0123456789ab",
+        "/storage/topics/7",
+        "/storage/deleted/7",
     ]
 
 
@@ -49,6 +53,20 @@ def test_different_names_have_different_keys() -> None:
 def test_topics_and_namespaces_come_back_from_their_keys(topic: TopicName) -> None:
     assert keys.parse_topic(keys.topic(topic)) == topic
     assert keys.parse_namespace(keys.namespace(topic.namespace)) == topic.namespace
+
+
+@pytest.mark.parametrize("topic_id", [0, 7, 2**64 - 1])
+def test_topic_ids_come_back_from_their_keys(topic_id: int) -> None:
+    assert keys.parse_stored_topic(keys.stored_topic(topic_id)) == topic_id
+    assert keys.parse_deleted_topic(keys.deleted_topic(topic_id)) == topic_id
+
+
+@pytest.mark.parametrize("part", ["", "x", "07", "-7", "7.0", "\u0667", "7/8", "1" * 21])
+def test_what_is_no_topic_id_is_refused(part: str) -> None:
+    with pytest.raises(MetadataError, match="another program wrote to this store"):
+        keys.parse_stored_topic(f"/storage/topics/{part}")
+    with pytest.raises(MetadataError):
+        keys.parse_deleted_topic(f"/storage/deleted/{part}")
 
 
 @pytest.mark.parametrize("key", ["/topics/a", "/topics/a/b/c", "/topics/a/", "/topicsx/a/b", "/namespaces/a/b"])

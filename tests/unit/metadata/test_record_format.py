@@ -8,9 +8,11 @@ from danube.metadata import keys
 from danube.metadata.record_format import (
     RECORD_VERSION,
     ConsumerRecord,
+    EpochRange,
     NamespaceRecord,
     SubscriptionRecord,
     TopicRecord,
+    TopicStorage,
     decode_consumer,
     decode_counter,
     decode_namespace,
@@ -18,6 +20,7 @@ from danube.metadata.record_format import (
     decode_plan,
     decode_subscription,
     decode_topic,
+    decode_topic_storage,
     encode_consumer,
     encode_counter,
     encode_namespace,
@@ -25,6 +28,7 @@ from danube.metadata.record_format import (
     encode_plan,
     encode_subscription,
     encode_topic,
+    encode_topic_storage,
 )
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
@@ -146,6 +150,48 @@ def test_limits_are_kept_with_the_difference_between_none_and_zero() -> None:
     assert decode_topic(entry(keys.topic(NAME), encode_topic(record))) == record
     namespace = decode_namespace(entry(keys.namespace("ns"), encode_namespace(policies)))
     assert namespace == NamespaceRecord("ns", policies)
+
+
+STORED = TopicStorage(7, 5, (EpochRange(1, 2**63 - 1, 0, 40), EpochRange(2, 9, 40, 40), EpochRange(5, 9, 40)), 1)
+
+
+@pytest.mark.parametrize("record", [STORED, TopicStorage(7, 0, (), 1), TopicStorage(0, 2**40, (), 1)])
+def test_where_a_topic_is_stored_reads_back_with_its_revision(record: TopicStorage) -> None:
+    assert decode_topic_storage(entry(keys.stored_topic(record.topic_id), encode_topic_storage(record))) == record
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"generation": None},
+        {"generation": -1},
+        {"epochs": None},
+        {"epochs": [1]},
+        {"epochs": [{"epoch": 1}]},
+        {"epochs": [{"epoch": 1, "journal_id": 2, "first_offset": 5, "end_offset": 4}]},
+        {"epochs": [{"epoch": 1, "journal_id": 2, "first_offset": 5, "end_offset": "6"}]},
+        {"version": RECORD_VERSION + 1},
+    ],
+)
+def test_where_a_topic_is_stored_is_never_guessed(changed: dict[str, Any]) -> None:
+    fields = json.loads(encode_topic_storage(STORED)) | changed
+    with pytest.raises(MetadataError, match="/storage/topics/7"):
+        decode_topic_storage(entry(keys.stored_topic(7), json.dumps(fields).encode()))
+
+
+@pytest.mark.parametrize(
+    "epochs",
+    [
+        (EpochRange(1, 9, 0, 4), EpochRange(2, 9, 5)),
+        (EpochRange(1, 9, 0), EpochRange(2, 9, 0)),
+        (EpochRange(2, 9, 0, 4), EpochRange(2, 8, 4)),
+        (EpochRange(1, 9, 3, 0),),
+        (EpochRange(-1, 9, 0),),
+    ],
+)
+def test_epochs_that_are_no_unbroken_run_are_not_written(epochs: tuple[EpochRange, ...]) -> None:
+    with pytest.raises(ValueError, match="epoch"):
+        encode_topic_storage(TopicStorage(7, 1, epochs))
 
 
 def test_values_where_nothing_is_set_are_those_of_before_there_were_policies() -> None:

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.limits import MESSAGE_BYTES_MAX, RETENTION_BYTES_MAX, RETENTION_TIME_S_MAX
 from danube.model.policies import (
     NO_LIMITS,
     POLICY_NAMES,
@@ -17,7 +17,8 @@ from danube.model.policies import (
 from danube.model.topic import TopicName
 
 VALUES = st.none() | st.integers(0, 9)
-POLICIES = st.builds(Policies, **dict.fromkeys(POLICY_NAMES, VALUES))
+TRUTH = st.none() | st.integers(0, 1)
+POLICIES = st.builds(Policies, **(dict.fromkeys(POLICY_NAMES, VALUES) | {"retention_drops_unread": TRUTH}))
 
 
 @given(st.lists(POLICIES, max_size=4))
@@ -53,6 +54,26 @@ def test_limits_beyond_their_bounds_are_refused_by_name() -> None:
         Policies(max_publish_rate=-1)
     with pytest.raises(InvalidRequestError, match="message_ttl_s"):
         Policies(message_ttl_s=2**40)
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("retention_time_s", RETENTION_TIME_S_MAX),
+        ("retention_bytes", RETENTION_BYTES_MAX),
+        ("retention_drops_unread", 1),
+    ],
+)
+def test_retention_is_set_within_bounds_of_its_own(name: str, most: int) -> None:
+    for value in (0, most):
+        assert Policies(**{name: value}).given() == {name: value}
+    with pytest.raises(InvalidRequestError, match=f"{name} {most + 1} cannot be: use 0 to {most}"):
+        Policies(**{name: most + 1})
+
+
+def test_a_topic_keeps_what_is_unread_even_where_its_namespace_does_not() -> None:
+    holding = limits_of(Policies(retention_drops_unread=0), Policies(retention_drops_unread=1, retention_time_s=5))
+    assert (holding.retention_drops_unread, holding.retention_time_s, holding.retention_bytes) == (0, 5, 0)
 
 
 def test_dead_letters_go_somewhere_only_where_the_policy_says_so() -> None:

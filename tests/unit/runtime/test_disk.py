@@ -1,6 +1,8 @@
 """What only the machine's own disk can show; the rest is in tests/contracts/test_disk.py."""
 
+import errno
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -42,6 +44,42 @@ def test_a_replacement_is_synced_before_it_has_its_name_and_its_name_after(tmp_p
     assert synced == [f"{tmp_path}/a.new", f"{tmp_path}"]
 
 
+def test_a_file_created_whole_is_synced_before_it_has_its_name_and_its_name_after(
+    tmp_path: Path, synced: list[str]
+) -> None:
+    LocalDisk(tmp_path).create_whole("a", [b"x"])
+    partial, folder = synced
+    assert re.fullmatch(rf"{tmp_path}/a\.[0-9a-f]{{16}}\.new", partial)
+    assert folder == f"{tmp_path}"
+
+
+@pytest.mark.parametrize("error", [errno.EIO, errno.ENOSPC])
+def test_a_file_that_could_not_be_created_whole_leaves_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    def failing(_: int) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "fdatasync", failing)
+    with pytest.raises(OSError):
+        LocalDisk(tmp_path).create_whole("a", [b"x"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_system_without_hard_links_takes_whole_files_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refusing(*_: object, **__: object) -> None:
+        raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+
+    monkeypatch.setattr(os, "link", refusing)
+    disk = LocalDisk(tmp_path)
+    disk.create_whole("a", [b"first"])
+    with pytest.raises(FileExistsError):
+        disk.create_whole("a", [b"second"])
+    assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("a", b"first")]
+
+
 def test_a_short_write_is_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def short(descriptor: int, chunks: Sequence[Buffer]) -> int:
         return os.write(descriptor, b"".join(chunks)[:4])
@@ -58,7 +96,8 @@ def test_files_are_for_the_owner_alone(tmp_path: Path) -> None:
     disk.create("a").close()
     disk.replace_file("b", b"")
     disk.lock("c").release()
-    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == dict.fromkeys("abc", 0o600)
+    disk.create_whole("d", [b""])
+    assert {path.name: path.stat().st_mode & 0o777 for path in tmp_path.iterdir()} == dict.fromkeys("abcd", 0o600)
 
 
 def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path) -> None:

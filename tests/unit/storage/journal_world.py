@@ -10,7 +10,7 @@ from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
 from danube.storage.batch import records
 from danube.storage.journal import Journal, JournalSettings
-from danube.storage.log import StoredBatch, TopicLog
+from danube.storage.log import BatchLog, StoredBatch
 from danube.testing.clock import SimClock
 from danube.testing.disk import SimDisk
 
@@ -99,6 +99,9 @@ class HeldRunner:
     def close(self) -> None:
         return None
 
+    async def aclose(self) -> None:
+        return None
+
 
 class Told:
     """A callback that notes what it was called with."""
@@ -128,18 +131,18 @@ class Told:
         return outcome
 
 
-def append(log: TopicLog, record: bytes) -> Told:
+def append(log: BatchLog, record: bytes) -> Told:
     told = Told()
     log.append_record(record, told)
     return told
 
 
-async def store(log: TopicLog, *several: bytes) -> list[int]:
+async def store(log: BatchLog, *several: bytes) -> list[int]:
     """Append records one after the other, each in a round of its own; answers their offsets."""
     return [await append(log, record).offset() for record in several]
 
 
-async def content(log: TopicLog, offset: int = 0) -> list[bytes]:
+async def content(log: BatchLog, offset: int = 0) -> list[bytes]:
     """Every record from `offset` on, with the offsets checked."""
     found: list[bytes] = []
     while batches := await log.read(offset, 1_000_000):
@@ -166,3 +169,8 @@ def sim_disk(files: dict[str, bytes]) -> SimDisk:
         file.close()
     disk.sync_folder("journal")
     return disk
+
+
+def journal_files(disk: SimDisk) -> dict[str, bytes]:
+    """The journal's own files, without what stands beside them."""
+    return {name: data for name, data in disk.contents().items() if name.endswith(".journal")}

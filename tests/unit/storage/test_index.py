@@ -42,6 +42,59 @@ def test_gaps_overlaps_and_empty_batches_are_refused(index: TopicIndex, wrong: L
         index.append(wrong)
 
 
+@pytest.mark.parametrize(("offset", "left"), [(0, 3), (9, 3), (10, 2), (11, 1), (29, 1), (30, 0), (99, 0)])
+def test_batches_that_end_below_an_offset_are_let_go(index: TopicIndex, offset: int, left: int) -> None:
+    index.drop_below(offset)
+    rest = BATCHES[3 - left :]
+    assert [index[number] for number in range(len(index))] == rest
+    assert (index.start_offset, index.end_offset) == (rest[0].base_offset if rest else 30, 30)
+    assert index.body_bytes == sum(batch.body_bytes for batch in rest)
+    assert index.last_append_time_ms == 2_000
+
+
+def test_what_was_let_go_is_not_found_and_the_next_batch_still_follows(index: TopicIndex) -> None:
+    index.drop_below(11)
+    assert (index.find(11), index.find(29), index.find(30)) == (0, 0, 1)
+    with pytest.raises(IndexError):
+        index.find(10)
+    index.drop_below(30)
+    with pytest.raises(ValueError, match="goes back"):
+        index.append(Located(30, 31, 400, 1, 1_999))
+    index.append(Located(30, 31, 400, 1, 2_000))
+    assert index[0] == Located(30, 31, 400, 1, 2_000)
+
+
+@pytest.mark.parametrize(("first", "last"), [(0, 0), (0, 150), (101, 300), (100, 301), (301, 999)])
+def test_a_run_of_batches_is_copied_by_position(index: TopicIndex, first: int, last: int) -> None:
+    wanted = [batch for batch in BATCHES if first <= batch.position < last]
+    run = index.between(first, last)
+    assert [*run.bases] == [batch.base_offset for batch in wanted]
+    assert not run or run.end_offset == wanted[-1].end_offset
+    fresh = TopicIndex(wanted[0].base_offset if wanted else 0)
+    assert fresh.fits(run)
+    fresh.extend(run)
+    assert [fresh[number] for number in range(len(fresh))] == wanted
+    assert fresh.body_bytes == sum(batch.body_bytes for batch in wanted)
+
+
+def test_batches_below_a_position_are_told(index: TopicIndex) -> None:
+    assert [index.located(position) for position in (100, 101, 300, 999)] == [
+        [],
+        BATCHES[:1],
+        BATCHES[:2],
+        BATCHES,
+    ]
+
+
+def test_an_index_may_begin_anywhere() -> None:
+    index = TopicIndex(50, 7_000)
+    assert (index.start_offset, index.end_offset, index.start_position) == (50, 50, None)
+    with pytest.raises(ValueError, match="goes back"):
+        index.append(Located(50, 51, 0, 0, 6_999))
+    index.append(Located(50, 51, 900, 1, 7_000))
+    assert (index.start_offset, index.start_position) == (50, 900)
+
+
 def test_time_that_goes_back_is_refused(index: TopicIndex) -> None:
     with pytest.raises(ValueError, match="goes back"):
         index.append(Located(30, 31, 0, 0, 1_999))

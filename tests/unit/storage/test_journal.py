@@ -6,10 +6,11 @@ import pytest
 
 from danube.model.errors import InvalidBatchError, MessageTooLargeError, OverloadedError, ShuttingDownError
 from danube.model.limits import BATCH_BYTES_MAX
+from danube.model.message import NUMBERED_BIT
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from danube.storage.batch import BatchOrigin, RecordKind, body_bytes, encode_payloads, read_header
-from danube.storage.journal import Durability
+from danube.storage.batch import BatchOrigin, CheckedBody, RecordKind, body_bytes, encode_payloads, read_header
+from danube.storage.journal import Durability, commit
 from danube.testing.clock import settle
 from danube.testing.disk import SimDisk
 from tests.unit.storage.journal_world import (
@@ -20,6 +21,7 @@ from tests.unit.storage.journal_world import (
     append,
     content,
     in_batch,
+    journal_files,
     store,
 )
 
@@ -68,6 +70,16 @@ async def test_wrong_body_is_refused_and_leaves_no_trace(world: World) -> None:
         log.append_batch(encode_payloads(b"", [b"x"])[:-1] + b"?", told)
     assert await store(log, b"good") == [0]
     assert told.all == []
+
+
+async def test_body_that_was_checked_is_not_checked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = (await world.open()).topic(TOPIC, EPOCH)
+    body = encode_payloads(b"", [b"x", b"y"], BatchOrigin(producer_id=NUMBERED_BIT | 1))
+    monkeypatch.setattr(commit, "check", None)
+    told = Told()
+    log.append_batch(CheckedBody(body), told)
+    assert (await told.offset(), log.next_sequence(NUMBERED_BIT | 1)) == (0, 2)
+    assert [batch.body for batch in await log.read(0, 1)] == [body]
 
 
 async def test_one_sync_serves_all_topics(world: World) -> None:
@@ -255,7 +267,7 @@ async def test_rotation_starts_a_new_file_and_nothing_is_missed() -> None:
     await store(log, *[bytes(200)] * 4)
     assert {FIRST_FILE, SECOND_FILE} <= set(world.disk.contents())
     journal = await world.reopen()
-    assert (journal.topic(TOPIC, EPOCH).durable_end, journal.stats.files) == (4, len(world.disk.contents()))
+    assert (journal.topic(TOPIC, EPOCH).durable_end, journal.stats.files) == (4, len(journal_files(world.disk)))
     assert all(len(data) <= 600 for data in world.disk.contents().values())
     await world.close()
 
@@ -415,4 +427,46 @@ async def test_another_disk_starts_empty() -> None:
     world = World(SimDisk())
     journal = await world.open()
     assert (journal.topic(TOPIC, EPOCH).durable_end, journal.stopped) == (0, None)
+    await world.close()
+
+
+@pytest.mark.parametrize("durability", [Durability.INTERVAL, Durability.OS])
+async def test_a_topic_may_be_acknowledged_before_the_sync_that_others_wait_for(durability: Durability) -> None:
+    world = World(idle_mark_delay_s=60)
+    journal = await world.open()
+    syncs = journal.stats.syncs
+    weak, strict = journal.topic(TOPIC, EPOCH, durability), journal.topic(TOPIC + 1, EPOCH)
+    assert (await store(weak, b"a"), journal.stats.syncs) == ([0], syncs)
+    told = [append(weak, b"b"), append(strict, b"c")]
+    assert [await one.offset() for one in told] == [1, 0]
+    assert journal.stats.syncs == syncs + 1
+    await world.close()
+
+
+async def test_a_topic_may_wait_for_the_sync_where_others_do_not() -> None:
+    world = World(durability=Durability.OS)
+    journal = await world.open()
+    strict = journal.topic(TOPIC, EPOCH, Durability.FSYNC)
+    await store(journal.topic(TOPIC + 1, EPOCH), b"weak")
+    await store(strict, b"strict")
+    saved = Told()
+    strict.save_cursor(9, Cursor(1), saved)
+    await saved.outcome()
+    after = world.after(world.disk.power_cut())
+    log = (await after.open()).topic(TOPIC, EPOCH)
+    assert (await content(log), log.cursor(9)) == ([b"strict"], Cursor(1))
+    await world.close()
+
+
+async def test_a_topic_of_its_own_is_synced_within_the_interval() -> None:
+    world = World(sync_interval_s=0.5, idle_mark_delay_s=60)
+    journal = await world.open()
+    log = journal.topic(TOPIC, EPOCH, Durability.INTERVAL)
+    await store(log, b"a")
+    log.save_cursor(9, Cursor(1))
+    syncs = journal.stats.syncs
+    await world.clock.run_for(0.4)
+    assert journal.stats.syncs == syncs
+    await world.clock.run_for(0.2)
+    assert journal.stats.syncs == syncs + 1
     await world.close()

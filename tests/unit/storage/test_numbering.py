@@ -2,8 +2,8 @@
 
 from danube.model.message import NUMBERED_BIT
 from danube.storage.batch import BatchOrigin, encode_messages, encode_payloads
-from danube.storage.log import TopicLog
-from danube.storage.numbering import NumberedBatch, numbered_batch
+from danube.storage.log import BatchLog
+from danube.storage.numbering import NumberedBatch, StoredNumberings, numbered_batch
 from tests.unit.storage.journal_world import Told, World
 
 ROW = NUMBERED_BIT | 5
@@ -13,7 +13,7 @@ def body(first: int, count: int, row: int = ROW) -> bytes:
     return encode_payloads(b"", [b"x"] * count, BatchOrigin(producer_id=row, base_sequence=first))
 
 
-async def store(log: TopicLog, content: bytes) -> int:
+async def store(log: BatchLog, content: bytes) -> int:
     told = Told()
     log.append_batch(content, told)
     return await told.offset()
@@ -34,6 +34,40 @@ def test_numbers_stand_in_the_header() -> None:
 def test_batches_of_other_producers_have_none() -> None:
     assert numbered_batch(body(0, 1, row=5)) is None
     assert numbered_batch(encode_messages([b"x"])) is None
+
+
+def test_rows_are_restored_as_they_were_and_go_on() -> None:
+    first = StoredNumberings()
+    for number, row in enumerate((1, 2, 1, 3)):
+        first.add(NumberedBatch(ROW + row, number, 1, 7), number)
+    again = StoredNumberings()
+    again.restore(first.rows())
+    assert (again.rows(), len(again)) == (first.rows(), 3)
+    assert [row[-1].batch.numbering_id - ROW for row in again.rows()] == [2, 1, 3]
+    for one in (first, again):
+        one.add(NumberedBatch(ROW + 2, 4, 1, 7), 4)
+    assert again.rows() == first.rows()
+
+
+def test_batches_that_are_known_change_nothing_when_they_come_again() -> None:
+    rows = StoredNumberings(rows_max=2, batches_max=2)
+    added = [(NumberedBatch(ROW + number % 3, number, 1, 7), number) for number in range(9)]
+    for batch, offset in added:
+        rows.add(batch, offset)
+    before = rows.rows()
+    for batch, offset in added:
+        rows.add(batch, offset)
+    assert rows.rows() == before
+
+
+def test_batches_that_are_not_stored_after_all_are_forgotten() -> None:
+    rows = StoredNumberings()
+    for number in range(4):
+        rows.add(NumberedBatch(ROW + number % 2, number, 1, 7), number)
+    rows.drop_from(1)
+    assert [[one.base_offset for one in row] for row in rows.rows()] == [[0]]
+    rows.add(NumberedBatch(ROW, 1, 1, 7), 1)
+    assert rows.next_sequence(ROW) == 2
 
 
 async def test_numbers_are_known_once_they_are_durable(world: World) -> None:

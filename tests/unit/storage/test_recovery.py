@@ -1,5 +1,6 @@
 """Opening after crashes and damage: torn ends are cut, damage is refused, nothing that was synced is lost."""
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -50,6 +51,11 @@ async def found_on(disk: SimDisk) -> list[bytes]:
     finally:
         await world.close()
     return found
+
+
+def without_indexes(files: dict[str, bytes]) -> dict[str, bytes]:
+    """What a broker of an earlier version leaves."""
+    return {name: data for name, data in files.items() if name.endswith(".journal")}
 
 
 def round_starts(data: bytes) -> list[int]:
@@ -155,12 +161,24 @@ async def test_unsynced_rounds_are_cut_from_the_first_that_is_not_sound() -> Non
 
 
 async def test_damage_in_a_file_that_is_not_the_last_is_refused() -> None:
-    files = await written(*[bytes(200)] * 4, file_bytes_max=600)
+    files = without_indexes(await written(*[bytes(200)] * 4, file_bytes_max=600))
     for position in range(0, len(files[FIRST_FILE]), 13):
         disk = sim_disk(files)
         disk.flip_bit(FIRST_FILE, position, position % 8)
         with pytest.raises(StorageError):
             await open_journal(disk, SimClock())
+
+
+async def test_damage_in_a_file_that_has_an_index_is_refused_when_it_is_read() -> None:
+    files = await written(*[bytes(200)] * 4, file_bytes_max=600)
+    for position in range(HEADER_BYTES * 2, len(files[FIRST_FILE]), 13):
+        disk = sim_disk(files)
+        disk.flip_bit(FIRST_FILE, position, position % 8)
+        world = World(disk)
+        log = (await world.open()).topic(TOPIC, 1)
+        with suppress(DamagedDataError):
+            assert await content(log) == [bytes(200)] * 4, position
+        await world.close()
 
 
 async def test_missing_shortened_and_swapped_files_are_refused() -> None:

@@ -1,0 +1,157 @@
+"""Where the messages of topics are, read and written as records: newest manifests, epochs, topics that were deleted.
+
+A record is changed by compare-and-set only: of two brokers that take a topic, or of two cuts of it, one loses and is
+told. A topic without a record has no manifest and no epoch.
+
+A deleted topic has no record, and a tombstone until its files are gone. While the tombstone is there nobody can write a
+record for it; so it is forgotten only when nobody is left who would.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from danube.metadata import keys
+from danube.metadata.draft import Draft, settle
+from danube.metadata.record_format import (
+    EpochRange,
+    TopicStorage,
+    decode_topic_storage,
+    encode_tombstone,
+    encode_topic_storage,
+)
+from danube.metadata.store import Condition, MetadataStore, Put, Transaction
+from danube.model.errors import LimitReachedError, StorageChangedError, VersionConflictError
+from danube.model.limits import METADATA_ATTEMPTS_MAX, STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
+from danube.runtime.rng import Rng
+
+__all__ = ["EpochRange", "StorageRecords", "TopicStorage", "bury"]
+
+
+class StorageRecords:
+    """The records in a metadata store. Every method raises MetadataError when the store fails.
+
+    Changes raise StorageChangedError when a topic's record is no longer the one given: read it again and decide anew.
+    What is answered has the new revision, and the next change can be made of it.
+    """
+
+    def __init__(self, store: MetadataStore, rng: Rng) -> None:
+        self._store = store
+        self._rng = rng
+
+    async def all(self) -> dict[int, TopicStorage]:
+        """The records of all topics that have one, by topic id."""
+        records = [decode_topic_storage(entry) for entry in await self._store.list(keys.STORED_TOPICS)]
+        return {record.topic_id: record for record in records}
+
+    async def get(self, topic_id: int) -> TopicStorage:
+        """The topic's record; one that was never written has the revision 0."""
+        entry = await self._store.get(keys.stored_topic(topic_id))
+        return decode_topic_storage(entry) if entry else TopicStorage(topic_id)
+
+    async def point(self, changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
+        """Have each topic's record point to the manifest of a newer generation; answers the records, in this order.
+
+        All of them or none, up to STORAGE_POINTERS_MAX; more go in pieces of so many, and those before the first piece
+        that failed are written. Raises StorageChangedError with the ids of the topics that lost, ValueError for a
+        generation that is not newer and for a topic that is named twice.
+        """
+        _require_newer(changes)
+        pointed = [replace(record, generation=generation) for record, generation in changes]
+        written: list[TopicStorage] = []
+        for start in range(0, len(pointed), STORAGE_POINTERS_MAX):
+            written += await self._write(pointed[start : start + STORAGE_POINTERS_MAX])
+        return written
+
+    async def seal(
+        self, record: TopicStorage, epochs: tuple[EpochRange, ...], generation: int | None = None
+    ) -> TopicStorage:
+        """Replace the epochs of a topic, and with `generation` the newest manifest, at once.
+
+        Raises StorageChangedError; LimitReachedError past TOPIC_EPOCHS_MAX; ValueError for epochs that are no unbroken
+        run and for a generation that is older.
+        """
+        newest = record.generation if generation is None else generation
+        if newest < record.generation:
+            raise ValueError(f"topic {record.topic_id} is at generation {record.generation} and not at {newest}")
+        (sealed,) = await self._write([replace(_with_epochs(record, epochs), generation=newest)])
+        return sealed
+
+    async def seal_all(self, changes: Sequence[tuple[TopicStorage, tuple[EpochRange, ...]]]) -> list[TopicStorage]:
+        """Replace the epochs of several topics, of all of them or of none; answers the records, in this order.
+
+        Raises as `seal`, StorageChangedError with the ids of the topics that lost, and ValueError for more than
+        STORAGE_POINTERS_MAX.
+        """
+        if len(changes) > STORAGE_POINTERS_MAX:
+            raise ValueError(f"{len(changes)} topics are more than one transaction takes: {STORAGE_POINTERS_MAX}")
+        return await self._write([_with_epochs(record, epochs) for record, epochs in changes])
+
+    async def deleted(self) -> list[int]:
+        """The ids of deleted topics whose files may still be there, ascending."""
+        return sorted(keys.parse_deleted_topic(entry.key) for entry in await self._store.list(keys.DELETED_TOPICS))
+
+    async def forget_deleted(self, topic_id: int) -> None:
+        """The files of a deleted topic are gone, and nobody is left who would write new ones. Idempotent."""
+        await self._store.delete(keys.deleted_topic(topic_id))
+
+    async def _write(self, records: Sequence[TopicStorage]) -> list[TopicStorage]:
+        for _ in range(METADATA_ATTEMPTS_MAX):
+            try:
+                revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}"))
+            except VersionConflictError:
+                await self._tell_losers(records)
+                continue  # what was in the way is gone again: nobody lost
+            return [replace(record, revision=revision) for record in records]
+        raise StorageChangedError("others change where topics are stored all the time: read the records again")
+
+    async def _tell_losers(self, records: Sequence[TopicStorage]) -> None:
+        lost = frozenset([record.topic_id for record in records if await self._has_changed(record)])
+        if lost:
+            raise StorageChangedError(
+                f"others have changed where topics {_named(lost)} are stored, or deleted them: read the records again",
+                lost,
+            )
+
+    async def _has_changed(self, record: TopicStorage) -> bool:
+        entry = await self._store.get(keys.stored_topic(record.topic_id))
+        if (entry.revision if entry else 0) != record.revision:
+            return True
+        return await self._store.get(keys.deleted_topic(record.topic_id)) is not None
+
+
+def bury(draft: Draft, topic_id: int) -> None:
+    """Have a topic's record go and a tombstone come, in the transaction that deletes the topic."""
+    draft.delete(keys.stored_topic(topic_id))
+    draft.put(keys.deleted_topic(topic_id), encode_tombstone())
+
+
+def _with_epochs(record: TopicStorage, epochs: tuple[EpochRange, ...]) -> TopicStorage:
+    if len(epochs) > TOPIC_EPOCHS_MAX:
+        raise LimitReachedError(
+            f"topic {record.topic_id} had {len(epochs)} owners whose messages are not all in segments:"
+            f" {TOPIC_EPOCHS_MAX} is the most, let its owner cut first"
+        )
+    return replace(record, epochs=epochs)
+
+
+def _transaction(records: Sequence[TopicStorage], transaction_id: str) -> Transaction:
+    conditions = []
+    for record in records:
+        conditions.append(Condition(keys.stored_topic(record.topic_id), record.revision))
+        if not record.revision:  # a deleted topic has none either
+            conditions.append(Condition(keys.deleted_topic(record.topic_id), 0))
+    writes = [Put(keys.stored_topic(record.topic_id), encode_topic_storage(record)) for record in records]
+    return Transaction(transaction_id, tuple(conditions), tuple(writes))
+
+
+def _require_newer(changes: Sequence[tuple[TopicStorage, int]]) -> None:
+    for record, generation in changes:
+        if generation <= record.generation:
+            raise ValueError(f"topic {record.topic_id} is at generation {record.generation} and not at {generation}")
+    if len({record.topic_id for record, _ in changes}) < len(changes):
+        raise ValueError("a topic can be pointed to one generation at a time")
+
+
+def _named(topic_ids: frozenset[int]) -> str:
+    first = ", ".join(map(str, sorted(topic_ids)[:10]))
+    return f"{first} and {len(topic_ids) - 10} more" if len(topic_ids) > 10 else first

@@ -1,0 +1,179 @@
+"""Cutting closed journal files into segments, a pass at a time, in a thread of its own.
+
+A pass goes through the topics of the oldest closed files. Each gets its batches sealed and a manifest written; the
+pointers of up to CUT_TOPICS_MAX topics go to the metadata store in one transaction; and when all topics of a file are
+through, the file goes. A pass that ended anywhere is simply done again: what it has named is skipped, what it has not
+is made anew.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from danube.model.limits import CUT_DELAY_S, CUT_TOPICS_MAX
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
+from danube.storage.cutting import files_of_pass, first_needed, is_worth_a_pass
+from danube.storage.generations import GenerationWriter, NextGeneration, TopicCut, blank_history
+from danube.storage.journal import Journal
+from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.publishing import Publisher
+from danube.storage.stored_topics import StoredTopics
+from danube.storage.troubles import FAULTS
+
+_FOR_GOOD = float("inf")
+
+
+@dataclass(slots=True)
+class CutReport:
+    """What one pass did."""
+
+    files: int = 0
+    """Journal files that it looked at."""
+    topics: int = 0
+    """Cut."""
+    failed: int = 0
+    """Left as they were; the log says why."""
+    written_bytes: int = 0
+    merged: int = 0
+    """Segments that became a part of larger ones."""
+    freed_bytes: int = 0
+    """Of journal files that went."""
+
+    def add(self, other: "CutReport") -> None:
+        """Count another pass in."""
+        self.files += other.files
+        self.topics += other.topics
+        self.failed += other.failed
+        self.written_bytes += other.written_bytes
+        self.merged += other.merged
+        self.freed_bytes += other.freed_bytes
+
+
+class Cutter:
+    """Cuts one journal into one tier. One pass at a time."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        topics: StoredTopics,
+        writer: GenerationWriter,
+        publisher: Publisher,
+        *,
+        clock: Clock,
+        runner: BlockingRunner,
+        cache_bytes: int,
+    ) -> None:
+        self._journal = journal
+        self._topics = topics
+        self._writer = writer
+        self._publisher = publisher
+        self._clock = clock
+        self._runner = runner
+        self._cache_bytes = cache_bytes
+        """Of the journal's newest data that are read from memory, roughly."""
+        self._passed_to = 0
+        """The last file that a pass went through; it may be there still, for a topic that could not be cut."""
+        self._removal_due = True
+
+    @property
+    def is_due(self) -> bool:
+        """Whether there is something to remove, or enough for a pass to be worth its syncs."""
+        if self._removal_due:
+            return True
+        cold = [file for file in self._pending() if self._is_cold(file)]
+        return is_worth_a_pass(files_of_pass(cold), self._clock.now_ms())
+
+    def topic_is_gone(self) -> None:
+        """A topic that may have held journal files does so no more."""
+        self._removal_due = True
+
+    async def cut(self) -> CutReport:
+        """One pass. Raises MetadataError, StorageUnavailableError; faults of single topics are logged, and theirs."""
+        if self._topics.troubles.any_due(self._clock.monotonic_s()):
+            self._passed_to = 0
+        files = files_of_pass(self._pending())
+        report = CutReport(files=len(files))
+        if files:
+            position = files[-1].end_position
+            wanted = frozenset[int]().union(*(file.topics for file in files))
+            for group in _groups(sorted(topic_id for topic_id in wanted if self._is_due(topic_id, position))):
+                await self._cut_group(group, position, report)
+            self._passed_to = files[-1].sequence
+        await self._remove_files(report)
+        return report
+
+    def _pending(self) -> Sequence[ClosedFile]:
+        """The closed files that no pass went through; all of them again when there are topics to try again."""
+        closed = self._journal.closed_files()
+        if self._topics.troubles.any_due(self._clock.monotonic_s()):
+            return closed
+        return [file for file in closed if file.sequence > self._passed_to]
+
+    async def _cut_group(self, topic_ids: Sequence[int], position: int, report: CutReport) -> None:
+        made = [one for topic_id in topic_ids if (one := await self._try(topic_id, position)) is not None]
+        lost = await self._publisher.publish(made)
+        self._topics.note_lost(lost, self._clock.monotonic_s())
+        named = [one for one in made if one.manifest.topic_id not in lost]
+        for one in named:
+            self._topics.note_published(one.manifest.topic_id)
+        report.topics += len(named)
+        report.failed += len(topic_ids) - len(named)
+        report.written_bytes += sum(one.written_bytes for one in named)
+        report.merged += sum(one.merged for one in named)
+
+    async def _try(self, topic_id: int, position: int) -> NextGeneration | None:
+        if self._topics.is_dead(topic_id):
+            return None
+        try:
+            return await self._make(topic_id, position)
+        except FAULTS as error:
+            self._topics.note_trouble(topic_id, error, self._clock.monotonic_s())
+            return None
+
+    async def _make(self, topic_id: int, position: int) -> NextGeneration | None:
+        """Write the topic's next generation; None when it is not this broker's to cut any more."""
+        if topic_id in self._topics.lost and not await self._publisher.reload(topic_id):
+            self._topics.troubles.leave(topic_id, "another broker has taken it over")
+            return None
+        self._topics.lost.discard(topic_id)
+        journal, snapshot = self._journal, self._journal.snapshot(topic_id)
+        cut = TopicCut(
+            history=self._topics.histories.get(topic_id) or blank_history(topic_id),
+            find_places=lambda: journal.places(topic_id, journal.located(topic_id, position)),
+            journal_id=journal.journal_id,
+            position=position,
+            cursors=snapshot.cursors,
+            numberings=snapshot.numberings,
+        )
+        return await self._runner.run(lambda: self._writer.cut(cut))
+
+    async def _remove_files(self, report: CutReport) -> None:
+        self._removal_due = False
+        closed = self._journal.closed_files()
+        first = first_needed(closed, self._covered_to)
+        if closed and first > closed[0].sequence:
+            report.freed_bytes = await self._journal.remove_files(first)
+            await self._runner.run(lambda: self._writer.forget_journal_below(first))
+
+    def _is_cold(self, file: ClosedFile) -> bool:
+        """Whether those who read close behind the end do not read this file from memory any more."""
+        if self._journal.end_position - file.end_position >= self._cache_bytes:
+            return True
+        return file.newest_append_ms + CUT_DELAY_S * 1_000 <= self._clock.now_ms()
+
+    def _is_due(self, topic_id: int, position: int) -> bool:
+        if topic_id in self._topics.refused or self._covered_to(topic_id) >= position:
+            return False
+        return not self._topics.troubles.leaves_out(topic_id, self._clock.monotonic_s())
+
+    def _covered_to(self, topic_id: int) -> float:
+        """Up to which position of the journal nothing of the topic is needed."""
+        if self._topics.is_dead(topic_id):
+            return _FOR_GOOD
+        history = self._topics.histories.get(topic_id)
+        return history.manifest.journals.get(self._journal.journal_id, 0) if history is not None else 0
+
+
+def _groups(topic_ids: Sequence[int]) -> Iterator[Sequence[int]]:
+    for first in range(0, len(topic_ids), CUT_TOPICS_MAX):
+        yield topic_ids[first : first + CUT_TOPICS_MAX]

@@ -1,0 +1,166 @@
+"""What becomes of closed journal files, decided before anything is read: segments, manifests, files that may go. Pure.
+
+A pass takes the oldest closed files together, as many as make it worth while: syncs are paid by the topic, so with many
+topics more bytes are gathered before they are cut. A topic's new batches become one segment, or several of full size,
+and small neighbours are merged with them, so that what is read back from a tier is large.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from danube.model.limits import CUT_FILES_MAX, CUT_FILES_WAIT_MAX, CUT_TOPIC_BYTES, CUT_WAIT_S
+from danube.model.subscription import Cursor
+from danube.storage.envelope import ENVELOPE_BYTES
+from danube.storage.journal.index import Located
+from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.numbering import StoredNumbers
+from danube.storage.segment.compaction import plan_merge
+from danube.storage.segment.manifest import Manifest, Segment
+
+_NEIGHBOURS_MAX = 64
+"""Segments before the new ones that may be merged with them: whatever is further back was merged when it was new."""
+
+Numberings = tuple[tuple[StoredNumbers, ...], ...]
+
+
+def files_of_pass(closed: Sequence[ClosedFile]) -> Sequence[ClosedFile]:
+    """The first of the closed files: those that one pass cuts."""
+    topics: set[int] = set()
+    size = 0
+    for number, file in enumerate(closed[:CUT_FILES_MAX], 1):
+        topics |= file.topics
+        size += file.end_position - file.base_position
+        if size >= len(topics) * CUT_TOPIC_BYTES:
+            return closed[:number]
+    return closed[:CUT_FILES_MAX]
+
+
+def is_worth_a_pass(files: Sequence[ClosedFile], now_ms: int) -> bool:
+    """Whether these files, the first closed ones, should be cut now, or wait until there is more for each topic."""
+    if not files:
+        return False
+    if len(files) >= CUT_FILES_WAIT_MAX or files[0].newest_append_ms + CUT_WAIT_S * 1_000 <= now_ms:
+        return True
+    topics = frozenset[int]().union(*(file.topics for file in files))
+    return files[-1].end_position - files[0].base_position >= len(topics) * CUT_TOPIC_BYTES
+
+
+def first_needed(closed: Sequence[ClosedFile], covered: Callable[[int], float]) -> int:
+    """The sequence of the first closed file that still holds what no manifest has; all before it may go.
+
+    `covered` says up to which position of the journal a topic's records are in the manifest that metadata points to.
+    """
+    for file in closed:
+        if any(covered(topic_id) < file.end_position for topic_id in file.topics):
+            return file.sequence
+    return closed[-1].sequence + 1 if closed else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """One segment as it will be: sealed ones and new batches, in this order."""
+
+    shape: Segment
+    """What it will be like; of one that stays, what it is."""
+    sources: tuple[Segment, ...] = ()
+    fresh: range = range(0)
+    """Which of the new batches."""
+
+    @property
+    def stays(self) -> bool:
+        """Whether it is sealed already."""
+        return len(self.sources) == 1 and not self.fresh
+
+
+def plan_pieces(segments: Sequence[Segment], fresh: Sequence[Located], bytes_max: int) -> list[Piece]:
+    """The segments after a cut, in order: `segments`, then `fresh`, with small neighbours merged."""
+    tail = max(0, len(segments) - _NEIGHBOURS_MAX)
+    pieces = [Piece(segment, (segment,)) for segment in segments[tail:]]
+    pieces += [Piece(_shape(fresh, part), fresh=part) for part in _split(fresh, bytes_max)]
+    while (run := plan_merge([piece.shape for piece in pieces], bytes_max)) is not None:
+        pieces[run.start : run.stop] = [_merged(pieces[run.start : run.stop])]
+    return [*(Piece(segment, (segment,)) for segment in segments[:tail]), *pieces]
+
+
+def manifest_after_cut(
+    before: Manifest,
+    generation: int,
+    segments: Sequence[Segment],
+    *,
+    cursors: Mapping[int, Cursor],
+    numberings: Numberings,
+    journal_id: int,
+    position: int,
+) -> Manifest:
+    """The generation that holds a journal's records below `position`.
+
+    `cursors` and `numberings` are as they stand now, which is later: reading the journal again after them ends at the
+    same. Numbers of batches that are not in here are left to the journal, which may lose them with the batches.
+    """
+    last = segments[-1] if segments else None
+    return replace(
+        before,
+        generation=generation,
+        end_offset=last.end_offset if last else before.end_offset,
+        last_append_time_ms=last.last_append_time_ms if last else before.last_append_time_ms,
+        segments=tuple(segments),
+        cursors=dict(cursors),
+        numberings=_below(numberings, last.end_offset if last else before.end_offset),
+        journals={**before.journals, journal_id: position},
+    )
+
+
+def manifest_without(before: Manifest, generation: int, dropped: int) -> Manifest:
+    """The generation in which the first `dropped` segments are let go."""
+    segments = before.segments[dropped:]
+    start_offset = segments[0].base_offset if segments else before.end_offset
+    return replace(before, generation=generation, start_offset=start_offset, segments=segments)
+
+
+def _split(fresh: Sequence[Located], bytes_max: int) -> list[range]:
+    """Runs of at most `bytes_max`, or of one batch that is larger."""
+    runs: list[range] = []
+    first = size = 0
+    for number, batch in enumerate(fresh):
+        if number > first and size + batch.body_bytes > bytes_max:
+            runs.append(range(first, number))
+            first, size = number, 0
+        size += batch.body_bytes
+    return [*runs, range(first, len(fresh))] if fresh else []
+
+
+def _shape(fresh: Sequence[Located], part: range) -> Segment:
+    first, last = fresh[part.start], fresh[part.stop - 1]
+    body_bytes = sum(fresh[number].body_bytes for number in part)
+    return Segment(
+        base_offset=first.base_offset,
+        end_offset=last.end_offset,
+        generation=0,
+        first_append_time_ms=first.append_time_ms,
+        last_append_time_ms=last.append_time_ms,
+        batches=len(part),
+        body_bytes=body_bytes,
+        file_bytes=body_bytes + ENVELOPE_BYTES * len(part),
+    )
+
+
+def _merged(pieces: Sequence[Piece]) -> Piece:
+    first, last = pieces[0].shape, pieces[-1].shape
+    fresh = [piece.fresh for piece in pieces if piece.fresh]
+    return Piece(
+        shape=replace(
+            first,
+            end_offset=last.end_offset,
+            last_append_time_ms=last.last_append_time_ms,
+            batches=sum(piece.shape.batches for piece in pieces),
+            body_bytes=sum(piece.shape.body_bytes for piece in pieces),
+            file_bytes=sum(piece.shape.file_bytes for piece in pieces),
+        ),
+        sources=tuple(source for piece in pieces for source in piece.sources),
+        fresh=range(fresh[0].start, fresh[-1].stop) if fresh else range(0),
+    )
+
+
+def _below(numberings: Numberings, end_offset: int) -> Numberings:
+    rows = (tuple(stored for stored in row if stored.base_offset < end_offset) for row in numberings)
+    return tuple(row for row in rows if row)

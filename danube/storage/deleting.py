@@ -1,0 +1,78 @@
+"""What is left on the disk of topics that are deleted, and of cuts that died. A crash in here is made up for later."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from danube.metadata.storage_records import StorageRecords
+from danube.model.limits import CUT_TOPICS_MAX
+from danube.runtime.blocking import BlockingRunner
+from danube.storage.generations import GenerationWriter
+from danube.storage.publishing import Publisher
+from danube.storage.segment.manifest import Manifest, folder_of
+from danube.storage.segment.reader import SegmentReader
+from danube.storage.tiers.tier import SegmentTier
+
+_log = logging.getLogger(__name__)
+
+
+class Deleter:
+    """Removes the folders of deleted topics. Where segments are read, files go, so that none is kept open."""
+
+    def __init__(
+        self,
+        records: StorageRecords,
+        forget: Callable[[int], None],
+        *,
+        reader: SegmentReader,
+        reading_tier: SegmentTier,
+        read_runner: BlockingRunner,
+    ) -> None:
+        self._records = records
+        self._forget = forget
+        self._reader = reader
+        self._tier = reading_tier
+        self._runner = read_runner
+
+    async def sweep(self) -> int:
+        """Remove what is left of all deleted topics; answers of how many. Raises MetadataError.
+
+        A tombstone goes when the files are gone, so that a sweep that ended early is done again.
+        """
+        swept = 0
+        for topic_id in await self._records.deleted():
+            self._forget(topic_id)
+            if await self._remove(topic_id):
+                await self._records.forget_deleted(topic_id)
+                swept += 1
+        return swept
+
+    async def _remove(self, topic_id: int) -> bool:
+        try:
+            await self._runner.run(lambda: self._remove_folder(topic_id))
+        except OSError as error:
+            _log.warning("the files of the deleted topic %d could not be removed: %s", topic_id, error)
+            return False
+        return True
+
+    def _remove_folder(self, topic_id: int) -> None:
+        self._reader.forget(topic_id)
+        self._tier.delete_folder(folder_of(topic_id))
+
+
+async def sweep_orphans(
+    manifests: Sequence[Manifest], writer: GenerationWriter, publisher: Publisher, runner: BlockingRunner
+) -> None:
+    """Remove the files in these topics' folders that cuts which died have left."""
+
+    for first in range(0, len(manifests), CUT_TOPICS_MAX):
+        find = partial(_find, writer, manifests[first : first + CUT_TOPICS_MAX])
+        try:
+            await publisher.remove(await runner.run(find))
+        except OSError as error:
+            _log.warning("what cuts may have left behind could not be looked for: %s", error)
+            return
+
+
+def _find(writer: GenerationWriter, manifests: Sequence[Manifest]) -> list[str]:
+    return [name for manifest in manifests for name in writer.orphans(manifest)]

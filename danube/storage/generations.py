@@ -1,0 +1,139 @@
+"""Making the next generation of a topic's history: segments first, then the manifest that lists them. All of it blocks.
+
+Nothing that is written here counts before metadata names it (`publishing.py`), so a crash anywhere leaves only orphans.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from danube.metadata.storage_records import TopicStorage
+from danube.model.subscription import Cursor
+from danube.storage.cutting import Numberings, Piece, manifest_after_cut, manifest_without, plan_pieces
+from danube.storage.histories import History
+from danube.storage.journal.reader import JournalReader, Place
+from danube.storage.segment.codec import Codec
+from danube.storage.segment.format import EncodedBatch
+from danube.storage.segment.manifest import Manifest, Segment, folder_of, manifest_name, segment_name
+from danube.storage.segment.manifest_format import encode_manifest
+from danube.storage.segment.reader import SegmentReader
+from danube.storage.segment.writer import encode_segment
+from danube.storage.sweeping import highest_generation, orphans
+from danube.storage.tiers.tier import SegmentTier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicCut:
+    """What a cut of one topic is made of, as the event loop saw it."""
+
+    history: History
+    find_places: Callable[[], Sequence[Place]]
+    """Where its batches are that are in no segment, up to `position`; called in the thread that cuts."""
+    journal_id: int
+    position: int
+    cursors: Mapping[int, Cursor] = field(default_factory=dict)
+    numberings: Numberings = ()
+
+
+@dataclass(frozen=True, slots=True)
+class NextGeneration:
+    """A generation that is written and waits to be named by metadata."""
+
+    history: History
+    manifest: Manifest
+    orphans: Sequence[str]
+    """Files that nobody needs once it is named."""
+    written_bytes: int
+    merged: int
+    """Segments that are a part of larger ones now."""
+
+    @property
+    def change(self) -> tuple[TopicStorage, int]:
+        """What metadata is to be told."""
+        return self.history.record, self.manifest.generation
+
+
+class GenerationWriter:
+    """Writes generations into one tier. Owned by one thread at a time; it holds one segment in memory at most."""
+
+    def __init__(self, tier: SegmentTier, journal: JournalReader, *, segment_bytes_max: int, codec: Codec) -> None:
+        self._tier = tier
+        self._journal = journal
+        self._segments = SegmentReader(tier)
+        self._segment_bytes_max = segment_bytes_max
+        self._codec = codec
+
+    def cut(self, cut: TopicCut) -> NextGeneration:
+        """The generation with the batches of a journal in it. Raises DanubeError, OSError, ValueError."""
+        before = cut.history.manifest
+        places = cut.find_places()
+        fresh = [place.batch for place in places]
+        if fresh and fresh[0].base_offset != before.end_offset:
+            raise ValueError(f"the journal goes on at {fresh[0].base_offset}, the segments end at {before.end_offset}")
+        names = self._tier.list(folder_of(before.topic_id))
+        generation = _next_generation(cut.history, names)
+        pieces = plan_pieces(before.segments, fresh, self._segment_bytes_max)
+        segments = [
+            piece.shape if piece.stays else self._seal(before.topic_id, generation, piece, places) for piece in pieces
+        ]
+        manifest = manifest_after_cut(
+            before,
+            generation,
+            segments,
+            cursors=cut.cursors,
+            numberings=cut.numberings,
+            journal_id=cut.journal_id,
+            position=cut.position,
+        )
+        self._segments.forget(before.topic_id)  # what was merged is deleted elsewhere, and open it would take up room
+        return self._put(cut.history, manifest, names)
+
+    def trim(self, history: History, dropped: int) -> NextGeneration:
+        """The generation without the first `dropped` segments. Raises DanubeError, OSError, ValueError."""
+        names = self._tier.list(folder_of(history.manifest.topic_id))
+        manifest = manifest_without(history.manifest, _next_generation(history, names), dropped)
+        return self._put(history, manifest, names)
+
+    def orphans(self, manifest: Manifest) -> list[str]:
+        """The files of a topic that nobody needs. Raises OSError."""
+        return orphans(self._tier.list(folder_of(manifest.topic_id)), manifest)
+
+    def forget_journal_below(self, sequence: int) -> None:
+        """Journal files before this one are removed: keep none of them open."""
+        self._journal.forget_below(sequence)
+
+    def close(self) -> None:
+        """Let go of files that are kept open."""
+        self._journal.close()
+        self._tier.close()
+
+    def _seal(self, topic_id: int, generation: int, piece: Piece, places: Sequence[Place]) -> Segment:
+        batches: list[EncodedBatch] = []
+        for source in piece.sources:
+            batches += self._segments.read_encoded(topic_id, source)
+        batches += self._journal.read_encoded(topic_id, places[piece.fresh.start : piece.fresh.stop])
+        segment, chunks = encode_segment(topic_id, generation, batches, self._codec)
+        self._tier.put(segment_name(topic_id, segment), chunks)
+        return segment
+
+    def _put(self, history: History, manifest: Manifest, names: Sequence[str]) -> NextGeneration:
+        encoded = encode_manifest(manifest)
+        self._tier.put(manifest_name(manifest.topic_id, manifest.generation), [encoded])
+        new = [segment for segment in manifest.segments if segment.generation == manifest.generation]
+        written = len(encoded) + sum(segment.file_bytes for segment in new)
+        merged = len(history.manifest.segments) + len(new) - len(manifest.segments)
+        return NextGeneration(history, manifest, orphans(names, manifest), written, merged)
+
+
+def blank_history(topic_id: int) -> History:
+    """Of a topic that was never cut."""
+    return History(TopicStorage(topic_id), Manifest(topic_id=topic_id, generation=0))
+
+
+def named(generation: NextGeneration, record: TopicStorage) -> History:
+    """The history as it is once metadata names the generation."""
+    return replace(generation.history, record=record, manifest=generation.manifest)
+
+
+def _next_generation(history: History, names: Sequence[str]) -> int:
+    """Above the newest, and above what cuts that died have left: a name is never used for two contents."""
+    return max(history.record.generation, highest_generation(names)) + 1

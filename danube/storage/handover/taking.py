@@ -1,0 +1,326 @@
+"""Beginning with topics that another broker had: by force from one that is dead, or from where it stopped by plan.
+
+The steps and their order are those of the table (`steps.py`), which is walked through here. In between anything may
+happen: what was done can be done again, and until the compare-and-set of `Step.SEAL` or `Step.BEGIN` nothing has
+changed for anybody, but that the old owner acknowledges no more.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from danube.metadata.record_format import EpochRange, TopicStorage
+from danube.metadata.storage_records import StorageRecords
+from danube.model.errors import (
+    DanubeError,
+    InternalError,
+    StorageChangedError,
+    StorageUnavailableError,
+    TopicNotServedError,
+)
+from danube.model.limits import METADATA_ATTEMPTS_MAX, STORAGE_POINTERS_MAX
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.disk import Disk
+from danube.storage.handover.foreign import ForeignPart
+from danube.storage.handover.history import base_after, empty_base, sealed_and_begun, wanted_epochs
+from danube.storage.handover.old_epochs import OldEpoch, folder_of, parts_of, read_old_epochs
+from danube.storage.handover.reading import find_journals
+from danube.storage.handover.steps import PROTOCOL, Part, Protocol, Step
+from danube.storage.journal.fence import Fence
+from danube.storage.journal.journal import Journal
+from danube.storage.journal.topic_base import TopicBase
+from danube.storage.topic_log import JournalTopicLog
+
+_LIST_FROM = 16  # topics: from so many on, listing all records is cheaper than asking for each
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A topic that this broker owns now."""
+
+    record: TopicStorage
+    log: JournalTopicLog
+    """What is in this broker's journal: it begins where the last of `parts` ends."""
+    parts: tuple[ForeignPart, ...]
+    """What is in the journals of former owners and not in segments, oldest first, without a gap."""
+
+
+@dataclass(slots=True, eq=False)
+class _Topic:
+    """One topic on its way."""
+
+    record: TopicStorage
+    base: TopicBase
+    """What is in segments."""
+    epochs: list[OldEpoch] = field(default_factory=list)
+    begin: TopicBase | None = None
+    """With what it begins in the taker's journal, once that is known."""
+    position: int = 0
+    """Where it begins there."""
+    log: JournalTopicLog | None = None
+
+    @property
+    def topic_id(self) -> int:
+        """Which topic."""
+        return self.record.topic_id
+
+    @property
+    def start(self) -> TopicBase:
+        """With what it begins, as far as that is known."""
+        return self.begin or self.base
+
+
+class HandOver:
+    """Brings topics into `journal`, the caller's own, from the journals of a shared folder.
+
+    `reading` runs what blocks. `broker_id` is left in the fences. `fence` is that of `journal`: a broker that was
+    fenced itself begins with nothing.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        records: StorageRecords,
+        journal: Journal,
+        reading: BlockingRunner,
+        *,
+        broker_id: int,
+        fence: Fence | None = None,
+        protocol: Protocol = PROTOCOL,
+    ) -> None:
+        self._disk = disk
+        self._fence = fence
+        self._records = records
+        self._journal = journal
+        self._reading = reading
+        self._broker_id = broker_id
+        self._protocol = protocol
+
+    async def begin(self, topic_ids: Iterable[int], bases: Mapping[int, TopicBase] | None = None) -> dict[int, Taken]:
+        """Own these topics; answers those that this broker owns now, by id. The others are somebody else's by now.
+
+        `bases` says what of them is in segments. Topics whose last epoch goes on are taken over by force: their
+        owner's journal is fenced for good, with every topic in it. Topics that were sealed, or never had an owner, are
+        opened without.
+
+        Raises:
+            DamagedDataError: an old journal is damaged below what was known to be synced.
+            StorageUnavailableError: a folder cannot be read, or this broker's own journal cannot be written.
+            TopicNotServedError: this broker owns one of them already.
+            MetadataError: the metadata cannot be reached.
+        """
+        known = bases or {}
+        topics = [
+            _Topic(record, known.get(record.topic_id) or empty_base(record.topic_id))
+            for record in await self._records_of([*topic_ids])
+        ]
+        groups: dict[tuple[Part, int], list[_Topic]] = {}
+        for topic in topics:
+            groups.setdefault(self._way(topic.record), []).append(topic)
+        taken: dict[int, Taken] = {}
+        for (part, source), group in groups.items():
+            await self._check_unfenced()
+            attempt = _Attempt(self._disk, self._records, self._journal, self._reading, self._broker_id)
+            taken |= await attempt.run(self._protocol[part], group, source)
+        return taken
+
+    async def _check_unfenced(self) -> None:
+        """A round of the journal would find it out, but there is none when nothing has to be written."""
+        if self._fence is None:
+            return
+        try:
+            is_fenced = await self._reading.run(self._fence.is_up)
+        except OSError as error:
+            raise StorageUnavailableError(f"the shared folder cannot be used: {error}. Check it") from error
+        if is_fenced:
+            raise StorageUnavailableError(self._fence.told)
+
+    async def _records_of(self, topic_ids: Sequence[int]) -> list[TopicStorage]:
+        if len(topic_ids) < _LIST_FROM:
+            return [await self._records.get(topic_id) for topic_id in topic_ids]
+        everything = await self._records.all()
+        return [everything.get(topic_id) or TopicStorage(topic_id) for topic_id in topic_ids]
+
+    def _way(self, record: TopicStorage) -> tuple[Part, int]:
+        """Whether the topic is taken by force or opened, and whose journal has its newest epoch (0 for none)."""
+        last = record.epochs[-1] if record.epochs else None
+        if last is None or last.end_offset is not None:
+            return Part.OPEN, last.journal_id if last else 0
+        if last.journal_id == self._journal.journal_id:
+            raise TopicNotServedError(
+                f"topic {record.topic_id} is in this broker's journal already: restart the broker to serve it"
+            )
+        return Part.TAKE, last.journal_id
+
+
+class _Attempt:
+    """One walk through the table, for topics whose newest epoch is in one journal."""
+
+    def __init__(
+        self, disk: Disk, records: StorageRecords, journal: Journal, reading: BlockingRunner, broker_id: int
+    ) -> None:
+        self._disk = disk
+        self._records = records
+        self._journal = journal
+        self._reading = reading
+        self._broker_id = broker_id
+        self._topics: list[_Topic] = []
+        self._source = 0
+        self._folders: Mapping[int, str] = {}
+        self._pending: list[asyncio.Future[None]] = []
+        self._taken: dict[int, Taken] = {}
+        self._do: Mapping[Step, Callable[[], Awaitable[None]]] = {
+            Step.FENCE: self._fence,
+            Step.READ: self._read,
+            Step.APPEND_AGAIN: self._append_again,
+            Step.COPY_CURSORS: self._copy_cursors,
+            Step.SYNC: self._sync,
+            Step.SEAL: self._seal,
+            Step.BEGIN: self._seal,
+            Step.SERVE: self._serve,
+        }
+
+    async def run(self, steps: Sequence[Step], topics: list[_Topic], source: int) -> dict[int, Taken]:
+        """Take `steps` in their order."""
+        self._topics, self._source = topics, source
+        try:
+            self._folders = await self._reading.run(lambda: find_journals(self._disk))
+            for step in steps:
+                await self._do[step]()
+        except OSError as error:
+            raise StorageUnavailableError(f"the shared folder cannot be used: {error}. Check it") from error
+        finally:
+            await self._leave_others()
+        return self._taken
+
+    async def _fence(self) -> None:
+        fence = Fence(self._disk, folder_of(self._folders, self._source))
+        await self._reading.run(lambda: fence.put_up(self._broker_id))
+
+    async def _read(self) -> None:
+        """Read every journal that has an epoch of the topics; that of the newest one has its fence by now."""
+        wanted = [one for topic in self._topics for one in wanted_epochs(topic.record, topic.base)]
+        found = await read_old_epochs(self._disk, self._folders, wanted, self._reading)
+        for topic in self._topics:
+            epochs = topic.epochs = found.get(topic.topic_id, [])
+            end = max([topic.base.end_offset, *(one.part.end_offset for one in epochs)])
+            cursors = epochs[-1].found.cursors if epochs else {}
+            topic.begin = base_after(topic.base, [one.found for one in epochs], end, cursors)
+
+    def _adopt(self, topic: _Topic) -> JournalTopicLog:
+        """The topic's log in the own journal; what is written of it counts from here on."""
+        if topic.log is None:
+            topic.position = self._journal.end_position
+            self._journal.adopt(topic.start)
+            topic.log = self._journal.topic(topic.topic_id, self._epochs_after(topic)[-1].epoch)
+        return topic.log
+
+    def _epochs_after(self, topic: _Topic) -> tuple[EpochRange, ...]:
+        end = topic.start.end_offset
+        return sealed_and_begun(topic.record, end, self._journal.journal_id, topic.position)
+
+    async def _append_again(self) -> None:
+        for topic in self._topics:
+            log = self._adopt(topic)
+            for batch in topic.epochs[-1].tail if topic.epochs else ():
+                self._expect(lambda done: log.append_batch(batch.body, _stored_at(batch.base_offset, done)))  # noqa: B023 - called at once
+
+    async def _copy_cursors(self) -> None:
+        for topic in self._topics:
+            log = self._adopt(topic)
+            for subscription_id, cursor in topic.start.cursors.items():
+                self._expect(lambda done: log.save_cursor(subscription_id, cursor, _saved(done)))  # noqa: B023 - as above
+
+    async def _sync(self) -> None:
+        """The own journal writes, syncs and looks at its own fence before it says that something is stored."""
+        for pending in self._pending:
+            await pending
+        self._pending.clear()
+
+    async def _seal(self) -> None:
+        for topic in self._topics:
+            self._adopt(topic)
+        for start in range(0, len(self._topics), STORAGE_POINTERS_MAX):
+            for lost in await self._seal_some(self._topics[start : start + STORAGE_POINTERS_MAX]):
+                self._release(lost)
+
+    async def _seal_some(self, topics: Sequence[_Topic]) -> list[_Topic]:
+        """Compare and set; answers the topics that are somebody else's by now.
+
+        A record that changed in nothing but its newest manifest is no other's yet.
+        """
+        mine, lost = list(topics), []
+        for _ in range(METADATA_ATTEMPTS_MAX):
+            try:
+                sealed = await self._records.seal_all([(one.record, self._epochs_after(one)) for one in mine])
+            except StorageChangedError as error:
+                changed = [one for one in mine if not error.topic_ids or one.topic_id in error.topic_ids]
+                gone = [one for one in changed if not await self._is_as_it_was(one)]
+                lost += gone
+                mine = [one for one in mine if one not in gone]
+            else:
+                for one, record in zip(mine, sealed, strict=True):
+                    one.record = record
+                return lost
+        return lost + mine
+
+    async def _is_as_it_was(self, topic: _Topic) -> bool:
+        newest = await self._records.get(topic.topic_id)
+        if newest.epochs != topic.record.epochs or bool(newest.revision) < bool(topic.record.revision):
+            return False
+        topic.record = newest
+        return True
+
+    async def _serve(self) -> None:
+        for topic in self._topics:
+            if topic.log is not None:
+                self._taken[topic.topic_id] = Taken(topic.record, topic.log, parts_of(topic.epochs))
+
+    def _expect(self, write: Callable[[asyncio.Future[None]], None]) -> None:
+        """Hand something to the own journal; `Step.SYNC` waits for it."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        write(done)
+        done.add_done_callback(_note_error)
+        self._pending.append(done)
+
+    async def _leave_others(self) -> None:
+        """Of topics that were not won nothing stays in memory; but first nothing of them may be on its way."""
+        others = [topic for topic in self._topics if topic.topic_id not in self._taken]
+        if others:
+            await asyncio.gather(*self._pending, return_exceptions=True)
+        for topic in others:
+            self._release(topic)
+
+    def _release(self, topic: _Topic) -> None:
+        if topic.log is not None:
+            topic.log.close()
+            topic.log = None
+            self._journal.release(topic.topic_id)
+
+
+def _note_error(done: asyncio.Future[None]) -> None:
+    """Who waits is told; when nobody does any more, since all was cancelled, nothing is lost by it."""
+    if not done.cancelled():
+        done.exception()
+
+
+def _stored_at(offset: int, done: asyncio.Future[None]) -> Callable[[int | DanubeError], None]:
+    def stored(outcome: int | DanubeError) -> None:
+        if isinstance(outcome, DanubeError):
+            done.set_exception(outcome)
+        elif outcome != offset:
+            done.set_exception(InternalError(f"offset {offset} was appended again at {outcome}"))
+        else:
+            done.set_result(None)
+
+    return stored
+
+
+def _saved(done: asyncio.Future[None]) -> Callable[[DanubeError | None], None]:
+    def saved(error: DanubeError | None) -> None:
+        if error is None:
+            done.set_result(None)
+        else:
+            done.set_exception(error)
+
+    return saved

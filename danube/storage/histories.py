@@ -1,0 +1,84 @@
+"""What the manifests say, in memory: of each topic that has a history, the newest generation that metadata names."""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from danube.metadata.storage_records import TopicStorage
+from danube.storage.parts import LogPart
+from danube.storage.segment.manifest import Manifest
+
+_log = logging.getLogger(__name__)
+
+Trimmed = Callable[[int], None]
+"""Called with the first offset that can still be read."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class History:
+    """One topic's history at one moment. A new one takes its place whole, so a reader sees before or after."""
+
+    record: TopicStorage
+    """Which generation metadata names."""
+    manifest: Manifest
+    foreign: tuple[LogPart, ...] = ()
+    """What is still kept in journals of former owners, between the segments and the broker's own journal."""
+    body_bytes: int = field(init=False)
+    """Of the manifest's segments."""
+    file_bytes: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "body_bytes", self.manifest.body_bytes)
+        object.__setattr__(self, "file_bytes", self.manifest.file_bytes)
+
+
+class Histories:
+    """The histories of all topics of a broker; a topic without one costs nothing."""
+
+    def __init__(self, found: Iterable[History] = ()) -> None:
+        self._of = {history.record.topic_id: history for history in found}
+        self._listeners: dict[int, tuple[Trimmed, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._of)
+
+    def __iter__(self) -> Iterator[History]:
+        return iter(list(self._of.values()))
+
+    def get(self, topic_id: int) -> History | None:
+        """What there is of a topic; None before its first cut."""
+        return self._of.get(topic_id)
+
+    def put(self, history: History) -> None:
+        """Have a newer generation count from here on, and tell who listens when its start moved."""
+        topic_id = history.record.topic_id
+        before = self._of.get(topic_id)
+        self._of[topic_id] = history
+        start_offset = history.manifest.start_offset
+        if start_offset > (before.manifest.start_offset if before else 0):
+            for listener in self._listeners.get(topic_id, ()):
+                _call(listener, start_offset)
+
+    def forget(self, topic_id: int) -> None:
+        """Let go of a topic that is gone."""
+        self._of.pop(topic_id, None)
+        self._listeners.pop(topic_id, None)
+
+    def listen(self, topic_id: int, listener: Trimmed) -> None:
+        """Have `listener` called when the topic's start moves."""
+        self._listeners[topic_id] = (*self._listeners.get(topic_id, ()), listener)
+
+    def unlisten(self, topic_id: int, gone: Iterable[Trimmed]) -> None:
+        """Call these no more."""
+        left = tuple(one for one in self._listeners.get(topic_id, ()) if one not in gone)
+        if left:
+            self._listeners[topic_id] = left
+        else:
+            self._listeners.pop(topic_id, None)
+
+
+def _call(listener: Trimmed, start_offset: int) -> None:
+    try:
+        listener(start_offset)
+    except Exception:
+        _log.exception("a listener to a topic's start failed: %r", listener)

@@ -1,0 +1,284 @@
+"""Going through a journal past whatever is damaged in it. It reads only, a round at a time.
+
+What is sound is told apart from what is damaged and what is torn by the rules of recovery (`journal/recovery.py`), but
+where recovery refuses, this goes on: behind damaged bytes the next sound round header is looked for. One counts only
+with the journal's id, which nobody outside knows, and its own position, so no payload can pose as one. In what is
+damaged, envelopes and bodies are taken one after the other from where the round began, as long as each is sound.
+"""
+
+import contextlib
+from collections import Counter
+from collections.abc import Generator, Iterator
+from dataclasses import dataclass
+
+from danube.model.errors import DamagedDataError, DataFolderError
+from danube.runtime.disk import Disk, File
+from danube.storage.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
+from danube.storage.journal.files import FOLDER, FileStart, FileTable, first_path, path
+from danube.storage.journal.folder import JournalFolder
+from danube.storage.journal.format import (
+    FIRST_SEQUENCE,
+    HEADER_BYTES,
+    ROUND_MAGIC,
+    FileHeader,
+    RoundHeader,
+    decode_file_header,
+    decode_round_header,
+    newer_version,
+)
+from danube.storage.journal.scan import FileScan, Round
+
+_WINDOW_BYTES = 1024 * 1024  # read at once
+
+Entry = tuple[Envelope, int, bytes]
+"""An envelope, its position in the journal, its body."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileBegun:
+    """A journal file, before its rounds."""
+
+    sequence: int
+    file: str
+    base_position: int
+    file_bytes: int
+    header: FileHeader | None
+    """None when it is damaged."""
+
+
+@dataclass(frozen=True, slots=True)
+class SoundRound:
+    """A round, every byte of it checked."""
+
+    sequence: int
+    file: str
+    at: int
+    round: Round
+
+
+@dataclass(frozen=True, slots=True)
+class Broken:
+    """Bytes that were synced once and are not what was written."""
+
+    sequence: int
+    file: str
+    at: int
+    end: int
+    what: str
+    kept: tuple[Entry, ...] = ()
+    """Records in there that are sound all the same."""
+    lost: tuple[tuple[Envelope, int], ...] = ()
+    """Of records in there whose bodies are not: the envelope, and at which byte it is."""
+    unknown_bytes: int = 0
+    """In which nobody can say what was."""
+
+
+@dataclass(frozen=True, slots=True)
+class Torn:
+    """The end of the last file, that was being written when the process or the power went: no promise was made."""
+
+    sequence: int
+    file: str
+    at: int
+    end: int
+
+
+Seen = FileBegun | SoundRound | Broken | Torn
+
+
+class JournalWalk:
+    """One pass over a journal. `events` is gone through once; what is known then stands in the attributes."""
+
+    def __init__(self, disk: Disk, folder: str = FOLDER) -> None:
+        self._disk = disk
+        self._folder = folder
+        self._number: int | None = 0
+        """Of the last round; None behind bytes in which there may have been any number of them."""
+        self._position: int | None = None
+        """Where the next file begins; None while that is not known."""
+        self._said: int | None = None
+        """The file that `first` names: it was synced before that was said."""
+        self.journal_id = 0
+        self.first_sequence = FIRST_SEQUENCE
+        """Of the file with which the journal begins."""
+        self.files = FileTable()
+        self.leftovers: list[str] = []
+        """Files that were about to be removed."""
+        self.end_position = 0
+        self.synced_to = 0
+        """As the headers say."""
+
+    def events(self) -> Iterator[Seen]:
+        """What there is, in order. Raises OSError, and DataFolderError for a journal of a later version."""
+        if not self._disk.exists(self._folder):
+            return
+        sequences = yield from self._sequences()
+        self.journal_id = self.journal_id or self._identity(sequences)
+        expected = self.first_sequence
+        for sequence in sequences:
+            for missing in range(expected, sequence):
+                yield self._missing(missing)
+                self._position = self._number = None
+            yield from self._file(sequence, is_last=sequence == sequences[-1])
+            expected = sequence + 1
+        self.end_position = self._position or 0
+
+    def _sequences(self) -> Generator[Seen, None, list[int]]:
+        """The files that count, in order."""
+        folder = JournalFolder(self._disk, self._folder)
+        found = folder.sequences()
+        try:
+            first = folder.read_first()
+        except DamagedDataError:
+            name = first_path(self._folder)
+            yield Broken(0, name, 0, _size(self._disk, name), "it should say where the journal begins")
+            self.first_sequence = found[0] if found else FIRST_SEQUENCE
+            return found
+        if first is None:
+            self._position = 0
+            return found
+        self.first_sequence = self._said = first.sequence
+        self.journal_id = first.journal_id
+        self._position, self._number = first.base_position, first.rounds_before
+        self.leftovers = [path(one, self._folder) for one in found if one < first.sequence]
+        found = [one for one in found if one >= first.sequence]
+        if not found:
+            yield self._missing(first.sequence)
+        return found
+
+    def _missing(self, sequence: int) -> Broken:
+        return Broken(sequence, path(sequence, self._folder), 0, 0, "the file is missing")
+
+    def _identity(self, sequences: list[int]) -> int:
+        """The id that most files name; where no header is sound, that of the first round."""
+        named: Counter[int] = Counter()
+        for sequence in sequences:
+            with contextlib.closing(self._disk.open_read(path(sequence, self._folder))) as file:
+                header = decode_file_header(file.read(0, HEADER_BYTES))
+                begun = decode_round_header(file.read(HEADER_BYTES, HEADER_BYTES))
+            if header is not None:
+                named[header.journal_id] += 2
+            elif begun is not None:
+                named[begun.journal_id] += 1
+        return named.most_common(1)[0][0] if named else 0
+
+    def _file(self, sequence: int, *, is_last: bool) -> Iterator[Seen]:
+        name = path(sequence, self._folder)
+        with contextlib.closing(self._disk.open_read(name)) as file:
+            start, size = file.read(0, HEADER_BYTES + 1), file.size()
+            if (version := newer_version(start)) is not None:
+                raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
+            if is_last and size <= HEADER_BYTES and sequence != self._said:
+                yield Torn(sequence, name, 0, size)  # it was being made
+                return
+            header = decode_file_header(start)
+            base, trouble = self._base(header, file)
+            if header is not None and base is not None and self._position is not None and base > self._position:
+                yield self._cut_short(sequence - 1, base - self._position)
+                self._number = None
+            if trouble:
+                yield Broken(sequence, name, 0, size if base is None else HEADER_BYTES, trouble)
+            if base is None:
+                self._position = self._number = None
+                return
+            yield FileBegun(sequence, name, base, size, header)
+            self.files.add(FileStart(sequence, base, self._number or 0))
+            self.synced_to = max(self.synced_to, header.synced_to if header is not None else 0)
+            yield from self._rounds(_Reading(sequence, name, file, base, is_last))
+
+    def _base(self, header: FileHeader | None, file: File) -> tuple[int | None, str]:
+        """The position of a file's first byte, None when nothing says it; and what is wrong with its header."""
+        if header is not None and header.journal_id != self.journal_id:
+            return None, "it belongs to another journal"
+        if header is not None and (self._position is None or header.base_position >= self._position):
+            return header.base_position, ""
+        begun = decode_round_header(file.read(HEADER_BYTES, HEADER_BYTES))
+        if begun is not None and begun.journal_id == self.journal_id:
+            return begun.position - HEADER_BYTES, "its header is not what was written"
+        return self._position, "its header is not what was written"
+
+    def _cut_short(self, sequence: int, missing_bytes: int) -> Broken:
+        name = path(sequence, self._folder)
+        size = _size(self._disk, name)
+        what = f"the file ends {missing_bytes} bytes too early"
+        return Broken(sequence, name, size, size, what, unknown_bytes=missing_bytes)
+
+    def _rounds(self, reading: "_Reading") -> Iterator[Seen]:
+        scan = FileScan(reading.file, self.journal_id, reading.base)
+        if self._number is None:
+            following = next(self._headers(reading, scan.at, scan.size), None)
+            self._number = following[1].number - 1 if following is not None else 0
+        while True:
+            at = scan.at
+            while (found := scan.next((self._number or 0) + 1)) is not None:
+                self._number = found.header.number
+                self.synced_to = max(self.synced_to, found.header.synced_to)
+                yield SoundRound(reading.sequence, reading.name, at, found)
+                at = scan.at
+            if at >= scan.size:
+                break
+            if reading.is_last and scan.claimed_beyond() is None:
+                yield Torn(reading.sequence, reading.name, at, scan.size)
+                break
+            following = next(self._headers(reading, at + 1, scan.size), None)
+            end = following[0] if following is not None else scan.size
+            yield self._broken(reading, at, end)
+            scan.at = end
+            self._number = following[1].number - 1 if following is not None else None
+            if following is None:
+                break
+        self._position = reading.base + scan.at
+
+    def _headers(self, reading: "_Reading", start: int, size: int) -> Iterator[tuple[int, RoundHeader]]:
+        """The sound headers of later rounds from a byte on, and where they are."""
+        while start < size:
+            content = reading.file.read(start, _WINDOW_BYTES)
+            found = content.find(ROUND_MAGIC)
+            while found >= 0:
+                header = decode_round_header(reading.file.read(start + found, HEADER_BYTES))
+                own = (self.journal_id, reading.base + start + found)
+                if (
+                    header is not None
+                    and (header.journal_id, header.position) == own
+                    and header.number > (self._number or 0)
+                ):
+                    yield start + found, header
+                found = content.find(ROUND_MAGIC, found + 1)
+            if len(content) < _WINDOW_BYTES:
+                return
+            start += len(content) - len(ROUND_MAGIC) + 1
+
+    def _broken(self, reading: "_Reading", start: int, end: int) -> Broken:
+        kept: list[Entry] = []
+        lost: list[tuple[Envelope, int]] = []
+        at = start + HEADER_BYTES
+        while at + ENVELOPE_BYTES <= end:
+            envelope = decode(reading.file.read(at, ENVELOPE_BYTES))
+            if envelope is None:
+                break
+            body = reading.file.read(at + ENVELOPE_BYTES, min(envelope.body_bytes, end - at - ENVELOPE_BYTES))
+            if is_body_of(envelope, body):
+                kept.append((envelope, reading.base + at, body))
+            else:
+                lost.append((envelope, at))
+            at += envelope.total_bytes
+        what = "a round is not what was written"
+        return Broken(
+            reading.sequence, reading.name, start, end, what, tuple(kept), tuple(lost), max(end - min(at, end), 0)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """The file that is being gone through."""
+
+    sequence: int
+    name: str
+    file: File
+    base: int
+    is_last: bool
+
+
+def _size(disk: Disk, name: str) -> int:
+    with contextlib.closing(disk.open_read(name)) as file:
+        return file.size()

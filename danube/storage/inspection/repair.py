@@ -1,0 +1,53 @@
+"""Carrying out a repair, so that a crash at any moment leaves a folder that can be repaired by the same command.
+
+The order: say what will be done; keep the files that will go; write what is sound anew; have metadata name it, a group
+of topics at a time; take the old files out; move the journal. Until metadata names a topic's new manifest its old one
+counts, and a journal that is damaged keeps any broker from starting until it is moved, which is the last step but one.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+
+from danube.metadata.record_format import TopicStorage
+from danube.model.limits import CUT_TOPICS_MAX
+from danube.runtime.disk import Disk
+from danube.storage.inspection.aside import Aside
+from danube.storage.inspection.ledger import JournalTopic
+from danube.storage.inspection.mended_log import MendedLogWriter
+from danube.storage.inspection.repair_plan import RepairPlan, TopicRepair
+from danube.storage.inspection.report import report_json, report_text
+from danube.storage.inspection.verifying import Verification
+from danube.storage.journal.files import FOLDER
+
+Point = Callable[[Sequence[tuple[TopicStorage, int]]], None]
+"""Has metadata name these topics' new generations, all or none."""
+
+JSON_REPORT = "report.json"
+TEXT_REPORT = "report.txt"
+
+
+def carry_out(disk: Disk, verification: Verification, plan: RepairPlan, aside: Aside, point: Point) -> None:
+    """Do what the plan says. Raises OSError, and what `point` raises; then it can be done again."""
+    _report(plan, aside, is_done=False)
+    for name in (name for topic in plan.topics for name in topic.set_aside):
+        aside.keep(name)
+    writer = MendedLogWriter(disk, verification.walk.files)
+    for group in _groups(plan.topics):
+        for repair in group:
+            writer.write(repair, verification.ledger.topics.get(repair.topic_id) or JournalTopic())
+        point([(repair.record, repair.generation) for repair in group])
+    writer.close()
+    for name in (name for topic in plan.topics for name in topic.set_aside):
+        aside.drop(name)
+    if plan.journal:
+        aside.move(FOLDER)
+    _report(plan, aside, is_done=True)
+
+
+def _report(plan: RepairPlan, aside: Aside, *, is_done: bool) -> None:
+    aside.write(TEXT_REPORT, report_text(plan, aside.name, is_done=is_done))
+    aside.write(JSON_REPORT, report_json(plan, aside.name, is_done=is_done))
+
+
+def _groups(topics: Sequence[TopicRepair]) -> Iterator[Sequence[TopicRepair]]:
+    for first in range(0, len(topics), CUT_TOPICS_MAX):
+        yield topics[first : first + CUT_TOPICS_MAX]

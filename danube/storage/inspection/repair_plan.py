@@ -1,0 +1,278 @@
+"""What a repair would do to a data folder: worked out from a verification. It reads, and writes nothing."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from danube.metadata.record_format import TopicStorage
+from danube.model.errors import DamagedDataError, UnsupportedError
+from danube.model.subscription import Cursor
+from danube.runtime.disk import Disk
+from danube.storage.inspection.finding import Finding
+from danube.storage.inspection.history_scan import TopicHistory, segment_of, sizes
+from danube.storage.inspection.ledger import JournalTopic, cursors_over, numberings_over
+from danube.storage.inspection.mending import Mended, Source, Stay, merged, plan_topic, unread
+from danube.storage.inspection.segment_walk import SegmentWalk
+from danube.storage.inspection.verifying import Verification, files_below, journal_gap
+from danube.storage.journal.files import FOLDER
+from danube.storage.numbering import StoredNumbers
+from danube.storage.segment.manifest import Manifest, Segment, segment_name
+from danube.storage.segment.reader import SegmentReader
+from danube.storage.sweeping import highest_generation
+from danube.storage.tiers.directory import DirectoryTier
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRepair:
+    """What becomes of one topic."""
+
+    topic_id: int
+    name: str
+    record: TopicStorage
+    generation: int
+    """Of the manifest that is to be written."""
+    mended: Mended
+    """The part of its log that is in segments afterwards."""
+    end_offset: int
+    """After its last record, those in the journal included."""
+    cursors: dict[int, Cursor]
+    numberings: tuple[tuple[StoredNumbers, ...], ...]
+    journals: dict[int, int]
+    last_append_time_ms: int
+    """Of the topic's newest record, unless a segment knows better."""
+    unread: dict[str, int] = field(default_factory=dict)
+    """By subscription: lost messages that it had not acknowledged."""
+    from_start: tuple[str, ...] = ()
+    """Subscriptions whose position is not known any more: they begin with the oldest message."""
+    set_aside: tuple[str, ...] = ()
+    """Files of the topic's folder."""
+
+    @property
+    def kept_count(self) -> int:
+        """How many messages can be read afterwards."""
+        marked = sum(len(one) for one in self.mended.lost if one.start >= self.mended.start_offset)
+        return self.end_offset - self.mended.start_offset - marked
+
+    @property
+    def loses(self) -> bool:
+        """Whether anything of the topic is gone."""
+        return bool(self.mended.lost or self.mended.left_out or self.from_start)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepairPlan:
+    """All that a repair would do."""
+
+    findings: tuple[Finding, ...]
+    """The damage."""
+    topics: tuple[TopicRepair, ...]
+    journal: bool
+    """Whether the journal goes aside as a whole; what is sound in it goes into segments first."""
+    unknown_bytes: int
+    """Of the journal, in which nobody can say what was."""
+    set_aside_bytes: int
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is nothing to repair."""
+        return not (self.topics or self.journal)
+
+    @property
+    def set_aside(self) -> tuple[str, ...]:
+        """All files and folders that are moved."""
+        return (*(name for topic in self.topics for name in topic.set_aside), *((FOLDER,) if self.journal else ()))
+
+
+def plan_repair(disk: Disk, verification: Verification) -> RepairPlan:
+    """What to do about what was found.
+
+    Raises DamagedDataError when the metadata cannot be read: without it nobody knows which topics there are.
+    Raises UnsupportedError for topics that several brokers share.
+    """
+    known = verification.known
+    if known.trouble is not None:
+        raise DamagedDataError(f"{known.trouble}: without it nothing can be repaired. Restore it from a backup first")
+    planner = _Planner(disk, verification)
+    topics = tuple(planner.topic(topic_id) for topic_id in sorted(known.topics) if planner.is_affected(topic_id))
+    is_journal = verification.ledger.is_damaged
+    files = {name for topic in topics for name in topic.set_aside}
+    if is_journal:
+        files.update(files_below(disk, FOLDER))
+    planner.close()
+    return RepairPlan(
+        findings=tuple(finding for finding in verification.findings if finding.is_damage),
+        topics=topics,
+        journal=is_journal,
+        unknown_bytes=verification.ledger.unknown_bytes if is_journal else 0,
+        set_aside_bytes=sizes(disk, tuple(files)),
+    )
+
+
+class _Planner:
+    def __init__(self, disk: Disk, verification: Verification) -> None:
+        self._found = verification
+        self._tier = DirectoryTier(disk)
+        self._reader = SegmentReader(self._tier)
+        self._journal_id = verification.walk.journal_id
+        self._is_journal_damaged = verification.ledger.is_damaged
+
+    def close(self) -> None:
+        self._tier.close()
+
+    def is_affected(self, topic_id: int) -> bool:
+        history, topic = self._found.histories[topic_id], self._journal_topic(topic_id)
+        if history.manifest is None or topic_id in self._found.damaged_segments:
+            return True
+        if not self._is_journal_damaged:
+            return journal_gap(topic, history, self._journal_id) is not None
+        covered = _covered(history, self._journal_id)
+        has_cursors = any(position >= covered for position, _ in topic.cursors.values())
+        return has_cursors or topic.first_above(covered) < len(topic) or topic.lost_end > history.manifest.end_offset
+
+    def topic(self, topic_id: int) -> TopicRepair:
+        history, topic = self._found.histories[topic_id], self._journal_topic(topic_id)
+        if history.record.epochs:
+            raise UnsupportedError(
+                f"topic {self._found.known.name(topic_id)} is shared by several brokers, and such topics cannot be "
+                "repaired by this version: restore the damaged files from a backup"
+            )
+        manifest = history.manifest or Manifest(topic_id=topic_id, generation=0)
+        covered = _covered(history, self._journal_id)
+        sources = list(self._segment_sources(history))
+        if self._is_journal_damaged:
+            sources.append(_journal_source(topic, covered))
+        start = manifest.start_offset if history.manifest is not None else None
+        mended = plan_topic(start, sources, self._end_at_least(history, topic, covered, sources))
+        cursors, position = self._cursors(history, topic, covered, mended.end_offset)
+        names = tuple(name.rpartition("/")[2] for name in history.files)
+        repair = TopicRepair(
+            topic_id=topic_id,
+            name=self._found.known.name(topic_id),
+            record=history.record,
+            generation=max(history.record.generation, highest_generation(names)) + 1,
+            mended=mended,
+            end_offset=max(mended.end_offset, topic.ends[-1] if len(topic) else 0),
+            cursors=cursors,
+            numberings=numberings_over(
+                manifest.numberings, topic if self._moves_journal(history) else None, mended.end_offset
+            ),
+            journals={**manifest.journals, self._journal_id: position} if self._journal_id else dict(manifest.journals),
+            last_append_time_ms=max(manifest.last_append_time_ms, topic.times[-1] if len(topic) else 0),
+        )
+        return self._with_consequences(repair, history, cursors_over(cursors, topic, covered))
+
+    def _with_consequences(self, repair: TopicRepair, history: TopicHistory, cursors: dict[int, Cursor]) -> TopicRepair:
+        """What subscriptions and files have of it."""
+        known, gone = self._found.known, (*repair.mended.lost, *repair.mended.left_out)
+        unread_by = {
+            known.subscription(repair.topic_id, subscription_id): count
+            for subscription_id, cursor in sorted(cursors.items())
+            if (count := unread(cursor, gone))
+        }
+        missing = [name for one, name in known.subscriptions.get(repair.topic_id, {}).items() if one not in cursors]
+        stays = {segment_name(repair.topic_id, step.segment) for step in repair.mended.steps if isinstance(step, Stay)}
+        return replace(
+            repair,
+            unread=unread_by,
+            from_start=tuple(sorted(missing)),
+            set_aside=tuple(name for name in history.files if name not in stays),
+        )
+
+    def _segment_sources(self, history: TopicHistory) -> Iterable[Source]:
+        if history.manifest is not None:
+            damaged = self._found.damaged_segments.get(history.topic_id, [])
+            for segment in history.segments:
+                yield (
+                    self._damaged(history.topic_id, segment)
+                    if segment in damaged
+                    else _whole(history.topic_id, segment)
+                )
+            return
+        named = [(name, named_as) for name in history.files if (named_as := segment_of(name)) is not None]
+        for name, (_, generation) in sorted(named, key=lambda one: (one[1][0], -one[1][1])):
+            if generation <= history.record.generation:
+                yield self._unlisted(history.topic_id, name)
+
+    def _damaged(self, topic_id: int, segment: Segment) -> Source:
+        name = segment_name(topic_id, segment)
+        try:
+            sound = self._sound_in(topic_id, name)
+        except FileNotFoundError:
+            return Source(name, ())
+        inside = (one for one in sound if segment.base_offset <= one.start and one.stop <= segment.end_offset)
+        return Source(name, tuple(inside))
+
+    def _unlisted(self, topic_id: int, name: str) -> Source:
+        """A segment that no manifest speaks of: what it says of itself counts, if all of it is sound."""
+        footer = SegmentWalk(self._tier, name, topic_id).footer
+        if footer is not None and segment_name(topic_id, footer.segment) == name:
+            try:
+                self._reader.verify(topic_id, footer.segment)
+                return _whole(topic_id, footer.segment)
+            except DamagedDataError:
+                pass
+        return Source(name, self._sound_in(topic_id, name))
+
+    def _sound_in(self, topic_id: int, name: str) -> tuple[range, ...]:
+        batches = SegmentWalk(self._tier, name, topic_id).batches()
+        return merged(range(batch.base_offset, batch.end_offset) for batch in batches)
+
+    def _end_at_least(self, history: TopicHistory, topic: JournalTopic, covered: int, sources: list[Source]) -> int:
+        """An offset that the topic's log has surely reached, or at which the journal goes on."""
+        reached = max((one.stop for source in sources for one in source.sound), default=0)
+        if history.manifest is not None:
+            reached = max(reached, history.manifest.end_offset)
+        if not self._is_journal_damaged:
+            first = _first_from(topic, reached, covered)
+            if first < len(topic):
+                return topic.bases[first]
+        elif topic.lost_end:
+            reached = max(reached, topic.lost_end)
+        if self._is_journal_damaged or history.manifest is None:
+            cursors = cursors_over(history.manifest.cursors if history.manifest else {}, topic, covered)
+            reached = max([reached, *(_end_of(cursor) for cursor in cursors.values())])
+        return reached
+
+    def _cursors(
+        self, history: TopicHistory, topic: JournalTopic, covered: int, end_offset: int
+    ) -> tuple[dict[int, Cursor], int]:
+        """Where subscriptions stand, and up to which position of the journal nothing of the topic counts any more."""
+        before = dict(history.manifest.cursors) if history.manifest is not None else {}
+        if self._is_journal_damaged:
+            end = max(self._found.walk.end_position, covered, *(topic.positions[-1:] or [0]))
+            return cursors_over(before, topic, covered), end + 1
+        first = _first_from(topic, end_offset, covered)
+        position = topic.positions[first] if first < len(topic) else topic.positions[-1] + 1 if len(topic) else covered
+        if position <= covered:
+            return before, covered
+        return cursors_over(before, topic, covered), position
+
+    def _moves_journal(self, history: TopicHistory) -> bool:
+        return self._is_journal_damaged or history.manifest is None
+
+    def _journal_topic(self, topic_id: int) -> JournalTopic:
+        return self._found.ledger.topics.get(topic_id) or JournalTopic()
+
+
+def _covered(history: TopicHistory, journal_id: int) -> int:
+    return history.manifest.journals.get(journal_id, 0) if history.manifest is not None else 0
+
+
+def _first_from(topic: JournalTopic, offset: int, covered: int) -> int:
+    """The number of the first batch that counts and does not begin before an offset."""
+    first = topic.first_above(covered)
+    while first < len(topic) and topic.bases[first] < offset:
+        first += 1
+    return first
+
+
+def _journal_source(topic: JournalTopic, covered: int) -> Source:
+    numbers = range(topic.first_above(covered), len(topic))
+    return Source(FOLDER, merged(range(topic.bases[number], topic.ends[number]) for number in numbers))
+
+
+def _whole(topic_id: int, segment: Segment) -> Source:
+    return Source(segment_name(topic_id, segment), (range(segment.base_offset, segment.end_offset),), segment)
+
+
+def _end_of(cursor: Cursor) -> int:
+    return cursor.beyond[-1].end if cursor.beyond else cursor.position

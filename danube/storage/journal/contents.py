@@ -1,0 +1,57 @@
+"""What one journal file holds besides its batches: which topics, the last cursors, the last numbers. Pure."""
+
+from collections import deque
+from dataclasses import dataclass, field
+
+from danube.model.limits import DEDUPLICATION_BATCHES_MAX
+from danube.model.subscription import Cursor
+from danube.storage.cursors import CursorKey
+from danube.storage.journal.files import FileStart
+from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.numbering import StoredNumbers
+
+_NEVER_MS = 2**63 - 1
+
+
+@dataclass(slots=True)
+class FileContents:
+    """What is noted of a file while it is written, or read."""
+
+    start: FileStart
+    topics: set[int] = field(default_factory=set)
+    """Every topic with a record in it."""
+    unlisted: set[int] = field(default_factory=set)
+    """Those of them with records that were left out when the file was read."""
+    cursors: dict[CursorKey, tuple[int, Cursor]] = field(default_factory=dict)
+    """The last one of each subscription, and the position of its record."""
+    rows: dict[tuple[int, int], deque[StoredNumbers]] = field(default_factory=dict)
+    """By topic and row, the last numbered batches; the row that stored nothing for longest comes first."""
+    oldest_append_ms: int = _NEVER_MS
+    newest_append_ms: int = 0
+
+    def note(self, topic_id: int, append_time_ms: int) -> None:
+        """A record of the topic is in the file."""
+        self.topics.add(topic_id)
+        if append_time_ms != self.newest_append_ms:  # nearly never, within a round
+            self.oldest_append_ms = min(self.oldest_append_ms, append_time_ms)
+            self.newest_append_ms = max(self.newest_append_ms, append_time_ms)
+
+    def note_numbers(self, topic_id: int, stored: StoredNumbers) -> None:
+        """A numbered batch of the topic is in the file."""
+        key = topic_id, stored.batch.numbering_id
+        row = self.rows.pop(key, None)
+        if row is None:
+            row = deque(maxlen=DEDUPLICATION_BATCHES_MAX)
+        row.append(stored)
+        self.rows[key] = row
+
+    def closed(self, end_position: int) -> ClosedFile:
+        """The file, once it ends there."""
+        return ClosedFile(
+            sequence=self.start.sequence,
+            base_position=self.start.base_position,
+            end_position=end_position,
+            topics=frozenset(self.topics),
+            oldest_append_ms=min(self.oldest_append_ms, self.newest_append_ms),
+            newest_append_ms=self.newest_append_ms,
+        )

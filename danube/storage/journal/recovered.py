@@ -1,0 +1,149 @@
+"""What a journal held, put together record by record or index by index over what segments hold. Pure."""
+
+from collections.abc import Container, Mapping
+from dataclasses import dataclass, field
+
+from danube.model.ranges import OffsetRange
+from danube.model.subscription import Cursor
+from danube.storage.cursors import CursorKey, decode_cursor
+from danube.storage.envelope import Envelope, Kind
+from danube.storage.journal.contents import FileContents
+from danube.storage.journal.file_index import FileIndex
+from danube.storage.journal.files import FileTable
+from danube.storage.journal.index import IndexRun, Located, TopicIndex
+from danube.storage.journal.topic_base import ClosedFile, TopicBase
+from danube.storage.numbering import StoredNumberings, StoredNumbers, numbered_batch
+
+
+@dataclass(slots=True)
+class Recovered:
+    """What a journal held."""
+
+    known: Container[int] | None
+    """The topics that exist; None for any."""
+    bases: Mapping[int, TopicBase]
+    journal_id: int = 0
+    files: FileTable = field(default_factory=FileTable)
+    closed: list[ClosedFile] = field(default_factory=list)
+    """All but the last one."""
+    contents: FileContents | None = None
+    """Of the last file."""
+    topics: dict[int, TopicIndex] = field(default_factory=dict)
+    cursors: dict[CursorKey, Cursor] = field(default_factory=dict)
+    numberings: dict[int, StoredNumberings] = field(default_factory=dict)
+    """By topic, of those that have numbered batches."""
+    skipped: set[int] = field(default_factory=set)
+    """Topics that have records but were not known."""
+
+    def begin(self) -> None:
+        """Take over what the bases say."""
+        for topic_id, base in self.bases.items():
+            self.topics[topic_id] = TopicIndex(base.end_offset, base.last_append_time_ms)
+            for subscription_id, cursor in base.cursors.items():
+                self.cursors[topic_id, subscription_id] = cursor
+            if base.numberings:
+                self.numberings[topic_id] = StoredNumberings()
+                self.numberings[topic_id].restore(base.numberings)
+
+    def take_envelope(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
+        """The next record of a file. Raises ValueError when it cannot follow."""
+        topic_id = envelope.topic_id
+        contents.note(topic_id, envelope.append_time_ms)
+        if not self._counts(topic_id, position):
+            contents.unlisted.add(topic_id)
+        elif envelope.kind is Kind.DATA:
+            self._take_batch(contents, envelope, position, body)
+        elif envelope.kind is Kind.CURSOR:
+            decoded = decode_cursor(body)
+            if decoded is None:
+                raise ValueError("a cursor is not what was written")
+            self.cursors[topic_id, decoded[0]] = decoded[1]
+            contents.cursors[topic_id, decoded[0]] = (position, decoded[1])
+
+    def take_index(self, index: FileIndex) -> bool:
+        """A whole file by its index; answers whether that goes on where the journal stands. If not nothing changed."""
+        runs: dict[int, IndexRun] = {}
+        for topic_id, run in index.runs.items():
+            if self._is_unknown(topic_id) or self._covered(topic_id) >= index.end_position:
+                continue
+            if run is None:
+                return False
+            runs[topic_id] = run.above(self._covered(topic_id))
+            if not self.topics.get(topic_id, _NOTHING).fits(runs[topic_id]):
+                return False
+        self.skipped.update(topic_id for topic_id in index.runs if self._is_unknown(topic_id))
+        for topic_id, run in runs.items():
+            if run:
+                self.topics.setdefault(topic_id, TopicIndex()).extend(run)
+        self._take_contents(index.contents, index.end_position)
+        return True
+
+    def run(self, topic_id: int, contents: FileContents, end_position: int) -> IndexRun | None:
+        """A topic's batches in a file that ends there; None when some were left out."""
+        if topic_id in contents.unlisted:
+            return None
+        return self.topics.get(topic_id, _NOTHING).between(contents.start.base_position, end_position)
+
+    def finish(self) -> None:
+        """Take back what a base says of records that are gone: it may be newer than what the disk kept."""
+        for topic_id, base in self.bases.items():
+            end = self.topics[topic_id].end_offset
+            if topic_id in self.numberings:
+                self.numberings[topic_id].drop_from(end)
+            for subscription_id, cursor in base.cursors.items():
+                if self.cursors[topic_id, subscription_id] is cursor:
+                    self.cursors[topic_id, subscription_id] = _within(cursor, end)
+
+    def _take_batch(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
+        topic_id, base = envelope.topic_id, envelope.base_offset
+        index = self.topics.get(topic_id)
+        if index is None:
+            index = self.topics[topic_id] = TopicIndex()
+        index.append(Located(base, base + envelope.count, position, envelope.body_bytes, envelope.append_time_ms))
+        if (numbered := numbered_batch(body)) is not None:
+            stored = StoredNumbers(numbered, base)
+            self._add_numbers(topic_id, stored)
+            contents.note_numbers(topic_id, stored)
+
+    def _take_contents(self, contents: FileContents, end_position: int) -> None:
+        for (topic_id, subscription_id), (position, cursor) in contents.cursors.items():
+            if self._counts(topic_id, position):
+                self.cursors[topic_id, subscription_id] = cursor
+        for topic_id, numbers in _in_order(contents):
+            if not self._is_unknown(topic_id) and self._covered(topic_id) < end_position:
+                self._add_numbers(topic_id, numbers)
+
+    def _add_numbers(self, topic_id: int, stored: StoredNumbers) -> None:
+        numberings = self.numberings.get(topic_id)
+        if numberings is None:
+            numberings = self.numberings[topic_id] = StoredNumberings()
+        numberings.add(stored.batch, stored.base_offset)
+
+    def _counts(self, topic_id: int, position: int) -> bool:
+        if self._is_unknown(topic_id):
+            self.skipped.add(topic_id)
+            return False
+        return position >= self._covered(topic_id)
+
+    def _is_unknown(self, topic_id: int) -> bool:
+        return self.known is not None and topic_id not in self.known
+
+    def _covered(self, topic_id: int) -> int:
+        base = self.bases.get(topic_id)
+        return base.covered.get(self.journal_id, 0) if base is not None else 0
+
+
+_NOTHING = TopicIndex()
+
+
+def _in_order(contents: FileContents) -> list[tuple[int, StoredNumbers]]:
+    """The numbered batches of a file, of each topic in the order in which they were stored."""
+    found = [(key[0], stored) for key, row in contents.rows.items() for stored in row]
+    found.sort(key=lambda one: (one[0], one[1].base_offset))
+    return found
+
+
+def _within(cursor: Cursor, end_offset: int) -> Cursor:
+    """The cursor without what lies behind the end of its topic."""
+    beyond = tuple(OffsetRange(one.start, min(one.end, end_offset)) for one in cursor.beyond if one.start < end_offset)
+    return Cursor(min(cursor.position, end_offset), beyond)

@@ -1,0 +1,75 @@
+"""Finding the manifests that metadata names. All of it blocks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from danube.metadata.storage_records import TopicStorage
+from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, StorageUnavailableError
+from danube.storage.damage import NEXT_STEP
+from danube.storage.histories import History
+from danube.storage.journal.topic_base import TopicBase
+from danube.storage.segment.manifest import Manifest, manifest_name
+from danube.storage.segment.manifest_format import decode_manifest, newer_version
+from danube.storage.tiers.tier import SegmentTier
+
+
+@dataclass(slots=True)
+class FoundHistories:
+    """What was found of the topics that metadata knows."""
+
+    histories: list[History] = field(default_factory=list)
+    refused: dict[int, DanubeError] = field(default_factory=dict)
+    """By topic: why its history cannot be read. The others are none the worse for it."""
+
+
+def find_histories(tier: SegmentTier, records: Iterable[TopicStorage]) -> FoundHistories:
+    """The history of each topic that has one."""
+    found = FoundHistories()
+    for record in records:
+        try:
+            found.histories.append(load_history(tier, record))
+        except DanubeError as error:
+            found.refused[record.topic_id] = error
+    return found
+
+
+def load_history(tier: SegmentTier, record: TopicStorage) -> History:
+    """A topic's history as its record names it.
+
+    Raises DamagedDataError for a manifest that is missing or not what was written, DataFolderError for one of a later
+    version, StorageUnavailableError for one that cannot be read.
+    """
+    if not record.generation:
+        return History(record, Manifest(topic_id=record.topic_id, generation=0))
+    name = manifest_name(record.topic_id, record.generation)
+    try:
+        encoded = tier.read(name, 0, tier.size(name))
+    except FileNotFoundError as error:
+        raise _damaged(name, "the file is not there") from error
+    except OSError as error:
+        raise StorageUnavailableError(f"{name} could not be read: {error.strerror or error}. Check the disk") from error
+    manifest = decode_manifest(encoded)
+    if manifest is None:
+        if (version := newer_version(encoded)) is not None:
+            raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
+        raise _damaged(name, "it is not what was written")
+    if (manifest.topic_id, manifest.generation) != (record.topic_id, record.generation):
+        raise _damaged(name, f"it is generation {manifest.generation} of topic {manifest.topic_id}")
+    return History(record, manifest)
+
+
+def base_of(history: History) -> TopicBase:
+    """What a journal begins with for this topic."""
+    manifest = history.manifest
+    return TopicBase(
+        topic_id=manifest.topic_id,
+        end_offset=manifest.end_offset,
+        last_append_time_ms=manifest.last_append_time_ms,
+        cursors=manifest.cursors,
+        numberings=manifest.numberings,
+        covered=manifest.journals,
+    )
+
+
+def _damaged(name: str, what: str) -> DamagedDataError:
+    return DamagedDataError(f"{name} is damaged: {what}. {NEXT_STEP}")

@@ -1,0 +1,120 @@
+"""Letting go of what topics need not keep any more: a generation that begins later, named as a cut's is."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+
+from danube.model.limits import CUT_TOPICS_MAX, JOURNAL_FILE_AGE_MIN_S
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
+from danube.storage.generations import GenerationWriter, NextGeneration
+from danube.storage.histories import History
+from danube.storage.publishing import Publisher
+from danube.storage.segment.manifest import Manifest
+from danube.storage.segment.retention import Going, Retention, Unsealed, going, segments_to_drop
+from danube.storage.stored_topics import StoredTopics
+from danube.storage.tiered_log import TieredLog
+from danube.storage.troubles import FAULTS
+
+Policies = Callable[[int], Retention]
+"""By topic id."""
+OldestUnread = Callable[[int], int | None]
+"""By topic id: the lowest offset that a subscription has not acknowledged; None without subscriptions."""
+
+_LOGS_PER_TURN = 100
+
+
+class Retainer:
+    """Applies retention to the topics that are open. One pass at a time."""
+
+    def __init__(
+        self,
+        topics: StoredTopics,
+        writer: GenerationWriter,
+        publisher: Publisher,
+        *,
+        clock: Clock,
+        runner: BlockingRunner,
+    ) -> None:
+        self._topics = topics
+        self._writer = writer
+        self._publisher = publisher
+        self._clock = clock
+        self._runner = runner
+        self._rotated_s = clock.monotonic_s()
+
+    async def retain(self, logs: Iterable[TieredLog], policies: Policies, oldest_unread: OldestUnread) -> int:
+        """One pass over these topics; answers how many segments went. Raises MetadataError."""
+        made: list[tuple[NextGeneration, int]] = []
+        dropped = 0
+        async for log in _in_turns(logs):
+            history = self._topics.histories.get(log.topic_id)
+            if history is None:
+                continue
+            count = segments_to_drop(
+                history.manifest,
+                policies(log.topic_id),
+                self._clock.now_ms(),
+                oldest_unread(log.topic_id),
+                log.body_bytes - history.body_bytes,
+            )
+            trimmed = await self._trim(history, count) if count else None
+            if trimmed is not None:
+                made.append((trimmed, count))
+            if len(made) == CUT_TOPICS_MAX:
+                dropped += await self._publish(made)
+                made = []
+        return dropped + await self._publish(made)
+
+    def going(self, log: TieredLog, retention: Retention, oldest_unread: int | None) -> Going:
+        """What `retain` would take of a topic now, and soon, if it kept this; changes nothing."""
+        history, now_ms = self._topics.histories.get(log.topic_id), self._clock.now_ms()
+        start = log.start_offset
+        empty = Manifest(topic_id=log.topic_id, generation=0, start_offset=start, end_offset=start)
+        manifest = history.manifest if history is not None else empty
+        old_end_offset = log.offset_in_journal(now_ms - (retention.max_age_ms or 0))
+        unsealed = Unsealed(
+            start_offset=manifest.end_offset,
+            old_end_offset=max(old_end_offset, manifest.end_offset),
+            end_offset=log.durable_end,
+            body_bytes=log.body_bytes - (history.body_bytes if history is not None else 0),
+        )
+        return going(manifest, retention, now_ms, oldest_unread, unsealed)
+
+    async def wants_new_file(self, logs: Iterable[TieredLog], policies: Policies) -> bool:
+        """Whether the journal should begin a new file, so that what topics need not keep can be cut, and go."""
+        if self._clock.monotonic_s() - self._rotated_s < JOURNAL_FILE_AGE_MIN_S:
+            return False
+        now_ms = self._clock.now_ms()
+        async for log in _in_turns(logs):
+            max_age_ms, oldest_ms = policies(log.topic_id).max_age_ms, log.oldest_in_journal_ms
+            if max_age_ms is not None and oldest_ms is not None and oldest_ms < now_ms - max_age_ms:
+                self._rotated_s = self._clock.monotonic_s()
+                return True
+        return False
+
+    async def _trim(self, history: History, count: int) -> NextGeneration | None:
+        topic_id = history.manifest.topic_id
+        now_s = self._clock.monotonic_s()
+        if self._topics.is_dead(topic_id) or self._topics.troubles.leaves_out(topic_id, now_s):
+            return None
+        try:
+            return await self._runner.run(lambda: self._writer.trim(history, count))
+        except FAULTS as error:
+            self._topics.note_trouble(topic_id, error, now_s)
+            return None
+
+    async def _publish(self, made: list[tuple[NextGeneration, int]]) -> int:
+        lost = await self._publisher.publish([one for one, _ in made])
+        self._topics.note_lost(lost, self._clock.monotonic_s())
+        named = [(one.manifest.topic_id, count) for one, count in made if one.manifest.topic_id not in lost]
+        for topic_id, _ in named:
+            self._topics.note_published(topic_id)
+        return sum(count for _, count in named)
+
+
+async def _in_turns(logs: Iterable[TieredLog]) -> AsyncIterator[TieredLog]:
+    """The logs, a few in each turn of the event loop: it has others to serve."""
+    for number, log in enumerate(logs):
+        if number % _LOGS_PER_TURN == 0:
+            await asyncio.sleep(0)
+        yield log

@@ -1,0 +1,267 @@
+"""How a manifest is written, version 1. Pure. The same for readers of other languages: `docs/formats/manifest.md`.
+
+Little-endian, no padding. Numbers are unsigned.
+
+    at  bytes  field
+    0   4      magic "DnMf"
+    4   1      version, 1
+    5   3      reserved, 0
+    8   8      topic id
+    16  8      generation
+    24  8      start offset: the first that can be read
+    32  8      end offset: after the last record
+    40  8      append time of the last record, ms since 1970; 0 when there never was one
+    48  4      s, the number of segments
+    52  4      c, the number of cursors
+    56  4      n, the number of rows of numbered batches
+    60  4      j, the number of journals
+
+then s segments of 52 bytes, in offset order; each begins where the one before it ends, the first at the start offset:
+
+    0   8      end offset
+    8   8      generation of the manifest that listed it first: a part of the file's name
+    16  8      append time of its first record
+    24  8      append time of its last record
+    32  8      bytes of the batches' bodies
+    40  8      bytes of the file
+    48  4      how many batches
+
+c cursors, ascending by id:
+
+    0   8      subscription id
+    8   8      position: every offset below it is acknowledged
+    16  4      r, the number of ranges
+    20  16r    acknowledged ranges above the position: start and end (not included), 8 bytes each, ascending
+
+n rows, the one that stored nothing for longest first:
+
+    0   8      numbering id
+    8   4      b, how many batches
+    12  24b    the row's last batches, the oldest first: base sequence (8 bytes), base offset (8), count of records (4),
+               CRC-32C of the body (4)
+
+j journals of 16 bytes, ascending by id: journal id (8), the position below which every record of the topic is in this
+manifest, or is void (8); and at the very end the CRC-32C of everything before it (4).
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+from typing import TypeVar
+
+from danube.model.errors import LimitReachedError
+from danube.model.limits import (
+    CURSOR_RANGES_MAX,
+    DEDUPLICATION_BATCHES_MAX,
+    DEDUPLICATION_PRODUCERS_MAX,
+    MANIFEST_CURSOR_RANGES_MAX,
+    MANIFEST_JOURNALS_MAX,
+    MANIFEST_SEGMENTS_MAX,
+    SUBSCRIPTIONS_PER_TOPIC_MAX,
+)
+from danube.model.ranges import OffsetRange
+from danube.model.subscription import Cursor
+from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+from danube.storage.numbering import NumberedBatch, StoredNumbers
+from danube.storage.segment.manifest import Manifest, Segment
+
+T = TypeVar("T")
+
+MAGIC = b"DnMf"
+VERSION = 1
+SEGMENT_ROW_BYTES = 52
+"""What each segment adds to every later generation of its topic's manifest."""
+
+_HEADER = struct.Struct("<4sB3sQQQQQIIII")
+_SEGMENT = struct.Struct("<QQQQQQI")
+_CURSOR = struct.Struct("<QQI")
+_ROW = struct.Struct("<QI")
+_BATCH = struct.Struct("<QQII")
+_JOURNAL = struct.Struct("<QQ")
+_RANGE_BYTES = 16
+_RESERVED = bytes(3)
+_BOUNDS = {
+    "segments": MANIFEST_SEGMENTS_MAX,
+    "cursors": SUBSCRIPTIONS_PER_TOPIC_MAX,
+    "rows of numbered batches": DEDUPLICATION_PRODUCERS_MAX,
+    "journals": MANIFEST_JOURNALS_MAX,
+}
+
+
+def encode_manifest(manifest: Manifest) -> bytes:
+    """A manifest as it is stored.
+
+    Of a cursor with very many ranges the lowest are kept: what the others held is delivered again after a restart.
+    Raises LimitReachedError when it has more segments or other parts than a manifest may have, and ValueError for one
+    that is not valid.
+    """
+    manifest.validate()
+    _require_bounds(manifest)
+    return with_crc(
+        b"".join(
+            chain(
+                (_encoded_header(manifest),),
+                map(_encoded_segment, manifest.segments),
+                _encoded_cursors(manifest.cursors),
+                chain.from_iterable(map(_encoded_row, manifest.numberings)),
+                (_JOURNAL.pack(*journal) for journal in sorted(manifest.journals.items())),
+            )
+        )
+    )
+
+
+def decode_manifest(data: bytes) -> Manifest | None:
+    """The manifest that was stored as `data`, or None when that is not a whole and undamaged one of this version."""
+    if len(data) < _HEADER.size + CRC_BYTES or not is_intact(data):
+        return None
+    magic, version, reserved, *_ = _HEADER.unpack_from(data)
+    if magic != MAGIC or version != VERSION or reserved != _RESERVED:
+        return None
+    try:
+        return _Parser(data).manifest()
+    except (struct.error, ValueError):
+        return None
+
+
+def newer_version(data: bytes) -> int | None:
+    """The version of a manifest written by a later Danube, which this one cannot read; None when it is not one."""
+    if data[:4] == MAGIC and len(data) > len(MAGIC) and data[4] > VERSION:
+        return data[4]
+    return None
+
+
+def _require_bounds(manifest: Manifest) -> None:
+    for (what, most), count in zip(_BOUNDS.items(), _counts(manifest), strict=True):
+        if count > most:
+            raise LimitReachedError(
+                f"topic {manifest.topic_id} has {count} {what} and {most} is the most that its manifest holds"
+            )
+    for row in manifest.numberings:
+        if not 0 < len(row) <= DEDUPLICATION_BATCHES_MAX:
+            raise ValueError(f"a row of {len(row)} numbered batches cannot be: 1 to {DEDUPLICATION_BATCHES_MAX} can")
+
+
+def _counts(manifest: Manifest) -> tuple[int, int, int, int]:
+    return len(manifest.segments), len(manifest.cursors), len(manifest.numberings), len(manifest.journals)
+
+
+def _encoded_header(manifest: Manifest) -> bytes:
+    return _HEADER.pack(
+        MAGIC,
+        VERSION,
+        _RESERVED,
+        manifest.topic_id,
+        manifest.generation,
+        manifest.start_offset,
+        manifest.end_offset,
+        manifest.last_append_time_ms,
+        *_counts(manifest),
+    )
+
+
+def _encoded_segment(segment: Segment) -> bytes:
+    return _SEGMENT.pack(
+        segment.end_offset,
+        segment.generation,
+        segment.first_append_time_ms,
+        segment.last_append_time_ms,
+        segment.body_bytes,
+        segment.file_bytes,
+        segment.batches,
+    )
+
+
+def _encoded_cursors(cursors: Mapping[int, Cursor]) -> Iterator[bytes]:
+    ranges_max = _ranges_of_each(cursors)
+    for subscription_id, cursor in sorted(cursors.items()):
+        ranges = cursor.beyond[:ranges_max]
+        yield _CURSOR.pack(subscription_id, cursor.position, len(ranges))
+        yield struct.pack(f"<{2 * len(ranges)}Q", *chain.from_iterable(ranges))
+
+
+def _ranges_of_each(cursors: Mapping[int, Cursor]) -> int:
+    total = sum(min(len(cursor.beyond), CURSOR_RANGES_MAX) for cursor in cursors.values())
+    if total <= MANIFEST_CURSOR_RANGES_MAX:
+        return CURSOR_RANGES_MAX
+    return MANIFEST_CURSOR_RANGES_MAX // len(cursors)
+
+
+def _encoded_row(row: tuple[StoredNumbers, ...]) -> Iterator[bytes]:
+    numbering_id = row[0].batch.numbering_id
+    yield _ROW.pack(numbering_id, len(row))
+    for batch, base_offset in row:
+        if batch.numbering_id != numbering_id:
+            raise ValueError(f"a row of batches that {numbering_id} numbered has one of {batch.numbering_id}")
+        yield _BATCH.pack(batch.base_sequence, base_offset, batch.records, batch.body_crc)
+
+
+class _Parser:
+    """Reads a manifest from front to back. Raises ValueError or struct.error for what cannot be."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = memoryview(data)[:-CRC_BYTES]
+        self._at = 0
+
+    def manifest(self) -> Manifest:
+        _, _, _, topic_id, generation, start, end, last_append_ms, *counts = self._take(_HEADER)
+        if any(count > most for count, most in zip(counts, _BOUNDS.values(), strict=True)):
+            raise ValueError("more than a manifest may have")
+        segments, cursors, rows, journals = counts
+        parsed = Manifest(
+            topic_id=topic_id,
+            generation=generation,
+            start_offset=start,
+            end_offset=end,
+            last_append_time_ms=last_append_ms,
+            segments=self._segments(segments, start),
+            cursors=_unique(self._cursor() for _ in range(cursors)),
+            numberings=tuple(self._row() for _ in range(rows)),
+            journals=_unique((row[0], row[1]) for row in self._many(_JOURNAL, journals)),
+        )
+        parsed.validate()
+        if self._at != len(self._data):
+            raise ValueError("more bytes than announced")
+        return parsed
+
+    def _segments(self, count: int, base_offset: int) -> tuple[Segment, ...]:
+        segments = []
+        for end_offset, generation, first_ms, last_ms, body, file, batches in self._many(_SEGMENT, count):
+            segments.append(Segment(base_offset, end_offset, generation, first_ms, last_ms, batches, body, file))
+            base_offset = end_offset
+        return tuple(segments)
+
+    def _cursor(self) -> tuple[int, Cursor]:
+        subscription_id, position, count = self._take(_CURSOR)
+        if count > CURSOR_RANGES_MAX:
+            raise ValueError("more ranges than a cursor may have")
+        numbers = self._take(struct.Struct(f"<{2 * count}Q"))
+        ranges = tuple(OffsetRange(start, end) for start, end in zip(numbers[::2], numbers[1::2], strict=True))
+        return subscription_id, Cursor(position, ranges)
+
+    def _row(self) -> tuple[StoredNumbers, ...]:
+        numbering_id, count = self._take(_ROW)
+        if not 0 < count <= DEDUPLICATION_BATCHES_MAX:
+            raise ValueError("not as many batches as a row may have")
+        return tuple(
+            StoredNumbers(NumberedBatch(numbering_id, base_sequence, records, body_crc), base_offset)
+            for base_sequence, base_offset, records, body_crc in self._many(_BATCH, count)
+        )
+
+    def _take(self, fields: struct.Struct) -> tuple[int, ...]:
+        taken = fields.unpack_from(self._data, self._at)
+        self._at += fields.size
+        return taken
+
+    def _many(self, fields: struct.Struct, count: int) -> Iterator[tuple[int, ...]]:
+        start = self._at
+        self._at += count * fields.size
+        return fields.iter_unpack(self._data[start : self._at])
+
+
+def _unique(pairs: Iterable[tuple[int, T]]) -> dict[int, T]:
+    found: dict[int, T] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key} is there twice")
+        found[key] = value
+    return found

@@ -1,0 +1,149 @@
+"""Reading batches back from segments. All of it blocks; a reader is owned by one thread at a time.
+
+Every byte that is answered was checked against the checksum of its block, and the block against the index and the
+manifest: a file in the place of another is damage, too.
+
+Every method raises DamagedDataError, which names file and byte; StorageUnavailableError, whose cause is a
+FileNotFoundError when the file is not there (any more); DataFolderError when a later version wrote the file.
+"""
+
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from danube.model.limits import SEGMENT_READ_AHEAD_BYTES_MAX, SEGMENT_READ_BYTES_MAX
+from danube.storage.log import StoredBatch
+from danube.storage.segment.block import Content, batches_of, encoded_batches_of, open_block
+from danube.storage.segment.block_index import BlockEntry, BlockIndex
+from danube.storage.segment.codec import BlockCodec, Codec, CodecSource, open_codec
+from danube.storage.segment.format import EncodedBatch
+from danube.storage.segment.kept import Kept
+from danube.storage.segment.manifest import Segment, folder_of, segment_name
+from danube.storage.segment.opened import OpenedSegments, SegmentKey, run_of
+from danube.storage.tiers.tier import SegmentTier
+
+_KEPT_BATCH_BYTES = 200  # what a kept batch costs besides envelope and body, roughly
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A segment that is being read."""
+
+    topic_id: int
+    segment: Segment
+    index: BlockIndex
+
+    @property
+    def key(self) -> SegmentKey:
+        return self.topic_id, self.segment.base_offset, self.segment.generation
+
+    @property
+    def name(self) -> str:
+        return segment_name(self.topic_id, self.segment)
+
+
+class SegmentReader:
+    """Reads segments of one tier, with a bounded memory of indexes and of blocks that were not read to their end."""
+
+    def __init__(self, tier: SegmentTier, *, codecs: CodecSource = open_codec) -> None:
+        self._tier = tier
+        self._opened = OpenedSegments(tier)
+        self._codecs = codecs
+        self._codecs_opened: dict[Codec, BlockCodec] = {}
+        self._blocks: Kept[tuple[SegmentKey, int], list[StoredBatch]] = Kept(SEGMENT_READ_AHEAD_BYTES_MAX)
+
+    def read(self, topic_id: int, segment: Segment, offset: int, bytes_max: int) -> list[StoredBatch]:
+        """Batches from the one that holds `offset`, which is in the segment: one, then as many as fit in `bytes_max`.
+
+        A reader that goes on where the last answer ended reads no block twice.
+        """
+        source = self._source(topic_id, segment)
+        found: list[StoredBatch] = []
+        room, number = bytes_max, source.index.find(offset)
+        while number < len(source.index) and (room > 0 or not found):
+            for batches in self._run(source, number, room):
+                first = bisect_right(batches, offset, key=_base_offset) - 1 if not found else 0
+                for batch in batches[first:]:
+                    room -= len(batch.body)
+                    if found and room < 0:
+                        self._keep(source, number, batches)
+                        return found
+                    found.append(batch)
+                self._blocks.drop((source.key, number))
+                number += 1
+        return found
+
+    def read_encoded(self, topic_id: int, segment: Segment) -> Iterator[EncodedBatch]:
+        """All batches; every checksum of the file, of the envelopes and of the bodies is checked on the way."""
+        source = _Source(topic_id, segment, self._opened.check_whole(topic_id, segment))
+        number = 0
+        while number < len(source.index):
+            for content in self._contents(source, run_of(source.index, number, SEGMENT_READ_BYTES_MAX)):
+                yield from encoded_batches_of(content)
+                number += 1
+
+    def verify(self, topic_id: int, segment: Segment) -> None:
+        """Return when every byte of the segment is what was written."""
+        for _ in self.read_encoded(topic_id, segment):
+            pass
+
+    def offset_at(self, topic_id: int, segment: Segment, append_time_ms: int) -> int:
+        """The first offset of the first batch appended at this time or later; the end offset when there is none."""
+        source = self._source(topic_id, segment)
+        number = source.index.find_time(append_time_ms)
+        if number == len(source.index):
+            return segment.end_offset
+        entry = source.index[number]
+        if append_time_ms <= entry.first_append_time_ms:
+            return entry.base_offset
+        return next(one.base_offset for one in self._block(source, number) if one.append_time_ms >= append_time_ms)
+
+    def append_time_ms(self, topic_id: int, segment: Segment, offset: int) -> int:
+        """When the batch that holds `offset`, which is in the segment, was appended."""
+        source = self._source(topic_id, segment)
+        number = source.index.find(offset)
+        entry = source.index[number]
+        if entry.first_append_time_ms == entry.last_append_time_ms:
+            return entry.last_append_time_ms
+        batches = self._block(source, number)
+        return batches[bisect_right(batches, offset, key=_base_offset) - 1].append_time_ms
+
+    def forget(self, topic_id: int) -> None:
+        """Let go of what is kept of a topic: memory, and files that are open."""
+        self._opened.forget(topic_id)
+        self._blocks.drop_all(lambda key: key[0][0] == topic_id)
+        self._tier.let_go(folder_of(topic_id))
+
+    def _source(self, topic_id: int, segment: Segment) -> _Source:
+        return _Source(topic_id, segment, self._opened.index(topic_id, segment))
+
+    def _block(self, source: _Source, number: int) -> list[StoredBatch]:
+        """One block, kept for whoever looks up a place and reads on from there."""
+        (batches,) = self._run(source, number, 0)
+        self._keep(source, number, batches)
+        return batches
+
+    def _run(self, source: _Source, number: int, room: int) -> Iterable[list[StoredBatch]]:
+        """The block `number`, and those after it that fit in `room` when it was not kept."""
+        kept = self._blocks.get((source.key, number))
+        if kept is not None:
+            return [kept]
+        return map(batches_of, self._contents(source, run_of(source.index, number, room)))
+
+    def _keep(self, source: _Source, number: int, batches: list[StoredBatch]) -> None:
+        cost_bytes = source.index[number].plain_bytes + _KEPT_BATCH_BYTES * len(batches)
+        self._blocks.put((source.key, number), batches, cost_bytes)
+
+    def _contents(self, source: _Source, entries: list[BlockEntry]) -> Iterator[Content]:
+        """Checked blocks, one at a time: the next one may take the memory of the last."""
+        for encoded, entry in zip(self._opened.blocks(source.name, entries), entries, strict=True):
+            yield open_block(encoded, entry, source.topic_id, source.name, self._codec)
+
+    def _codec(self, codec: Codec) -> BlockCodec:
+        if codec not in self._codecs_opened:
+            self._codecs_opened[codec] = self._codecs(codec)
+        return self._codecs_opened[codec]
+
+
+def _base_offset(batch: StoredBatch) -> int:
+    return batch.base_offset

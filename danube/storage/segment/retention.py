@@ -1,0 +1,142 @@
+"""Which of a topic's oldest segments may go. Pure.
+
+Whole segments go, from the front, and the newest one never does: a message may outlive the limits.
+"""
+
+from bisect import bisect_left, bisect_right
+from dataclasses import dataclass
+from operator import attrgetter
+
+from danube.storage.segment.manifest import Manifest
+
+_END_OFFSET = attrgetter("end_offset")
+_LAST_TIME = attrgetter("last_append_time_ms")
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """How long a topic keeps its messages, and how many of them. None is no limit."""
+
+    max_age_ms: int | None
+    """A segment may go when all of its messages are older."""
+    max_bytes: int | None
+    """The first segments may go while the topic has more, in bodies of batches."""
+    keep_unread: bool = True
+    """What a subscription has not acknowledged stays, whatever the limits say."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unsealed:
+    """What of a topic is in no segment yet."""
+
+    start_offset: int
+    old_end_offset: int
+    """The offset after what is older than `max_age_ms`; where nothing is, `start_offset`."""
+    end_offset: int
+    body_bytes: int
+
+    def bytes_below(self, offset: int) -> int:
+        """Of what is below this offset, as if all messages were alike."""
+        messages = min(offset, self.end_offset) - self.start_offset
+        return -(-self.body_bytes * messages // (self.end_offset - self.start_offset)) if messages > 0 else 0
+
+    def end_of(self, body_bytes: int) -> int:
+        """The offset after this many bytes, as if all messages were alike."""
+        messages = self.end_offset - self.start_offset
+        wanted = min(body_bytes, self.body_bytes)
+        return self.start_offset + (-(-messages * wanted // self.body_bytes) if wanted > 0 else 0)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Going:
+    """What a retention takes of a topic as it is now: segments at once, and the rest as newer segments are made."""
+
+    segments: int = 0
+    messages: int = 0
+    """In these segments, as the next three."""
+    body_bytes: int = 0
+    first_append_time_ms: int = 0
+    last_append_time_ms: int = 0
+    later_messages: int = 0
+    """That follow: past the limits, too, but in the newest segment, or in none. About: how these will be cut, nobody
+    knows.
+    """
+    later_bytes: int = 0
+    """Of their batches, about."""
+    end_offset: int = 0
+    """The offset after all of them."""
+
+
+def going(
+    manifest: Manifest, retention: Retention, now_ms: int, oldest_unread: int | None, unsealed: Unsealed
+) -> Going:
+    """What would go; of the arguments, those that `segments_to_drop` has are the same."""
+    count = segments_to_drop(manifest, retention, now_ms, oldest_unread, unsealed.body_bytes)
+    gone, left = manifest.segments[:count], manifest.segments[count:]
+    stays_from = gone[-1].end_offset if gone else manifest.start_offset
+    end_offset = max(stays_from, _past_limits(manifest, retention, now_ms, oldest_unread, unsealed))
+    later_bytes = sum(segment.body_bytes for segment in left if segment.base_offset < end_offset)
+    return Going(
+        segments=count,
+        messages=stays_from - manifest.start_offset,
+        body_bytes=sum(segment.body_bytes for segment in gone),
+        first_append_time_ms=gone[0].first_append_time_ms if gone else 0,
+        last_append_time_ms=gone[-1].last_append_time_ms if gone else 0,
+        later_messages=end_offset - stays_from,
+        later_bytes=later_bytes + unsealed.bytes_below(end_offset),
+        end_offset=end_offset,
+    )
+
+
+def segments_to_drop(
+    manifest: Manifest, retention: Retention, now_ms: int, oldest_unread: int | None, journal_body_bytes: int
+) -> int:
+    """How many of the first segments may go.
+
+    `oldest_unread` is the lowest offset that a subscription has not acknowledged; None when there is no subscription,
+    and so nothing unread. `journal_body_bytes` counts what is not in segments yet.
+    """
+    if retention.max_age_ms is None and retention.max_bytes is None:
+        return 0
+    wanted = max(_too_old(manifest, retention, now_ms), _too_many(manifest, retention, journal_body_bytes))
+    if retention.keep_unread and oldest_unread is not None:
+        wanted = min(wanted, bisect_right(manifest.segments, oldest_unread, key=_END_OFFSET))
+    return min(wanted, max(len(manifest.segments) - 1, 0))
+
+
+def _too_old(manifest: Manifest, retention: Retention, now_ms: int) -> int:
+    if retention.max_age_ms is None:
+        return 0
+    return bisect_left(manifest.segments, now_ms - retention.max_age_ms, key=_LAST_TIME)
+
+
+def _too_many(manifest: Manifest, retention: Retention, journal_body_bytes: int) -> int:
+    if retention.max_bytes is None:
+        return 0
+    excess = manifest.body_bytes + journal_body_bytes - retention.max_bytes
+    for count, segment in enumerate(manifest.segments):
+        if excess <= 0:
+            return count
+        excess -= segment.body_bytes
+    return len(manifest.segments)
+
+
+def _past_limits(
+    manifest: Manifest, retention: Retention, now_ms: int, oldest_unread: int | None, unsealed: Unsealed
+) -> int:
+    """The offset up to which messages go once newer segments follow on theirs."""
+    past = manifest.start_offset
+    if retention.max_age_ms is not None:
+        past = _end_of(manifest, _too_old(manifest, retention, now_ms), unsealed.old_end_offset)
+    if retention.max_bytes is not None:
+        beyond_segments = unsealed.body_bytes - retention.max_bytes
+        count = _too_many(manifest, retention, unsealed.body_bytes)
+        past = max(past, _end_of(manifest, count, unsealed.end_of(beyond_segments)))
+    if retention.keep_unread and oldest_unread is not None:
+        past = min(past, oldest_unread)
+    return past
+
+
+def _end_of(manifest: Manifest, count: int, unsealed_end: int) -> int:
+    """The offset after the first `count` segments; when that is all of them, what is unsealed follows."""
+    return manifest.segments[count].base_offset if count < len(manifest.segments) else unsealed_end

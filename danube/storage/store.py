@@ -1,0 +1,333 @@
+"""A broker's storage: its journal, the segments that the journal is cut into, and the background work between them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Container, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from danube.metadata.storage_records import StorageRecords
+from danube.model.errors import DanubeError
+from danube.model.limits import CUT_RETRY_S
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
+from danube.runtime.disk import Disk
+from danube.runtime.rng import Rng
+from danube.runtime.tasks import TaskScope
+from danube.storage.cursor_bounds import keep_cursors_within
+from danube.storage.cutter import CutReport, Cutter
+from danube.storage.deleting import Deleter, sweep_orphans
+from danube.storage.generations import GenerationWriter
+from danube.storage.histories import Histories
+from danube.storage.journal import Journal
+from danube.storage.journal.reader import JournalReader
+from danube.storage.manifests import base_of, find_histories
+from danube.storage.publishing import Publisher
+from danube.storage.retaining import OldestUnread, Policies, Retainer
+from danube.storage.segment.reader import SegmentReader
+from danube.storage.segment.retention import Going, Retention
+from danube.storage.space import SpaceGate, look_at_space
+from danube.storage.storage_settings import StorageSettings, StorageStats
+from danube.storage.stored_topics import Readable, StoredTopics
+from danube.storage.tiered_log import ColdStore, TieredLog
+from danube.storage.tiers.directory import DirectoryTier
+from danube.storage.tiers.tier import SegmentTier
+
+_DEFAULTS = StorageSettings()
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ground:
+    """What a storage stands on."""
+
+    disk: Disk
+    clock: Clock
+    records: StorageRecords
+    read_runner: BlockingRunner
+    cut_runner: BlockingRunner
+    settings: StorageSettings
+    topics: StoredTopics
+    journal: Journal
+    reading_tier: SegmentTier
+    """Used in the reading thread only."""
+    writing_tier: SegmentTier
+    """Used in the cutting thread only."""
+
+
+class Storage:
+    """The storage of one broker, in a data folder that the caller has locked. Made by `open`.
+
+    All calls are made, and all callbacks run, on the event loop's thread. What fails fails alone: a topic whose
+    manifest cannot be read is refused, one that cannot be cut stays in the journal, and the others are served.
+    """
+
+    def __init__(self, ground: _Ground) -> None:
+        self._ground = ground
+        self._journal = ground.journal
+        self._topics = ground.topics
+        self._logs: dict[int, TieredLog] = {}
+        self._gate = SpaceGate(ground.settings.watermarks)
+        reader = SegmentReader(ground.reading_tier)
+        self._cold = ColdStore(
+            reader, ground.read_runner, ground.topics.histories, self._gate, lambda: ground.journal.synced_to
+        )
+        self._writer = _writer(ground)
+        self._publisher = Publisher(
+            ground.records,
+            ground.topics.histories,
+            reading_tier=ground.reading_tier,
+            read_runner=ground.read_runner,
+            let_go=ground.journal.let_go,
+        )
+        self._cutter = Cutter(
+            ground.journal,
+            ground.topics,
+            self._writer,
+            self._publisher,
+            clock=ground.clock,
+            runner=ground.cut_runner,
+            cache_bytes=ground.settings.journal.cache_bytes_max,
+        )
+        self._retainer = Retainer(
+            ground.topics, self._writer, self._publisher, clock=ground.clock, runner=ground.cut_runner
+        )
+        self._deleter = Deleter(
+            ground.records,
+            self.forget,
+            reader=reader,
+            reading_tier=ground.reading_tier,
+            read_runner=ground.read_runner,
+        )
+        self._turn = asyncio.Lock()
+        """Generations are made by one at a time: a cut, retention, a sweep."""
+        self._tasks = TaskScope("storage")
+        self._sweep_due = True
+        self._retry_s = 0.0
+        self._file_begun_s = ground.clock.monotonic_s()
+        """When the journal's last file began, as far as this start of the broker knows."""
+        self._journal.on_file_closed(self._note_new_file)
+        self._totals = CutReport()
+        self._passes = self._dropped = 0
+
+    @classmethod
+    async def open(
+        cls,
+        disk: Disk,
+        clock: Clock,
+        *,
+        rng: Rng,
+        records: StorageRecords,
+        runner: BlockingRunner,
+        read_runner: BlockingRunner,
+        cut_runner: BlockingRunner,
+        broker_id: int,
+        settings: StorageSettings = _DEFAULTS,
+        known_topics: Container[int] | None = None,
+    ) -> "Storage":
+        """Recover what is there, or start anew, and be ready for appends; `start` begins the background work.
+
+        `known_topics` holds the ids of the topics that exist; what is stored of others is let go. None keeps all.
+        `runner` is the journal's, `read_runner` is for cold reads, `cut_runner` for making segments: each a thread of
+        its own. They stay the caller's: close them after `close()`.
+
+        Raises:
+            DamagedDataError: bytes of the journal that were known to be synced are not what was written.
+            DataFolderError: the folder cannot be read or written, or is another broker's, or of a newer format.
+            MetadataError: the metadata store failed.
+        """
+        reading_tier = DirectoryTier(disk)
+        pointed = [
+            one for one in (await records.all()).values() if known_topics is None or one.topic_id in known_topics
+        ]
+        found = await read_runner.run(lambda: find_histories(reading_tier, pointed))
+        for topic_id, error in found.refused.items():
+            _log.error("topic %d cannot be served: %s", topic_id, error)
+        journal = await Journal.open(
+            disk,
+            clock,
+            rng=rng,
+            runner=runner,
+            read_runner=read_runner,
+            settings=settings.journal,
+            broker_id=broker_id,
+            known_topics=Readable(known_topics, found.refused),
+            bases={history.manifest.topic_id: base_of(history) for history in found.histories},
+        )
+        storage = cls(
+            _Ground(
+                disk=disk,
+                clock=clock,
+                records=records,
+                read_runner=read_runner,
+                cut_runner=cut_runner,
+                settings=settings,
+                topics=StoredTopics(known_topics, Histories(found.histories), found.refused),
+                journal=journal,
+                reading_tier=reading_tier,
+                writing_tier=DirectoryTier(disk),
+            )
+        )
+        await storage.look_at_space()
+        return storage
+
+    # Topics
+
+    @property
+    def stopped(self) -> str | None:
+        """Why nothing more is written (file and cause), or None. Reads go on."""
+        return self._journal.stopped
+
+    @property
+    def refuses(self) -> str | None:
+        """Why appends are refused for now, or None: too little room on the disk."""
+        return self._gate.refusal
+
+    def topic(self, topic_id: int, epoch: int, *, uses_reserve: bool = False) -> TieredLog:
+        """The log of a topic, empty or as recovered. Records are written under `epoch` from now on.
+
+        `uses_reserve` is for little that must be written all the same when the disk has too little room for messages.
+        Raises what is wrong with its manifest (DamagedDataError, DataFolderError, StorageUnavailableError), and
+        ValueError for an id that was not among the known topics though it has records, or that was forgotten.
+        """
+        if topic_id in self._topics.refused:
+            raise self._topics.refused[topic_id]
+        journal_log = self._journal.topic(topic_id, epoch)
+        self._topics.opened.add(topic_id)
+        history = self._topics.histories.get(topic_id)
+        if history is not None:
+            keep_cursors_within(journal_log, history.manifest.cursors)
+        log = self._logs[topic_id] = TieredLog(journal_log, self._cold, uses_reserve=uses_reserve)
+        return log
+
+    def forget(self, topic_id: int) -> None:
+        """Drop what memory holds of a deleted topic; its id can never be opened again. Its files go with a sweep."""
+        self._journal.forget(topic_id)
+        self._topics.forget(topic_id)
+        self._logs.pop(topic_id, None)
+        self._cutter.topic_is_gone()
+        self._sweep_due = True
+
+    # Work, which goes on in the background and can be asked for
+
+    def start(self) -> None:
+        """Begin to cut closed journal files, to remove what is left of deleted topics, and to look at the disk."""
+        self._tasks.spawn(self._every_interval(self.look_at_space), "space")
+        self._tasks.spawn(self._every_interval(self._work), "cutting")
+        self._tasks.spawn(self.sweep_orphans(), "orphans")
+
+    async def cut(self) -> CutReport:
+        """Cut closed journal files into segments: one pass. Raises MetadataError, StorageUnavailableError."""
+        async with self._turn:
+            report = await self._cutter.cut()
+        self._passes += 1
+        self._totals.add(report)
+        return report
+
+    async def retain(self, policies: Policies, oldest_unread: OldestUnread) -> int:
+        """Let go of what the open topics need not keep; answers how many segments went.
+
+        Raises MetadataError, StorageUnavailableError, ShuttingDownError.
+        """
+        logs = list(self._logs.values())
+        if await self._retainer.wants_new_file(logs, policies):
+            await self._journal.rotate()
+        async with self._turn:
+            dropped = await self._retainer.retain(logs, policies, oldest_unread)
+        self._dropped += dropped
+        return dropped
+
+    def going(self, topic_id: int, retention: Retention, oldest_unread: int | None) -> Going:
+        """What of an open topic `retain` would let go of, if that were its retention. Changes nothing."""
+        return self._retainer.going(self._logs[topic_id], retention, oldest_unread)
+
+    async def sweep_deleted(self) -> int:
+        """Remove what is left of deleted topics; answers of how many. Raises MetadataError."""
+        async with self._turn:
+            self._sweep_due = False
+            return await self._deleter.sweep()
+
+    async def sweep_orphans(self) -> None:
+        """Remove files that cuts which died have left, and removed ones that a power cut has brought back."""
+        async with self._turn:
+            manifests = [history.manifest for history in self._topics.histories]
+            await sweep_orphans(manifests, self._writer, self._publisher, self._ground.cut_runner)
+
+    async def look_at_space(self) -> None:
+        """See how much room the disk has, and refuse or take appends accordingly."""
+        await look_at_space(self._gate, self._ground.disk.free_bytes, self._ground.read_runner)
+
+    @property
+    def stats(self) -> StorageStats:
+        """Counters for the metrics."""
+        histories = list(self._topics.histories)
+        return StorageStats(
+            journal=self._journal.stats,
+            topics=len(histories),
+            segments=sum(len(history.manifest.segments) for history in histories),
+            segment_body_bytes=sum(history.body_bytes for history in histories),
+            segment_file_bytes=sum(history.file_bytes for history in histories),
+            passes=self._passes,
+            cut_bytes=self._totals.written_bytes,
+            merged_segments=self._totals.merged,
+            dropped_segments=self._dropped,
+            freed_bytes=self._totals.freed_bytes,
+            troubled_topics=len(self._topics.troubles),
+            refused_topics=len(self._topics.refused),
+            space_level=self._gate.level,
+            free_bytes=self._gate.free_bytes,
+        )
+
+    async def close(self) -> None:
+        """End the background work, write what is pending, let go of the files. Never raises for the disk's faults."""
+        await self._tasks.close()
+        await self._journal.close()
+        await self._ground.read_runner.run(self._ground.reading_tier.close)
+        await self._ground.cut_runner.run(self._writer.close)
+
+    # Inside
+
+    async def _work(self) -> None:
+        if self._ground.clock.monotonic_s() < self._retry_s:
+            return
+        try:
+            await self._end_old_file()
+            if self._cutter.is_due:
+                await self.cut()
+            if self._sweep_due:
+                await self.sweep_deleted()
+        except (DanubeError, OSError) as error:
+            _log.error("the journal is not cut into segments for now: %s", error)
+            self._work_later()
+        except Exception:
+            _log.exception("cutting the journal met a fault of its own, and is tried again later")
+            self._work_later()
+
+    def _work_later(self) -> None:
+        self._retry_s = self._ground.clock.monotonic_s() + CUT_RETRY_S
+        self._sweep_due = True
+
+    async def _end_old_file(self) -> None:
+        age_s = self._ground.settings.journal_file_age_s
+        if age_s and self.stopped is None and self._ground.clock.monotonic_s() >= self._file_begun_s + age_s:
+            self._note_new_file()
+            await self._journal.rotate()
+
+    def _note_new_file(self) -> None:
+        self._file_begun_s = self._ground.clock.monotonic_s()
+
+    async def _every_interval(self, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        clock = self._ground.clock
+        while True:
+            await work()
+            await clock.sleep_until(clock.monotonic_s() + self._ground.settings.check_interval_s)
+
+
+def _writer(ground: _Ground) -> GenerationWriter:
+    return GenerationWriter(
+        ground.writing_tier,
+        JournalReader(ground.disk),
+        segment_bytes_max=ground.settings.segment_bytes_max,
+        codec=ground.settings.codec,
+    )

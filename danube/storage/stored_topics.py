@@ -1,0 +1,67 @@
+"""Which topics a storage keeps, which it cannot, and which are gone."""
+
+from collections.abc import Collection, Container
+from dataclasses import dataclass, field
+
+from danube.model.errors import DanubeError, StorageChangedError
+from danube.storage.histories import Histories
+from danube.storage.troubles import Troubles
+
+
+@dataclass(slots=True)
+class StoredTopics:
+    """What is known of the topics of one broker."""
+
+    known: Container[int] | None = None
+    """Those that existed when the storage was opened; None is all."""
+    histories: Histories = field(default_factory=Histories)
+    refused: dict[int, DanubeError] = field(default_factory=dict)
+    """Their manifests cannot be read: everything of them stays as it is."""
+    troubles: Troubles = field(default_factory=Troubles)
+    opened: set[int] = field(default_factory=set)
+    deleted: set[int] = field(default_factory=set)
+    lost: set[int] = field(default_factory=set)
+    """Somebody else changed their records: what is known of them is looked up again before it is built upon."""
+
+    def is_dead(self, topic_id: int) -> bool:
+        """Whether nothing of the topic is needed: it was deleted, now or before the storage was opened."""
+        if topic_id in self.deleted:
+            return True
+        return self.known is not None and topic_id not in self.known and topic_id not in self.opened
+
+    def note_trouble(self, topic_id: int, error: Exception, now_s: float) -> None:
+        """Leave a topic out for a while; one that is dead has no troubles."""
+        if not self.is_dead(topic_id):
+            self.troubles.note(topic_id, error, now_s)
+
+    def note_lost(self, topic_ids: Collection[int], now_s: float) -> None:
+        """Somebody else changed the records of these topics."""
+        for topic_id in topic_ids:
+            self.lost.add(topic_id)
+            self.note_trouble(topic_id, StorageChangedError("somebody else has changed its storage record"), now_s)
+
+    def note_published(self, topic_id: int) -> None:
+        """Metadata names a new generation of the topic; one that was deleted meanwhile is not remembered again."""
+        if self.is_dead(topic_id):
+            self.histories.forget(topic_id)
+        self.troubles.clear(topic_id)
+
+    def forget(self, topic_id: int) -> None:
+        """The topic is deleted."""
+        self.deleted.add(topic_id)
+        self.opened.discard(topic_id)
+        self.lost.discard(topic_id)
+        self.refused.pop(topic_id, None)
+        self.histories.forget(topic_id)
+        self.troubles.forget(topic_id)
+
+
+class Readable(Container[int]):
+    """The topics whose records in the journal can be understood: known, and their history is not refused."""
+
+    def __init__(self, known: Container[int] | None, refused: Container[int]) -> None:
+        self._known = known
+        self._refused = refused
+
+    def __contains__(self, topic_id: object) -> bool:
+        return topic_id not in self._refused and (self._known is None or topic_id in self._known)

@@ -1,0 +1,1 @@
+"""Tiers: where segments and manifests live."""

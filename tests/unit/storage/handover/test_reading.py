@@ -1,0 +1,122 @@
+"""Reading a journal that is somebody else's: what is sound is found, nothing is ever written."""
+
+import dataclasses
+
+import pytest
+
+from danube.metadata.record_format import EpochRange, TopicStorage
+from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
+from danube.model.limits import JOURNAL_READ_ATTEMPTS_MAX
+from danube.storage.handover.history import empty_base, wanted_epochs
+from danube.storage.handover.reading import FoundJournal, Wanted, find_journals, read_journal
+from danube.testing.disk import Operation, SimDisk
+from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
+
+A, B = 1, 2
+FIRST = "0000000001.journal"
+
+
+async def owner_of(world: SharedWorld, *several: bytes) -> SharedBroker:
+    owner = await world.start(1)
+    await owner.begin(A, B)
+    await owner.store(A, several)
+    return owner
+
+
+def read(world: SharedWorld, owner: SharedBroker, **epoch: int) -> FoundJournal:
+    whole = EpochRange(1, owner.journal.journal_id, 0)
+    record = TopicStorage(A, epochs=(dataclasses.replace(whole, **epoch),))
+    return read_journal(world.disk, owner.folder, wanted_epochs(record, empty_base(A)))
+
+
+async def test_a_journal_is_found_by_its_id_and_one_that_was_only_begun_is_not(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0")
+    world.disk.make_folder("journals/begun")
+    world.disk.make_folder("journals/empty")
+    world.disk.create(f"journals/begun/{FIRST}").append([b"DnJf"])
+    assert find_journals(world.disk) == {owner.journal.journal_id: owner.folder}
+    assert find_journals(SimDisk()) == {}
+
+
+async def test_the_mark_is_what_the_last_round_says_was_synced_before_it(world: SharedWorld) -> None:
+    found = read(world, owner := await owner_of(world, b"0", b"1", b"2"))
+    epoch = found.epochs[A, 1]
+    assert (epoch.marked_end, epoch.index.end_offset) == (2, 3)
+    assert found.mark < found.end_position == owner.journal.end_position
+
+
+async def test_after_a_clean_end_all_is_below_the_mark(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0", b"1")
+    await owner.journal.close()
+    assert read(world, owner).epochs[A, 1].marked_end == 2
+
+
+async def test_reading_changes_nothing_in_the_folder(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0", b"1")
+    world.disk.open_append(f"{owner.folder}/{FIRST}").append([b"torn"])
+    before, changes = world.disk.contents(), world.disk.changes_done
+    read(world, owner)
+    assert (world.disk.contents(), world.disk.changes_done) == (before, changes)
+
+
+async def test_a_torn_end_is_left_out(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0", b"1")
+    world.disk.open_append(f"{owner.folder}/{FIRST}").append([b"torn" * 100])
+    assert read(world, owner).epochs[A, 1].index.end_offset == 2
+
+
+async def test_a_file_that_is_being_created_is_left_out(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0", b"1")
+    world.disk.create(f"{owner.folder}/0000000002.journal").append([b"DnJf"])
+    assert read(world, owner).epochs[A, 1].index.end_offset == 2
+
+
+async def test_records_outside_of_the_epoch_count_for_nothing(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0", b"1", b"2")
+    assert read(world, owner, end_offset=2).epochs[A, 1].index.end_offset == 2
+    assert len(read(world, owner, epoch=2).epochs[A, 2].index) == 0
+    assert len(read(world, owner, position=owner.journal.end_position).epochs[A, 1].index) == 0
+
+
+async def test_a_sealed_epoch_that_is_not_there_to_its_end_is_damage(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0", b"1")
+    with pytest.raises(DamagedDataError, match="sealed at 3"):
+        read(world, owner, end_offset=3)
+
+
+async def test_a_missing_file_is_damage(world: SharedWorld) -> None:
+    owner = await owner_of(world, *[b"%d" % number * 900 for number in range(8)])
+    world.disk.remove(f"{owner.folder}/0000000001.journal")
+    with pytest.raises(DamagedDataError, match="missing"):
+        read(world, owner)
+
+
+async def test_files_that_its_owner_removed_are_not_missed(world: SharedWorld) -> None:
+    owner = await owner_of(world, *[b"%d" % number * 900 for number in range(8)])
+    await owner.save(B, 0)
+    closed = owner.journal.closed_files()[0]
+    kept = [one.base_offset for one in owner.journal.located(A, closed.end_position)][-1] + 1
+    owner.journal.let_go(A, kept)
+    assert await owner.journal.remove_files(closed.sequence + 1) > 0
+    wanted = Wanted(A, EpochRange(1, owner.journal.journal_id, 0), kept)
+    found = read_journal(world.disk, owner.folder, [wanted]).epochs[A, 1]
+    assert (found.index.start_offset, found.index.end_offset) == (kept, 8)
+
+
+async def test_a_file_that_goes_while_it_is_read_has_the_journal_read_anew(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0", b"1")
+    world.disk.fail(Operation.READ, 2, error=2, name=f"*{FIRST}")
+    assert read(world, owner).epochs[A, 1].index.end_offset == 2
+    world.disk.fail(Operation.READ, error=2, name=f"*{FIRST}", times=JOURNAL_READ_ATTEMPTS_MAX)
+    with pytest.raises(StorageUnavailableError, match="cannot be read"):
+        read(world, owner)
+
+
+async def test_a_disk_that_fails_and_a_newer_format_are_told_apart_from_damage(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0")
+    world.disk.fail(Operation.READ, name=f"*{FIRST}")
+    with pytest.raises(StorageUnavailableError, match="Check the shared folder"):
+        read(world, owner)
+    world.disk.flip_bit(f"{owner.folder}/{FIRST}", 4, 1)
+    with pytest.raises(DataFolderError, match="version 3"):
+        read(world, owner)

@@ -1,0 +1,29 @@
+"""A data folder for each test, with three topics: one in segments and the journal, one in the journal, one idle."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.unit.storage.inspection.folder_world import FolderWorld, Life
+
+ORDERS, CLICKS, IDLE = "/default/orders", "/default/clicks", "/default/idle"
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> FolderWorld:
+    return FolderWorld(tmp_path / "data")
+
+
+@pytest.fixture
+def folder(empty: FolderWorld) -> FolderWorld:
+    async def live(life: Life) -> None:
+        await life.fill(ORDERS, 30)
+        await life.subscribe(ORDERS, "billing", 11, 5)
+        await life.fill(IDLE, 3)
+        await life.cut()
+        await life.fill(ORDERS, 20)
+        await life.fill(CLICKS, 20)
+        await life.subscribe(CLICKS, "audit", 12, 4)
+
+    empty.live(live)
+    return empty

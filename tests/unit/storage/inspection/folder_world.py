@@ -1,0 +1,156 @@
+"""Data folders as brokers leave them, on a real disk: journal, segments, manifests and metadata."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from danube.broker.data_folder import METADATA, open_data_folder
+from danube.metadata.records import Records
+from danube.metadata.sqlite import SqliteStore
+from danube.metadata.storage_records import StorageRecords
+from danube.model.subscription import Cursor, SubscriptionType
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.disk import LocalDisk
+from danube.runtime.rng import SystemRng
+from danube.storage.batch import RecordView
+from danube.storage.inspection.known import Known, read_known
+from danube.storage.inspection.verifying import Verification, verify
+from danube.storage.lost import is_marker
+from danube.storage.store import Storage
+from danube.storage.tiered_log import TieredLog
+from danube.testing.clock import SimClock
+from tests.unit.storage.journal_world import Told
+from tests.unit.storage.store.storage_world import cut_all, fill, storage_settings
+
+T = TypeVar("T")
+
+
+@dataclass
+class Life:
+    """One start of a storage on the folder."""
+
+    storage: Storage
+    metadata: Records
+    epochs: int = 1
+    logs: dict[str, TieredLog] = field(default_factory=dict)
+
+    async def topic(self, name: str) -> TieredLog:
+        """The log of a topic, made when it is not there."""
+        if name not in self.logs:
+            parsed = TopicName.parse(name)
+            await self.metadata.ensure_namespace(parsed.namespace)
+            record = await self.metadata.topic(parsed)
+            if record is None:
+                record = await self.metadata.create_topic(parsed, DispatchStrategy.RELIABLE, 1_000)
+            self.logs[name] = self.storage.topic(record.topic_id, record.epoch)
+        return self.logs[name]
+
+    async def fill(self, name: str, count: int, size: int = 200) -> None:
+        """Append so many numbered records."""
+        log = await self.topic(name)
+        await fill(log, count, first=log.durable_end, size=size)
+
+    async def subscribe(self, name: str, subscription: str, subscription_id: int, position: int) -> None:
+        """A subscription that stands there, durably."""
+        log, parsed = await self.topic(name), TopicName.parse(name)
+        if await self.metadata.subscription(parsed, subscription) is None:
+            await self.metadata.create_subscription(
+                parsed, subscription, SubscriptionType.SHARED, subscription_id, 1_000
+            )
+        told = Told()
+        log.save_cursor(subscription_id, Cursor(position), told)
+        assert await told.outcome() is None
+
+    async def cut(self) -> None:
+        """Have everything in segments, and the journal's files gone."""
+        await cut_all(self.storage)
+
+    async def content(self, name: str) -> dict[int, bytes | None]:
+        """Every record that can be read by its offset; None where a marker stands."""
+        log = await self.topic(name)
+        found: dict[int, bytes | None] = {}
+        at = log.start_offset
+        while batches := await log.read(at, 10_000):
+            for batch in batches:
+                assert batch.base_offset == at
+                records = RecordView(batch.body).slice(0, batch.count)
+                lost = is_marker(batch.body)
+                found |= {at + number: None if lost else record for number, record in enumerate(records)}
+                at = batch.end_offset
+        assert at == log.durable_end
+        return found
+
+
+class FolderWorld:
+    """One data folder; `live` starts a storage on it, does something, and closes it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.disk = LocalDisk(path)
+        self.clock = SimClock()
+        self.settings = storage_settings()
+
+    def live(self, work: Callable[[Life], Awaitable[T]]) -> T:
+        folder = open_data_folder(self.path, SystemRng())
+        try:
+            return asyncio.run(self._live(folder.broker_id, work))
+        finally:
+            folder.lock.release()
+
+    async def _live(self, broker_id: int, work: Callable[[Life], Awaitable[T]]) -> T:
+        async with AsyncExitStack() as stack:
+            store = await SqliteStore.open(self.path / METADATA, self.clock)
+            stack.push_async_callback(store.close)
+            runners = [BlockingThread(name) for name in ("write", "read", "cut")]
+            for runner in runners:
+                stack.push_async_callback(runner.aclose)
+            metadata = Records(store)
+            storage = await Storage.open(
+                self.disk,
+                self.clock,
+                rng=SystemRng(),
+                records=StorageRecords(store, SystemRng()),
+                runner=runners[0],
+                read_runner=runners[1],
+                cut_runner=runners[2],
+                broker_id=broker_id,
+                settings=self.settings,
+                known_topics={record.topic_id for record in await metadata.topics()},
+            )
+            stack.push_async_callback(storage.close)
+            return await work(Life(storage, metadata))
+
+    def known(self) -> Known:
+        return read_known(self.path)
+
+    def verify(self) -> Verification:
+        return verify(self.disk, self.known())
+
+    def files(self, pattern: str) -> list[Path]:
+        """Files of the folder, those set aside left out."""
+        return sorted(path for path in self.path.glob(pattern) if "lost-" not in str(path))
+
+    def damaged(self, name: str) -> list[tuple[int | None, int | None]]:
+        """The offsets of a topic that are said to be damaged."""
+        known = self.known()
+        return [
+            (one.first_offset, one.end_offset)
+            for one in self.verify().findings
+            if one.is_damage and one.topic_id == known.find(name)
+        ]
+
+
+def flip(path: Path, at: int) -> None:
+    """Change one byte."""
+    content = bytearray(path.read_bytes())
+    content[at] ^= 0xFF
+    path.write_bytes(content)
+
+
+def bytes_of(path: Path) -> dict[str, bytes]:
+    """Every file of a folder."""
+    return {str(one.relative_to(path)): one.read_bytes() for one in sorted(path.rglob("*")) if one.is_file()}

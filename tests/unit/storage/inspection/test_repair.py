@@ -1,0 +1,298 @@
+"""After a repair a broker opens the folder; what was sound is there, at its own offset; the report is exact."""
+
+import asyncio
+import json
+import random
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from danube.broker.data_folder import METADATA
+from danube.metadata.sqlite import SqliteStore
+from danube.metadata.storage_records import StorageRecords, TopicStorage
+from danube.model.errors import DamagedDataError
+from danube.runtime.rng import SystemRng
+from danube.storage.batch import encode_messages
+from danube.storage.envelope import encode_data
+from danube.storage.inspection.aside import Aside
+from danube.storage.inspection.repair import carry_out
+from danube.storage.inspection.repair_plan import RepairPlan, plan_repair
+from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
+from tests.unit.storage.inspection.folder_world import FolderWorld, Life, bytes_of, flip
+from tests.unit.storage.journal_world import Told
+
+TOPICS = (ORDERS, CLICKS, IDLE)
+Content = dict[str, dict[int, bytes | None]]
+
+
+def contents(folder: FolderWorld) -> Content:
+    """All that can be read of all topics."""
+
+    async def live(life: Life) -> Content:
+        return {name: await life.content(name) for name in TOPICS}
+
+    return folder.live(live)
+
+
+def pointer(folder: FolderWorld) -> Callable[[Sequence[tuple[TopicStorage, int]]], None]:
+    async def point(changes: Sequence[tuple[TopicStorage, int]]) -> None:
+        store = await SqliteStore.open(folder.path / METADATA, folder.clock)
+        await StorageRecords(store, SystemRng()).point(changes)
+        await store.close()
+
+    return lambda changes: asyncio.run(point(changes))
+
+
+def repair(folder: FolderWorld) -> RepairPlan:
+    found = folder.verify()
+    plan = plan_repair(folder.disk, found)
+    if not plan.is_empty:
+        carry_out(folder.disk, found, plan, Aside(folder.path, 1_000), pointer(folder))
+    return plan
+
+
+def lost_of(plan: RepairPlan, name: str) -> set[int]:
+    gone = [topic.mended for topic in plan.topics if topic.name == name]
+    return {offset for mended in gone for part in (*mended.lost, *mended.left_out) for offset in part}
+
+
+def check(folder: FolderWorld, before: Content, plan: RepairPlan) -> None:
+    """The folder is sound, and all is there but what the plan calls lost."""
+    assert folder.verify().is_sound
+    after = contents(folder)
+    for name in TOPICS:
+        lost = lost_of(plan, name)
+        readable = {offset: record for offset, record in after[name].items() if record is not None}
+        assert readable == {offset: record for offset, record in before[name].items() if offset not in lost}
+
+
+def test_nothing_is_done_to_a_sound_folder(folder: FolderWorld) -> None:
+    before = bytes_of(folder.path)
+    assert repair(folder).is_empty
+    assert bytes_of(folder.path) == before
+
+
+def test_a_lost_message_in_the_journal_is_marked_and_all_others_are_kept(folder: FolderWorld) -> None:
+    before = contents(folder)
+    journal = next(path for path in folder.files("journal/*.journal") if b"DnBt" in path.read_bytes())
+    flip(journal, journal.read_bytes().index(b"DnBt") + 20)
+    plan = repair(folder)
+    assert plan.journal
+    assert lost_of(plan, ORDERS) == {30}
+    check(folder, before, plan)
+    assert contents(folder)[ORDERS][30] is None
+
+
+def test_a_lost_message_in_a_segment_is_marked_and_the_journal_stays(folder: FolderWorld) -> None:
+    before = contents(folder)
+    segment = folder.files(f"segments/{folder.known().find(ORDERS)}/*.segment")[0]
+    flip(segment, segment.read_bytes().index(b"DnBt", 600) + 20)
+    plan = repair(folder)
+    assert (plan.journal, len(lost_of(plan, ORDERS))) == (False, 1)
+    check(folder, before, plan)
+
+
+def test_messages_that_are_lost_before_all_sound_ones_move_the_start(folder: FolderWorld) -> None:
+    segment = folder.files(f"segments/{folder.known().find(ORDERS)}/*.segment")[0]
+    before = contents(folder)
+    segment.unlink()
+    plan = repair(folder)
+    (topic,) = plan.topics
+    assert topic.mended.start_offset == topic.mended.lost[0].stop
+    check(folder, before, plan)
+
+
+def test_a_missing_manifest_is_made_of_its_segments_and_the_journal_goes_on_behind_it(folder: FolderWorld) -> None:
+    before = contents(folder)
+    folder.files(f"segments/{folder.known().find(ORDERS)}/*.manifest")[0].unlink()
+    plan = repair(folder)
+    assert [topic.name for topic in plan.topics] == [ORDERS]
+    assert lost_of(plan, ORDERS) == set()
+    assert plan.topics[0].from_start == ("billing",)
+    check(folder, before, plan)
+
+
+def test_offsets_are_not_given_out_again_that_a_subscription_has_passed(empty: FolderWorld) -> None:
+    async def live(life: Life) -> None:
+        await life.fill(ORDERS, 3)
+        await life.subscribe(ORDERS, "billing", 11, 3)
+        await life.fill(CLICKS, 1)
+
+    empty.live(live)
+    journal = empty.files("journal/*.journal")[0]
+    flip(journal, journal.read_bytes().rindex(b"DnEv", 0, journal.read_bytes().index(b"DnCu") - 60) + 30)
+    plan = repair(empty)
+    mended = {topic.name: topic.mended for topic in plan.topics}[ORDERS]
+    assert mended.end_offset == 3
+    assert mended.lost
+
+
+def test_a_payload_that_poses_as_a_record_is_never_taken_for_one(empty: FolderWorld) -> None:
+    """A message holds a sound envelope and body of another topic; the envelope before it is damaged."""
+    forged = encode_messages([b"forged"])
+    record = encode_data(2, 1, range(1), 2_000_000_000_000, forged) + forged
+
+    async def live(life: Life) -> None:
+        told = Told()
+        (await life.topic(ORDERS)).append_batch(encode_messages([record * 3]), told)
+        await told.offset()
+        await life.topic(CLICKS)
+        await life.fill(IDLE, 1)
+
+    empty.live(live)
+    journal = empty.files("journal/*.journal")[0]
+    flip(journal, journal.read_bytes().index(b"DnEv") + 30)
+    plan = repair(empty)
+    assert plan.unknown_bytes > len(record) * 3
+    after = contents(empty)
+    assert (after[ORDERS], after[CLICKS], len(after[IDLE])) == ({}, {}, 1)
+
+
+def test_what_a_subscription_had_not_read_is_told(folder: FolderWorld) -> None:
+    journal = next(path for path in folder.files("journal/*.journal") if b"DnBt" in path.read_bytes())
+    flip(journal, journal.read_bytes().index(b"DnBt") + 20)
+    (orders,) = [topic for topic in repair(folder).topics if topic.name == ORDERS]
+    assert orders.unread == {"billing": 1}
+
+
+def test_all_that_is_taken_out_is_set_aside_with_a_report(folder: FolderWorld) -> None:
+    segment = folder.files("segments/*/*.segment")[0]
+    flip(segment, 100)
+    content = segment.read_bytes()
+    plan = repair(folder)
+    (aside,) = folder.path.glob("lost-*")
+    assert (aside / segment.relative_to(folder.path)).read_bytes() == content
+    assert not segment.exists()
+    report = json.loads((aside / "report.json").read_text())
+    assert (report["done"], report["set_aside"]) == (True, list(plan.set_aside))
+    assert "lost" in (aside / "report.txt").read_text()
+
+
+def test_cursors_outlive_a_repair_of_the_journal(folder: FolderWorld) -> None:
+    journal = folder.files("journal/*.journal")[-1]
+    flip(journal, journal.read_bytes().index(b"DnBt") + 20)
+    repair(folder)
+
+    async def live(life: Life) -> tuple[object, object]:
+        orders, clicks = await life.topic(ORDERS), await life.topic(CLICKS)
+        return orders.cursor(11), clicks.cursor(12)
+
+    billing, audit = folder.live(live)
+    assert (getattr(billing, "position", None), getattr(audit, "position", None)) == (5, 4)
+
+
+def test_a_topic_takes_messages_after_a_repair_where_it_ended(folder: FolderWorld) -> None:
+    journal = folder.files("journal/*.journal")[-1]
+    flip(journal, journal.read_bytes().index(b"DnBt") + 20)
+    repair(folder)
+
+    async def live(life: Life) -> dict[int, bytes | None]:
+        await life.fill(ORDERS, 5)
+        await life.cut()
+        return await life.content(ORDERS)
+
+    assert len(folder.live(live)) == 55
+
+
+def test_without_metadata_nothing_is_repaired(folder: FolderWorld) -> None:
+    flip(folder.files("**/*.segment")[0], 100)
+    (folder.path / METADATA).unlink()
+    with pytest.raises(DamagedDataError, match="Restore it from a backup"):
+        plan_repair(folder.disk, folder.verify())
+
+
+@pytest.mark.parametrize("step", range(1, 12))
+def test_a_repair_that_was_interrupted_is_done_again(folder: FolderWorld, step: int) -> None:
+    before = contents(folder)
+    segment, journal = folder.files("segments/*/*.segment")[0], folder.files("journal/*.journal")[-1]
+    flip(segment, segment.read_bytes().index(b"DnBt") + 20)
+    flip(journal, journal.read_bytes().index(b"DnBt") + 20)
+    expected = plan_repair(folder.disk, folder.verify())
+    with pytest.raises(InterruptedError):
+        interrupted(folder, step)
+    repair(folder)
+    check(folder, before, expected)
+
+
+def interrupted(folder: FolderWorld, step: int) -> None:
+    """A repair whose process dies at one of the steps that change something."""
+    found, left = folder.verify(), [step]
+
+    def count() -> None:
+        left[0] -= 1
+        if not left[0]:
+            raise InterruptedError("killed")
+
+    class Counting(Aside):
+        def keep(self, name: str) -> None:
+            count()
+            super().keep(name)
+
+        def drop(self, name: str) -> None:
+            count()
+            super().drop(name)
+
+        def move(self, name: str) -> None:
+            count()
+            super().move(name)
+
+    def point(changes: Sequence[tuple[TopicStorage, int]]) -> None:
+        count()
+        pointer(folder)(changes)
+        count()
+
+    carry_out(folder.disk, found, plan_repair(folder.disk, found), Counting(folder.path, 1_000), point)
+    raise InterruptedError("at the end")
+
+
+def damage(path: Path, chance: random.Random) -> None:
+    content = path.read_bytes()
+    match chance.randrange(4):
+        case 0:
+            flip(path, chance.randrange(len(content)))
+        case 1:
+            path.write_bytes(content[: chance.randrange(len(content))])
+        case 2:
+            at, size = chance.randrange(len(content)), chance.randrange(1, 1_000)
+            path.write_bytes(content[:at] + bytes(len(content[at : at + size])) + content[at + size :])
+        case _:
+            path.unlink()
+
+
+def check_seed(folder: FolderWorld, before: Content, seed: int) -> None:
+    """Damage one or two files; what is then sound, and nothing else, is there after a repair."""
+    chance = random.Random(seed)
+    files = [*folder.files("journal/*.journal"), *folder.files("segments/*/*"), *folder.files("journal/first")]
+    for path in chance.sample(files, chance.randrange(1, 3)):
+        damage(path, chance)
+    was_sound = folder.verify().is_sound
+    plan = repair(folder)
+    assert plan.is_empty == was_sound
+    assert folder.verify().is_sound
+    after = contents(folder)
+    for name in TOPICS:
+        lost = lost_of(plan, name)
+        for offset, record in after[name].items():
+            assert record == before[name].get(offset) or (record is None and offset in lost)
+        unsaid = set(before[name]) - lost - {offset for offset, record in after[name].items() if record is not None}
+        assert all(offset > max(after[name], default=-1) for offset in unsaid)  # in bytes of which nobody can say it
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_any_damage_can_be_repaired(folder: FolderWorld, tmp_path: Path, seed: int) -> None:
+    check_seed(folder, contents(folder), seed)
+
+
+@pytest.mark.slow
+def test_any_damage_can_be_repaired_many_times(folder: FolderWorld, tmp_path: Path) -> None:
+    before = contents(folder)
+    for seed in range(100, 400):
+        copy = FolderWorld(tmp_path / f"copy{seed}")
+        shutil.copytree(folder.path, copy.path)
+        try:
+            check_seed(copy, before, seed)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}") from error
+        shutil.rmtree(copy.path)

@@ -1,0 +1,78 @@
+"""Verify finds what is wrong, names it, and changes nothing."""
+
+import pytest
+
+from danube.storage.inspection.finding import Level
+from tests.unit.storage.inspection.conftest import CLICKS, ORDERS
+from tests.unit.storage.inspection.folder_world import FolderWorld, bytes_of, flip
+
+
+def test_a_folder_as_a_broker_left_it_is_sound(folder: FolderWorld) -> None:
+    found = folder.verify()
+    assert found.findings == []
+    assert set(found.known.topics.values()) == {ORDERS, CLICKS, "/default/idle"}
+
+
+def test_every_byte_is_read(folder: FolderWorld) -> None:
+    headers = 52 * len(folder.files("journal/*.journal"))
+    read = sum(path.stat().st_size for path in [*folder.files("journal/*.journal"), *folder.files("**/*.segment")])
+    assert folder.verify().bytes_read == read - headers
+
+
+def test_looking_changes_nothing(folder: FolderWorld) -> None:
+    flip(folder.files("**/*.segment")[0], 100)
+    before = bytes_of(folder.path)
+    assert not folder.verify().is_sound
+    assert bytes_of(folder.path) == before
+
+
+def test_damage_in_a_journal_names_file_byte_topic_and_offsets(folder: FolderWorld) -> None:
+    journal = folder.files("journal/*.journal")[0]
+    at = journal.read_bytes().index(b"DnBt") + 20
+    flip(journal, at)
+    (finding,) = [one for one in folder.verify().findings if one.is_damage]
+    assert finding.file == f"journal/{journal.name}"
+    assert finding.at <= at < finding.end
+    assert finding.topic_id == folder.known().find(ORDERS)
+    assert (finding.first_offset, finding.end_offset) == (30, 31)
+
+
+def test_damage_in_a_segment_names_its_offsets_and_leaves_other_topics_alone(folder: FolderWorld) -> None:
+    segment = folder.files(f"segments/{folder.known().find(ORDERS)}/*.segment")[0]
+    flip(segment, segment.read_bytes().index(b"DnBt") + 20)
+    assert folder.damaged(ORDERS) == [(0, 1)]
+    assert folder.damaged(CLICKS) == []
+
+
+@pytest.mark.parametrize("pattern", ["segments/*/*.segment", "segments/*/*.manifest", "journal/*.journal"])
+def test_a_missing_file_is_damage(folder: FolderWorld, pattern: str) -> None:
+    gone = folder.files(pattern)[0]
+    gone.unlink()
+    found = [one for one in folder.verify().findings if one.is_damage]
+    assert str(gone.relative_to(folder.path)) in {one.file for one in found}
+
+
+def test_a_torn_end_is_a_note(folder: FolderWorld) -> None:
+    last = folder.files("journal/*.journal")[-1]
+    last.write_bytes(last.read_bytes() + b"torn")
+    (finding,) = folder.verify().findings
+    assert (finding.level, finding.end - finding.at) == (Level.NOTE, 4)
+
+
+def test_a_wrong_index_is_a_note(folder: FolderWorld) -> None:
+    flip(folder.files("journal/*.index")[0], 50)
+    assert [one.level for one in folder.verify().findings] == [Level.NOTE]
+
+
+def test_files_that_nothing_names_are_notes(folder: FolderWorld) -> None:
+    manifest = folder.files("segments/*/*.manifest")[0]
+    manifest.with_name("0000000000.manifest").write_bytes(b"old")
+    manifest.with_name(f"{manifest.name}.0123.new").write_bytes(b"half")
+    assert {one.level for one in folder.verify().findings} == {Level.NOTE}
+
+
+def test_metadata_that_cannot_be_read_is_damage_and_the_rest_is_still_looked_at(folder: FolderWorld) -> None:
+    (folder.path / "metadata.sqlite3").write_bytes(b"nonsense" * 1_000)
+    flip(folder.files("**/*.segment")[0], 100)
+    files = {one.file for one in folder.verify().findings if one.is_damage}
+    assert files == {"metadata.sqlite3", str(folder.files("**/*.segment")[0].relative_to(folder.path))}

@@ -1,0 +1,121 @@
+"""What storage does by itself, in time."""
+
+import pytest
+
+from danube.metadata.draft import Draft, commit_draft
+from danube.metadata.storage_records import bury
+from danube.model.errors import MetadataError
+from danube.model.limits import CUT_DELAY_S, CUT_FILES_WAIT_MAX, CUT_RETRY_S, CUT_WAIT_S
+from tests.unit.storage.store.storage_world import StorageWorld, fill, read_all, storage_settings
+
+
+def journal_files(world: StorageWorld) -> int:
+    return len([name for name in world.files("journal") if name.endswith(".journal")])
+
+
+async def test_closed_journal_files_are_cut_after_a_while(world: StorageWorld) -> None:
+    storage = await world.open()
+    storage.start()
+    log = storage.topic(1, 1)
+    records = await fill(log, 20)
+    assert journal_files(world) > 1
+    await world.clock.run_for(CUT_WAIT_S + 3)
+    assert journal_files(world) == 1
+    assert await read_all(log) == records
+    assert storage.stats.segments > 0
+
+
+async def test_many_closed_files_do_not_wait_for_more(world: StorageWorld) -> None:
+    storage = await world.open()
+    storage.start()
+    await fill(storage.topic(1, 1), 120)
+    assert journal_files(world) > CUT_FILES_WAIT_MAX
+    await world.clock.run_for(CUT_DELAY_S + 3)
+    assert journal_files(world) == 1
+
+
+async def test_what_live_readers_have_in_memory_is_not_cut_under_them(world: StorageWorld) -> None:
+    storage = await world.open()
+    storage.start()
+    log = storage.topic(1, 1)
+    await fill(log, 60)
+    await world.clock.run_for(CUT_DELAY_S / 2)
+    assert log.read_hot(0, 1_000) is not None
+
+
+async def test_what_is_out_of_the_cache_is_cut_at_once(world: StorageWorld) -> None:
+    world.settings = storage_settings(journal={"cache_bytes_max": 4_096})
+    storage = await world.open()
+    storage.start()
+    await fill(storage.topic(1, 1), 180)
+    before = journal_files(world)
+    await world.clock.run_for(2)
+    assert journal_files(world) < before / 2
+
+
+async def test_deleted_topics_are_swept_without_being_asked(world: StorageWorld) -> None:
+    storage = await world.open()
+    await fill(storage.topic(1, 1), 30)
+    await storage._journal.rotate()
+    await storage.cut()
+    storage.start()
+
+    async def delete(draft: Draft) -> None:
+        bury(draft, 1)
+
+    await commit_draft(world.metadata, world.rng, delete)
+    storage.forget(1)
+    await world.clock.run_for(2)
+    assert world.files("segments/1") == []
+
+
+async def test_a_metadata_store_that_fails_is_tried_again_later(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await world.open()
+    point = world.records.point
+
+    async def fail(_: object) -> None:
+        raise MetadataError("the store is away")
+
+    monkeypatch.setattr(world.records, "point", fail)
+    storage.start()
+    log = storage.topic(1, 1)
+    records = await fill(log, 60)
+    await world.clock.run_for(CUT_WAIT_S + 3)
+    assert journal_files(world) > 3
+    monkeypatch.setattr(world.records, "point", point)
+    await world.clock.run_for(CUT_RETRY_S + 3)
+    assert journal_files(world) == 1
+    assert await read_all(log) == records
+
+
+async def test_a_fault_of_its_own_does_not_end_the_background_work(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = await world.open()
+
+    def fail() -> None:
+        raise RuntimeError("a bug")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(storage._journal, "closed_files", fail)
+        storage.start()
+        await world.clock.run_for(2)
+    assert "tried again later" in caplog.text
+    await fill(storage.topic(1, 1), 60)
+    await world.clock.run_for(CUT_WAIT_S + CUT_RETRY_S)
+    assert journal_files(world) == 1
+
+
+async def test_a_replay_from_the_start_takes_nothing_out_of_the_cache(world: StorageWorld) -> None:
+    storage = await world.open()
+    log = storage.topic(1, 1)
+    await fill(log, 60)
+    await storage._journal.rotate()
+    await storage.cut()
+    await fill(log, 10, first=60)
+    before = storage.stats.journal.cache_bytes
+    await read_all(log, 0)
+    assert storage.stats.journal.cache_bytes == before
+    assert log.read_hot(60, 1_000)

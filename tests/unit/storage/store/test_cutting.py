@@ -1,0 +1,177 @@
+"""What a cut is going to be, for any journal and any history."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from danube.model.limits import CUT_FILES_MAX, CUT_FILES_WAIT_MAX, CUT_TOPIC_BYTES, CUT_WAIT_S
+from danube.model.subscription import Cursor
+from danube.storage.cutting import (
+    Piece,
+    files_of_pass,
+    first_needed,
+    is_worth_a_pass,
+    manifest_after_cut,
+    manifest_without,
+    plan_pieces,
+)
+from danube.storage.journal.index import Located
+from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.numbering import NumberedBatch, StoredNumbers
+from danube.storage.segment.manifest import Manifest, Segment
+
+BYTES_MAX = 1_000
+SIZES = st.lists(st.integers(1, 1_500), max_size=30)
+
+
+def batches(sizes: list[int], first: int = 0) -> list[Located]:
+    return [Located(first + at, first + at + 1, 10 * (first + at), size, first + at) for at, size in enumerate(sizes)]
+
+
+def segments(sizes: list[int]) -> list[Segment]:
+    return [Segment(at, at + 1, at + 1, at, at, 1, size, size + 100) for at, size in enumerate(sizes)]
+
+
+def files(topics_of_each: Sequence[set[int]], file_bytes: int = 100) -> list[ClosedFile]:
+    return [
+        ClosedFile(
+            sequence=number,
+            base_position=(number - 1) * file_bytes,
+            end_position=number * file_bytes,
+            topics=frozenset(topics),
+            oldest_append_ms=0,
+            newest_append_ms=0,
+        )
+        for number, topics in enumerate(topics_of_each, 1)
+    ]
+
+
+def covers(pieces: list[Piece]) -> list[tuple[int, int]]:
+    return [(piece.shape.base_offset, piece.shape.end_offset) for piece in pieces]
+
+
+@given(SIZES, SIZES)
+def test_the_pieces_hold_every_offset_once_and_in_order(sealed: list[int], fresh: list[int]) -> None:
+    pieces = plan_pieces(segments(sealed), batches(fresh, len(sealed)), BYTES_MAX)
+    held = covers(pieces)
+    assert all(before[1] == after[0] for before, after in pairwise(held))
+    if held:
+        assert (held[0][0], held[-1][1]) == (0, len(sealed) + len(fresh))
+
+
+@given(SIZES, SIZES)
+def test_each_new_batch_and_each_sealed_segment_is_in_one_piece(sealed: list[int], fresh: list[int]) -> None:
+    pieces = plan_pieces(segments(sealed), batches(fresh, len(sealed)), BYTES_MAX)
+    assert [source for piece in pieces for source in piece.sources] == segments(sealed)
+    assert [number for piece in pieces for number in piece.fresh] == list(range(len(fresh)))
+
+
+@given(SIZES, SIZES)
+def test_a_new_segment_is_no_larger_than_it_may_be_unless_one_batch_is(sealed: list[int], fresh: list[int]) -> None:
+    for piece in plan_pieces(segments(sealed), batches(fresh, len(sealed)), BYTES_MAX):
+        assert piece.stays or piece.shape.body_bytes <= BYTES_MAX or len(piece.fresh) == 1
+
+
+@given(SIZES, SIZES)
+def test_a_piece_says_how_many_batches_and_bytes_it_will_have(sealed: list[int], fresh: list[int]) -> None:
+    pieces = plan_pieces(segments(sealed), batches(fresh, len(sealed)), BYTES_MAX)
+    assert sum(piece.shape.body_bytes for piece in pieces) == sum(sealed) + sum(fresh)
+    assert sum(piece.shape.batches for piece in pieces) == len(sealed) + len(fresh)
+
+
+@given(st.lists(st.integers(1, 400), min_size=1, max_size=200))
+def test_cut_after_cut_the_segments_stay_few(sizes: list[int]) -> None:
+    held: list[Segment] = []
+    for number, size in enumerate(sizes, 1):
+        pieces = plan_pieces(held, batches([size], len(pieces_end(held))), BYTES_MAX)
+        held = [replace(piece.shape, generation=number) for piece in pieces]
+    full = sum(sizes) // (BYTES_MAX // 2) + 1
+    assert len(held) <= 3 * full + 20
+
+
+def pieces_end(held: list[Segment]) -> range:
+    return range(held[-1].end_offset) if held else range(0)
+
+
+# Files
+
+
+@given(st.lists(st.sets(st.integers(1, 5), max_size=5), max_size=20))
+def test_a_pass_takes_the_oldest_files_and_at_least_one(topics_of_each: list[set[int]]) -> None:
+    closed = files(topics_of_each)
+    taken = files_of_pass(closed)
+    assert list(taken) == closed[: len(taken)]
+    assert bool(taken) == bool(closed)
+    assert len(taken) <= CUT_FILES_MAX
+
+
+def test_a_pass_takes_one_file_when_each_topic_has_enough_in_it() -> None:
+    assert len(files_of_pass(files([{1, 2}] * 5, file_bytes=2 * CUT_TOPIC_BYTES))) == 1
+    assert len(files_of_pass(files([{1, 2, 3}] * 5, file_bytes=2 * CUT_TOPIC_BYTES))) == 2
+
+
+def test_few_bytes_of_many_topics_wait_for_more_but_not_for_ever() -> None:
+    closed = files([{1, 2}] * 2)
+    assert not is_worth_a_pass([], 0)
+    assert not is_worth_a_pass(closed, 0)
+    assert is_worth_a_pass(closed, int(CUT_WAIT_S * 1_000))
+    assert is_worth_a_pass(files([{1, 2}] * CUT_FILES_WAIT_MAX), 0)
+    assert is_worth_a_pass(files([{1, 2}] * 2, file_bytes=CUT_TOPIC_BYTES), 0)
+
+
+@given(
+    st.lists(st.sets(st.integers(1, 3), max_size=3), max_size=8), st.lists(st.integers(0, 900), min_size=3, max_size=3)
+)
+def test_a_file_goes_only_when_all_of_its_topics_are_covered_and_all_before_it_go(
+    topics_of_each: list[set[int]], covered: list[int]
+) -> None:
+    closed = files(topics_of_each)
+    needed = first_needed(closed, lambda topic_id: covered[topic_id - 1])
+    for file in closed:
+        if file.sequence < needed:
+            assert all(covered[topic_id - 1] >= file.end_position for topic_id in file.topics)
+        elif file.sequence == needed:
+            assert any(covered[topic_id - 1] < file.end_position for topic_id in file.topics)
+
+
+# Manifests
+
+
+def test_a_manifest_leaves_numbers_of_batches_that_are_not_in_it_to_the_journal() -> None:
+    rows = tuple(
+        tuple(StoredNumbers(NumberedBatch(row, at, 1, 0), at) for at in offsets)
+        for row, offsets in ((1, (3, 9)), (2, (12,)))
+    )
+    after = manifest_after_cut(
+        Manifest(topic_id=1, generation=4, journals={8: 5}),
+        5,
+        segments([1] * 10),
+        cursors={7: Cursor(11)},
+        numberings=rows,
+        journal_id=9,
+        position=1_000,
+    )
+    assert after.numberings == (rows[0],)
+    assert (after.cursors, after.journals) == ({7: Cursor(11)}, {8: 5, 9: 1_000})
+    assert (after.generation, after.end_offset) == (5, 10)
+    after.validate()
+
+
+def test_a_manifest_of_cursors_alone_keeps_its_segments() -> None:
+    before = Manifest(topic_id=1, generation=1, end_offset=2, segments=tuple(segments([1, 1])), last_append_time_ms=1)
+    after = manifest_after_cut(
+        before, 2, before.segments, cursors={1: Cursor(2)}, numberings=(), journal_id=3, position=50
+    )
+    assert (after.segments, after.end_offset, after.last_append_time_ms) == (before.segments, 2, 1)
+
+
+@given(st.integers(1, 10), st.data())
+def test_a_manifest_without_its_first_segments_begins_where_the_next_one_does(count: int, data: st.DataObject) -> None:
+    before = Manifest(topic_id=1, generation=1, end_offset=count, segments=tuple(segments([1] * count)))
+    dropped = data.draw(st.integers(0, count))
+    after = manifest_without(before, 2, dropped)
+    assert (after.start_offset, after.end_offset) == (dropped, count)
+    after.validate()

@@ -1,0 +1,114 @@
+"""Deleted topics: nothing of them stays, and nobody else is touched."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from danube.metadata.draft import Draft, commit_draft
+from danube.metadata.storage_records import TopicStorage, bury
+from danube.testing.disk import Operation
+from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
+
+GONE, LEFT = 1, 2
+
+
+async def delete(world: StorageWorld, topic_id: int) -> None:
+    """As the broker deletes a topic in metadata."""
+
+    async def change(draft: Draft) -> None:
+        bury(draft, topic_id)
+
+    await commit_draft(world.metadata, world.rng, change)
+
+
+async def two_topics(world: StorageWorld) -> list[bytes]:
+    """Two topics, cut; answers the records of the one that stays."""
+    storage = await world.open()
+    await fill(storage.topic(GONE, 1), 30)
+    kept = await fill(storage.topic(LEFT, 1), 30)
+    await cut_all(storage)
+    return kept
+
+
+async def test_a_sweep_removes_the_files_of_deleted_topics_and_of_no_others(world: StorageWorld) -> None:
+    kept = await two_topics(world)
+    storage = world.storage
+    await delete(world, GONE)
+    storage.forget(GONE)
+    assert await storage.sweep_deleted() == 1
+    assert world.files(f"segments/{GONE}") == []
+    assert await read_all(storage.topic(LEFT, 1)) == kept
+    assert await world.records.deleted() == []
+
+
+async def test_a_topic_that_was_deleted_while_the_broker_was_down_is_swept_too(world: StorageWorld) -> None:
+    await two_topics(world)
+    await world.close()
+    await delete(world, GONE)
+    storage = await world.open(known_topics={LEFT})
+    assert await storage.sweep_deleted() == 1
+    assert world.files(f"segments/{GONE}") == []
+
+
+async def test_records_of_a_deleted_topic_hold_no_journal_file(world: StorageWorld) -> None:
+    await two_topics(world)
+    storage = world.storage
+    await fill(storage.topic(GONE, 1), 60, first=30)
+    await delete(world, GONE)
+    storage.forget(GONE)
+    await cut_all(storage)
+    assert world.files(f"segments/{GONE}") != []  # until a sweep
+    await storage.sweep_deleted()
+    assert [name for name in world.files("journal") if name.endswith(".journal")] != []
+    assert await read_all(storage.topic(LEFT, 1))
+
+
+async def test_a_sweep_that_fails_is_done_again(world: StorageWorld, caplog: pytest.LogCaptureFixture) -> None:
+    await two_topics(world)
+    storage = world.storage
+    await delete(world, GONE)
+    world.sim.fail(Operation.REMOVE, name=f"segments/{GONE}/*")
+    assert await storage.sweep_deleted() == 0
+    assert "deleted topic 1 could not be removed" in caplog.text
+    assert await storage.sweep_deleted() == 1
+    assert world.files(f"segments/{GONE}") == []
+
+
+async def test_a_topic_that_is_deleted_between_a_cut_and_its_pointer_leaves_no_record(world: StorageWorld) -> None:
+    storage = await world.open()
+    await fill(storage.topic(GONE, 1), 30)
+    await storage._journal.rotate()
+    await delete(world, GONE)  # the broker has not heard of it yet
+    report = await storage.cut()
+    assert (report.topics, report.failed) == (0, 1)
+    assert await storage.sweep_deleted() == 1
+    assert GONE not in await world.records.all()
+    assert world.files(f"segments/{GONE}") == []
+
+
+async def test_a_topic_that_is_deleted_while_it_is_cut_is_not_remembered_and_not_said_to_be_in_trouble(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = await world.open()
+    await fill(storage.topic(GONE, 1), 30)
+    await storage._journal.rotate()
+    point = world.records.point
+
+    async def delete_first(changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
+        await delete(world, GONE)
+        storage.forget(GONE)
+        return await point(changes)
+
+    monkeypatch.setattr(world.records, "point", delete_first)
+    await storage.cut()
+    assert (storage.stats.topics, storage.stats.troubled_topics) == (0, 0)
+    assert "stays as it is" not in caplog.text
+    assert await storage.sweep_deleted() == 1
+    assert world.files(f"segments/{GONE}") == []
+
+
+async def test_a_deleted_topic_is_never_opened_again(world: StorageWorld) -> None:
+    await two_topics(world)
+    world.storage.forget(GONE)
+    with pytest.raises(ValueError, match="never used again"):
+        world.storage.topic(GONE, 2)

@@ -1,0 +1,68 @@
+"""Storage on the machine's disk, with threads: files that are gone are let go, and threads end."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from danube.runtime.disk import LocalDisk
+from danube.storage.segment.retention import Retention
+from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all
+
+
+@pytest.fixture
+async def world(tmp_path: Path) -> AsyncIterator[StorageWorld]:
+    one = StorageWorld(LocalDisk(tmp_path), threads=True)
+    yield one
+    await one.end()
+
+
+def open_files() -> list[str]:
+    """What this process has open."""
+    found = []
+    for link in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # of the listing itself
+            found.append(str(link.readlink()))
+    return found
+
+
+def deleted_but_open(folder: Path) -> list[str]:
+    """Files in a folder that are gone and still take up room, because this process has them open."""
+    return [target for target in open_files() if target.startswith(str(folder)) and target.endswith("(deleted)")]
+
+
+async def test_no_file_that_is_gone_is_kept_open(world: StorageWorld, tmp_path: Path) -> None:
+    storage = await world.open()
+    log = storage.topic(1, 1)
+    for number in range(8):  # enough for merges of merges
+        await fill(log, 6, first=6 * number)
+        await read_all(log)
+        await cut_all(storage)
+        await read_all(log)
+    await storage.retain(always(Retention(None, 3_000)), lambda _: None)
+    assert storage.stats.merged_segments > 0
+    assert deleted_but_open(tmp_path) == []
+
+
+async def test_an_idle_topic_costs_no_file_and_no_task(world: StorageWorld, tmp_path: Path) -> None:
+    storage = await world.open()
+    for topic_id in range(1, 21):
+        await fill(storage.topic(topic_id, 1), 2)
+    await cut_all(storage)
+    storage = await world.reopen()
+    before = len(open_files())
+    logs = [storage.topic(topic_id, 2) for topic_id in range(1, 21)]
+    assert [log.durable_end for log in logs] == [2] * 20
+    assert len(open_files()) == before
+
+
+async def test_storage_works_again_after_it_was_closed_in_the_middle_of_its_work(world: StorageWorld) -> None:
+    storage = await world.open()
+    storage.start()
+    log = storage.topic(1, 1)
+    records = await fill(log, 60)
+    await storage._journal.rotate()
+    storage._tasks.spawn(storage.cut(), "a cut")
+    storage = await world.reopen()
+    assert await read_all(storage.topic(1, 2)) == records

@@ -1,0 +1,82 @@
+"""A disk that fills up: appends are refused in time, everything else goes on, and it mends itself."""
+
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from danube.model.errors import StorageUnavailableError
+from danube.storage.watermarks import SpaceLevel, Watermarks, space_level
+from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
+
+MARKS = Watermarks(warn_below_bytes=100_000, refuse_below_bytes=50_000)
+LEVELS = st.sampled_from(SpaceLevel)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[StorageWorld]:
+    one = StorageWorld(watermarks=MARKS)
+    yield one
+    await one.end()
+
+
+async def test_appends_are_refused_below_the_mark_and_go_on_by_themselves(world: StorageWorld) -> None:
+    storage = await world.open()
+    storage.start()
+    log = storage.topic(1, 1)
+    records = await fill(log, 20)
+    world.sim.capacity_bytes = sum(map(len, world.sim.contents().values())) + 40_000
+    await world.clock.run_for(2)
+    with pytest.raises(StorageUnavailableError, match="free some space"):
+        log.append_record(b"no", lambda _: None)
+    assert storage.refuses is not None
+    assert await read_all(log) == records
+    await cut_all(storage)
+    world.sim.capacity_bytes = None
+    await world.clock.run_for(2)
+    records += await fill(log, 1, first=20)
+    assert await read_all(log) == records
+
+
+async def test_a_disk_that_is_too_full_at_the_start_takes_no_append(world: StorageWorld) -> None:
+    world.sim.capacity_bytes = 10_000
+    storage = await world.open()
+    with pytest.raises(StorageUnavailableError):
+        storage.topic(1, 1).append_batch(b"", lambda _: None)
+
+
+async def test_little_room_is_said_once(world: StorageWorld, caplog: pytest.LogCaptureFixture) -> None:
+    world.sim.capacity_bytes = 90_000
+    storage = await world.open()
+    for _ in range(3):
+        await storage.look_at_space()
+    assert caplog.text.count("MiB left: below") == 1
+    assert storage.stats.space_level is SpaceLevel.WARN
+
+
+@given(free=st.integers(0, 300_000), before=LEVELS)
+def test_a_level_says_at_least_how_little_there_is(free: int, before: SpaceLevel) -> None:
+    level = space_level(free, before, MARKS)
+    assert level >= (SpaceLevel.REFUSE if free < 50_000 else SpaceLevel.WARN if free < 100_000 else SpaceLevel.OK)
+
+
+@given(free=st.integers(0, 300_000), before=LEVELS)
+def test_a_level_stays_where_it_is_when_nothing_changes(free: int, before: SpaceLevel) -> None:
+    level = space_level(free, before, MARKS)
+    assert space_level(free, level, MARKS) is level
+
+
+@given(free=st.integers(112_501, 300_000), before=LEVELS)
+def test_enough_room_is_enough_whatever_was_before(free: int, before: SpaceLevel) -> None:
+    assert space_level(free, before, MARKS) is SpaceLevel.OK
+
+
+def test_marks_of_zero_refuse_nothing() -> None:
+    marks = Watermarks(warn_below_bytes=0, refuse_below_bytes=0)
+    assert space_level(0, SpaceLevel.REFUSE, marks) is SpaceLevel.OK
+
+
+def test_settings_have_room_to_cut_by_default() -> None:
+    marks = storage_settings().watermarks
+    assert marks.refuse_below_bytes < marks.warn_below_bytes

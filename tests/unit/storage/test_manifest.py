@@ -1,0 +1,166 @@
+from dataclasses import replace
+
+import pytest
+
+from danube.model import limits
+from danube.model.errors import LimitReachedError
+from danube.model.ranges import OffsetRange
+from danube.model.subscription import Cursor
+from danube.storage.checksum import with_crc
+from danube.storage.numbering import StoredNumbers
+from danube.storage.segment import manifest_format
+from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
+from danube.storage.segment.manifest_format import SEGMENT_ROW_BYTES, decode_manifest, encode_manifest, newer_version
+from tests.unit.storage.manifests import FULL, NOW_MS, manifest_of, row, sizes
+
+EMPTY = Manifest(topic_id=7, generation=1)
+BAD_ROWS = [
+    ((),),
+    (row(1, *[(1, 1, 1, 1)] * (limits.DEDUPLICATION_BATCHES_MAX + 1)),),
+    (row(1, (1, 1, 1, 1)) + row(2, (1, 1, 1, 1)),),
+]
+RANGES_OF_A_CURSOR = 64 + 2 * 52 + 16
+SECOND_JOURNAL = -16
+
+
+def forged(at: int, part: bytes) -> bytes:
+    """FULL with other bytes at one place and the right checksum."""
+    content = bytearray(encode_manifest(FULL)[:-4])
+    content[at : at + len(part) or None] = part
+    return with_crc(bytes(content))
+
+
+@pytest.mark.parametrize("manifest", [FULL, EMPTY, replace(EMPTY, start_offset=9, end_offset=9)])
+def test_a_manifest_reads_back_as_written(manifest: Manifest) -> None:
+    assert decode_manifest(encode_manifest(manifest)) == manifest
+
+
+def test_the_order_of_cursors_and_journals_does_not_matter() -> None:
+    turned = replace(
+        FULL, cursors=dict(reversed([*FULL.cursors.items()])), journals=dict(reversed([*FULL.journals.items()]))
+    )
+    assert encode_manifest(turned) == encode_manifest(FULL)
+
+
+def test_every_flip_and_every_truncation_is_detected() -> None:
+    encoded = encode_manifest(FULL)
+    for at in range(len(encoded)):
+        assert decode_manifest(encoded[:at]) is None
+        for bit in range(8):
+            flipped = bytearray(encoded)
+            flipped[at] ^= 1 << bit
+            assert decode_manifest(bytes(flipped)) is None
+    assert decode_manifest(encoded + b"\0") is None
+
+
+@pytest.mark.parametrize(
+    ("at", "part"),
+    [
+        (0, b"DnMg"),
+        (4, b"\2"),
+        (5, b"\1"),
+        (48, b"\3"),
+        (48, b"\xff\xff\xff\xff"),
+        (52, b"\1"),
+        (52, b"\xff\xff\xff\xff"),
+        (56, b"\xff\xff\xff\xff"),
+        (60, b"\xff\xff\xff\xff"),
+        (60, b"\1"),
+        (64, bytes(8)),
+        (32, b"\xa5"),
+        (RANGES_OF_A_CURSOR, b"\xff\xff\xff\xff"),
+        (SECOND_JOURNAL, b"\x08" + bytes(7)),
+    ],
+)
+def test_what_no_danube_writes_is_no_manifest_even_with_the_right_checksum(at: int, part: bytes) -> None:
+    assert decode_manifest(forged(at, part)) is None
+
+
+def test_a_manifest_of_a_later_danube_is_known_as_one() -> None:
+    assert newer_version(forged(4, b"\2")) == 2
+    assert newer_version(encode_manifest(FULL)) is None
+    assert newer_version(b"DnMf") is None
+
+
+def test_a_segment_costs_at_most_64_bytes_of_manifest() -> None:
+    one, two = (len(encode_manifest(manifest_of(sizes(*[9] * count)))) for count in (1, 2))
+    assert two - one == SEGMENT_ROW_BYTES <= 64
+
+
+@pytest.mark.parametrize("numberings", BAD_ROWS)
+def test_rows_that_cannot_be_are_not_written(numberings: tuple[tuple[StoredNumbers, ...], ...]) -> None:
+    with pytest.raises(ValueError, match="row"):
+        encode_manifest(replace(EMPTY, numberings=numberings))
+
+
+@pytest.mark.parametrize(
+    ("manifest", "what"),
+    [
+        (replace(EMPTY, cursors=dict.fromkeys(range(limits.SUBSCRIPTIONS_PER_TOPIC_MAX + 1), Cursor(0))), "cursors"),
+        (replace(EMPTY, journals=dict.fromkeys(range(limits.MANIFEST_JOURNALS_MAX + 1), 0)), "journals"),
+        (
+            replace(EMPTY, numberings=(row(1, (1, 1, 1, 1)),) * (limits.DEDUPLICATION_PRODUCERS_MAX + 1)),
+            "rows of numbered batches",
+        ),
+    ],
+)
+def test_a_manifest_keeps_its_bounds(manifest: Manifest, what: str) -> None:
+    with pytest.raises(LimitReachedError, match=f"topic 7 has \\d+ {what}"):
+        encode_manifest(manifest)
+
+
+def test_a_manifest_has_no_more_segments_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    bounds = manifest_format._BOUNDS | {"segments": 2}
+    three = encode_manifest(manifest_of(sizes(1, 2, 3)))
+    monkeypatch.setattr(manifest_format, "_BOUNDS", bounds)
+    assert decode_manifest(encode_manifest(FULL)) == FULL
+    assert decode_manifest(three) is None
+    with pytest.raises(LimitReachedError, match="topic 7 has 3 segments and 2 is the most"):
+        encode_manifest(manifest_of(sizes(1, 2, 3)))
+
+
+def test_a_cursor_has_no_more_ranges_than_it_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    encoded = encode_manifest(FULL)
+    monkeypatch.setattr(manifest_format, "CURSOR_RANGES_MAX", 1)
+    assert decode_manifest(encoded) is None
+    decoded = decode_manifest(encode_manifest(FULL))
+    assert decoded is not None
+    assert decoded.cursors[901] == Cursor(2, (OffsetRange(3, 4),))
+
+
+def test_of_very_many_ranges_each_cursor_keeps_its_lowest(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifest_format, "MANIFEST_CURSOR_RANGES_MAX", 10)
+    ranges = tuple(OffsetRange(start, start + 1) for start in range(1, 15, 2))
+    manifest = replace(EMPTY, cursors={1: Cursor(0, ranges), 2: Cursor(0, ranges[:3])})
+    assert decode_manifest(encode_manifest(manifest)) == manifest
+    decoded = decode_manifest(encode_manifest(replace(manifest, cursors={1: Cursor(0, ranges), 2: Cursor(0, ranges)})))
+    assert decoded is not None
+    assert decoded.cursors == {1: Cursor(0, ranges[:5]), 2: Cursor(0, ranges[:5])}
+
+
+@pytest.mark.parametrize(
+    "segments",
+    [
+        (Segment(0, 10, 1, 5, 6, 1, 1, 1), Segment(11, 20, 1, 6, 7, 1, 1, 1)),
+        (Segment(0, 10, 1, 5, 6, 1, 1, 1), Segment(10, 20, 1, 5, 7, 1, 1, 1)),
+        (Segment(0, 10, 1, 5, 6, 1, 1, 1), Segment(10, 10, 1, 6, 7, 1, 1, 1)),
+        (Segment(0, 10, 1, 6, 5, 1, 1, 1),),
+    ],
+)
+def test_segments_that_are_no_unbroken_run_are_not_written(segments: tuple[Segment, ...]) -> None:
+    with pytest.raises(ValueError, match="segment at offset"):
+        encode_manifest(manifest_of(segments))
+
+
+def test_names_sort_as_what_they_name() -> None:
+    segments = [Segment(base, base + 1, generation, NOW_MS, NOW_MS, 1, 1, 1) for base, generation in ((9, 10), (10, 9))]
+    names = [segment_name(7, segment) for segment in segments]
+    assert (
+        names
+        == sorted(names)
+        == [
+            "segments/7/00000000000000000009-0000000010.segment",
+            "segments/7/00000000000000000010-0000000009.segment",
+        ]
+    )
+    assert manifest_name(7, 9) < manifest_name(7, 10) == "segments/7/0000000010.manifest"
