@@ -21,6 +21,8 @@ UV_COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-
 PYTEST := $(BIN)/python -m pytest -q
 WORKERS ?= auto
 ROUNDS ?= 10
+SEEDS ?= 1000
+FROM ?= 0
 KEEP ?=
 export PYTHON
 
@@ -66,8 +68,12 @@ bench: $(INSTALLED) $(WHEEL_INSTALLED) ## Measure, and print the machine with th
 	@$(BIN)/python -m bench
 
 .PHONY: soak
-soak: $(INSTALLED) ## Rounds of kill -9 under load, in .soak: nothing acknowledged may be lost (ROUNDS=10)
-	@$(BIN)/python -m danube.testing.soak --rounds $(ROUNDS) --folder .soak
+soak: $(INSTALLED) $(WHEEL_INSTALLED) ## Rounds of kill -9 and pauses under load, in .soak: nothing may be lost (ROUNDS=10)
+	@$(BIN)/python -m danube.testing.soak --rounds $(ROUNDS) --folder .soak --wheel-python $(WHEEL_VENV)/bin/python
+
+.PHONY: simulate
+simulate: $(INSTALLED) ## Power cuts, kills, failing and damaged disks, simulated by seed on all cores (SEEDS=1000 FROM=0)
+	@$(BIN)/python -m danube.testing.simulation --seeds $(SEEDS) --from $(FROM)
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## Hostile input at the client port: an answer to each, no traceback (ROUNDS=100000)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from danube import __version__
+from danube.broker import storage_cli
 from danube.broker.settings import BrokerSettings, load_broker_settings
 from danube.model.errors import DanubeError, SettingsError
 from danube.model.exit_codes import exit_code_of
@@ -32,6 +33,8 @@ _EPILOG = """Examples:
 
   danube-broker --config-file broker.yml settings --explain
 
+  danube-broker storage verify --data-dir /var/lib/danube   (while the broker does not run)
+
 Each setting can also come from the file or from a variable: --data-dir is data_dir there and DANUBE_DATA_DIR here.
 
 Exit codes: 0 stopped, 1 failed, 2 wrong settings or address in use, 7 data folder cannot be used, 8 stored data is
@@ -39,6 +42,7 @@ damaged.
 """
 
 app = typer.Typer(add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
+app.add_typer(storage_cli.app, name="storage")
 
 
 class SettingsFormat(StrEnum):

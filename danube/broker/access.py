@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from danube.broker.publishing import PublishSession
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.metadata.producer_records import ProducerEpoch, ProducerEpochs
-from danube.model.errors import ProducerFencedError, TopicHeldError, TopicNotServedError
+from danube.model.errors import ProducerFencedError, TopicHeldError
 from danube.model.stream import ProducerAccess, PublishOpen
 
 
@@ -67,14 +67,13 @@ class ProducerAccesses:
 
         All other streams of batches to the topic end then, fenced: of what they sent only what is appended already is
         stored. The caller opens its stream before anything else happens. Raises as `may_resume`, and MetadataError,
-        TopicNotServedError.
+        what `Topic.check_open` raises.
         """
         if wanted.access is ProducerAccess.SHARED:
             self.refuse_if_held(topic)
             return None
         async with topic.changing:
-            if topic.is_closed:
-                raise TopicNotServedError(f"{topic.name} was deleted meanwhile: look it up again")
+            topic.check_open()
             newest = await self._epochs.newest(topic.record)
             is_held = topic.record.topic_id in self._holds
             if not may_resume(wanted, newest, is_held=is_held, has_streams=any(_publishing(topic))):

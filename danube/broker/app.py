@@ -19,25 +19,31 @@ from danube.broker.control.planned import planned_operations
 from danube.broker.control.plans import PlanControl
 from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
+from danube.broker.control.retention import RetentionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.data_folder import DataFolder, open_data_folder
 from danube.broker.dead_letters import DeadLetters
+from danube.broker.departures import Departures
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.expiry import Expiry
+from danube.broker.farewell import going_down
 from danube.broker.metrics import RpcCounts, new_registry
+from danube.broker.moves import Moves
 from danube.broker.pacing import Paces
 from danube.broker.producers import Producers
+from danube.broker.retention import Retaining
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
-from danube.broker.settings import BrokerSettings, advertised_urls, bound_url, default_policies
+from danube.broker.settings import BrokerSettings, advertised_urls, bound_url, default_policies, own_policies
+from danube.broker.storage_settings import storage_settings
 from danube.broker.telemetry import Telemetry, TelemetrySource
 from danube.broker.topics import DispatchSettings, Topics
 from danube.metadata.plan_records import PlanRecords
 from danube.metadata.producer_records import ProducerEpochs
 from danube.metadata.records import Records
 from danube.metadata.sqlite import SqliteStore
-from danube.model.errors import ShuttingDownError
+from danube.metadata.storage_records import StorageRecords
 from danube.model.limits import DRAIN_TIMEOUT_S, SWEEP_INTERVAL_S
 from danube.model.policies import PoisonPolicy
 from danube.rpc.carrier import Carrier, Service
@@ -47,8 +53,8 @@ from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.process import OwnProcess, Process
 from danube.runtime.rng import Rng, SystemRng
 from danube.runtime.tasks import TaskScope
-from danube.storage.journal.journal import Journal
-from danube.storage.journal.settings import JournalSettings
+from danube.storage.storage_settings import StorageSettings
+from danube.storage.store import Storage
 
 _log = logging.getLogger(__name__)
 
@@ -76,8 +82,10 @@ class World:
 class Broker:
     """One running broker: made by `start`, ended by `stop`."""
 
-    def __init__(self, addresses: Addresses, parts: AsyncExitStack) -> None:
+    def __init__(self, addresses: Addresses, moves: Moves, parts: AsyncExitStack) -> None:
         self.addresses = addresses
+        self.moves = moves
+        """Takes topics off it, and back on it."""
         self._parts = parts
 
     @classmethod
@@ -86,11 +94,11 @@ class Broker:
 
         Raises:
             DataFolderError, DataFolderInUseError, DamagedDataError: the folder cannot be used; nothing was changed.
-            SettingsError: an address cannot be listened on.
+            SettingsError: an address cannot be listened on, or a compression is not there.
         """
         async with AsyncExitStack() as parts:
-            addresses = await _Assembly(settings, world or World(), parts).build()
-            return cls(addresses, parts.pop_all())
+            addresses, moves = await _Assembly(settings, world or World(), parts).build()
+            return cls(addresses, moves, parts.pop_all())
 
     async def stop(self) -> None:
         """Drain and close: no call is taken any more, what was accepted is durable, cursors are saved. Idempotent."""
@@ -104,6 +112,7 @@ class _Metadata:
     records: Records
     plans: PlanRecords
     epochs: ProducerEpochs
+    stored: StorageRecords
 
 
 class _Assembly:
@@ -115,24 +124,26 @@ class _Assembly:
         self._carrier = world.carrier or GrpcCarrier(world.clock)
         self._parts = parts
         self._tasks = TaskScope("broker")
-        self._reader = BlockingThread("journal-read")
+        self._writer = BlockingThread("journal")
+        self._reader = BlockingThread("storage-read")
+        self._cutter = BlockingThread("storage-cut")
 
-    async def build(self) -> Addresses:
-        settings = self._settings
-        writer = BlockingThread("journal")
-        self._parts.push_async_callback(writer.aclose)
-        folder = await writer.run(lambda: open_data_folder(settings.data_dir, self._world.rng))
+    async def build(self) -> tuple[Addresses, Moves]:
+        settings, how_stored = self._settings, storage_settings(self._settings)
+        for thread in (self._writer, self._reader, self._cutter):
+            self._parts.push_async_callback(thread.aclose)
+        folder = await self._writer.run(lambda: open_data_folder(settings.data_dir, self._world.rng))
         self._parts.callback(folder.lock.release)
         metadata = await self._open_metadata(folder)
-        journal = await self._open_journal(folder, metadata.records, writer)
+        storage = await self._open_storage(folder, metadata, how_stored)
         self._parts.push_async_callback(self._tasks.close)
-        context = await self._open_topics(metadata, journal, folder)
+        context = await self._open_topics(metadata, storage, folder)
         await context.control.positions.open()
         await context.control.audit.open()  # before anybody else can make a topic of its name
         broker = await self._listen(settings.broker_addr, client_services(context))
         context.broker_url, context.connect_url = advertised_urls(settings, broker)
         admin = await self._listen(settings.admin_addr, admin_services(context))
-        metrics = await self._serve_metrics(context, journal)
+        metrics = await self._serve_metrics(context, storage)
         self._parts.callback(_announce_end, context)
         expiry = Expiry(
             context.topics,
@@ -140,10 +151,11 @@ class _Assembly:
             context.clock,
             subscription_expiry_s=settings.subscription_expiry_s,
         )
-        self._tasks.spawn(_sweep(context, expiry), "sweep")
+        self._tasks.spawn(_sweep(context, expiry, Retaining(context.topics, storage)), "sweep")
+        storage.start()
         context.control.brokers.announce(self._urls(context, admin, metrics))
-        await self._start_telemetry(context, journal, folder.broker_id)
-        return Addresses(broker, admin, metrics)
+        await self._start_telemetry(context, storage, folder.broker_id)
+        return Addresses(broker, admin, metrics), context.moves
 
     async def _open_metadata(self, folder: DataFolder) -> "_Metadata":
         store = await SqliteStore.open(folder.metadata_path, self._world.clock)
@@ -152,51 +164,59 @@ class _Assembly:
         records = Records(store, rng)
         for namespace in (*BUILT_IN_NAMESPACES, *self._settings.bootstrap_namespaces):
             await records.ensure_namespace(namespace)
-        return _Metadata(records, PlanRecords(store, rng), ProducerEpochs(store, rng))
+        return _Metadata(records, PlanRecords(store, rng), ProducerEpochs(store, rng), StorageRecords(store, rng))
 
-    async def _open_journal(self, folder: DataFolder, records: Records, writer: BlockingThread) -> Journal:
-        self._parts.push_async_callback(self._reader.aclose)
-        journal = await Journal.open(
+    async def _open_storage(self, folder: DataFolder, metadata: "_Metadata", settings: StorageSettings) -> Storage:
+        storage = await Storage.open(
             folder.disk,
             self._world.clock,
             rng=self._world.rng,
-            runner=writer,
+            records=metadata.stored,
+            runner=self._writer,
             read_runner=self._reader,
-            settings=_journal_settings(self._settings),
+            cut_runner=self._cutter,
+            settings=settings,
             broker_id=folder.broker_id,
-            known_topics={record.topic_id for record in await records.topics()},
+            known_topics={record.topic_id for record in await metadata.records.topics()},
         )
-        self._parts.push_async_callback(journal.close)
-        return journal
+        self._parts.push_async_callback(storage.close)
+        return storage
 
-    async def _open_topics(self, metadata: "_Metadata", journal: Journal, folder: DataFolder) -> ServiceContext:
+    async def _open_topics(self, metadata: "_Metadata", storage: Storage, folder: DataFolder) -> ServiceContext:
         settings, clock, records = self._settings, self._world.clock, metadata.records
         topics = Topics(
             records=records,
-            journal=journal,
+            storage=storage,
             clock=clock,
             tasks=self._tasks,
             dispatch=_dispatch_settings(settings),
             policies=default_policies(settings),
+            own_policies=own_policies(settings),
         )
         topics.dead_letters = DeadLetters(topics, self._tasks, auto_create_topics=settings.auto_create_topics).send
-        producers = Producers(topics, ProducerAccesses(metadata.epochs), auto_create_topics=settings.auto_create_topics)
-        consumers = Consumers(topics, records, clock=clock, rng=self._world.rng)
+        departures = Departures(clock)
+        accesses = ProducerAccesses(metadata.epochs)
+        producers = Producers(topics, accesses, departures, auto_create_topics=settings.auto_create_topics)
+        consumers = Consumers(topics, records, departures, clock=clock, rng=self._world.rng)
+        moves = Moves(topics, producers, consumers, clock)
         await topics.load()
         await consumers.load()
         return ServiceContext(
             topics=topics,
             producers=producers,
             consumers=consumers,
+            departures=departures,
+            moves=moves,
             admission=Admission(topics, consumers, clock),
             paces=Paces(clock),
             control=self._control(
                 topics,
                 producers,
                 consumers,
+                moves,
                 records=records,
                 plans=metadata.plans,
-                journal=journal,
+                storage=storage,
                 broker_id=folder.broker_id,
             ),
             counts=RpcCounts(),
@@ -209,10 +229,11 @@ class _Assembly:
         topics: Topics,
         producers: Producers,
         consumers: Consumers,
+        moves: Moves,
         *,
         records: Records,
         plans: PlanRecords,
-        journal: Journal,
+        storage: Storage,
         broker_id: int,
     ) -> Control:
         clock, settings = self._world.clock, self._settings
@@ -223,12 +244,13 @@ class _Assembly:
             version=__version__,
             started_s=clock.monotonic_s(),
         )
-        brokers = BrokerControl(identity, topics, journal, clock)
+        brokers = BrokerControl(identity, topics, storage, clock)
         namespaces = NamespaceControl(records, topics)
-        topic_control = TopicControl(topics, producers, consumers, namespaces=namespaces, brokers=brokers)
+        topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers)
         subscriptions = SubscriptionControl(topics, consumers)
         positions = PositionControl(topics, records, clock=clock, rng=self._world.rng)
-        operations = planned_operations(topic_control, subscriptions, namespaces, positions)
+        retention = RetentionControl(topics, storage, records)
+        operations = planned_operations(topic_control, subscriptions, namespaces, positions, retention)
         return Control(
             brokers=brokers,
             namespaces=namespaces,
@@ -238,7 +260,7 @@ class _Assembly:
             policies=PolicyControl(topics, records),
             positions=positions,
             peeking=Peeking(topics),
-            connections=Connections(topics, producers),
+            connections=Connections(topics, producers, consumers),
             plans=PlanControl(operations, plans, clock=clock, rng=self._world.rng),
             audit=AuditLog(topics, brokers, clock),
         )
@@ -257,18 +279,18 @@ class _Assembly:
         self._parts.push_async_callback(server.stop, DRAIN_TIMEOUT_S)
         return server.address
 
-    async def _serve_metrics(self, context: ServiceContext, journal: Journal) -> str | None:
+    async def _serve_metrics(self, context: ServiceContext, storage: Storage) -> str | None:
         if self._settings.prom_exporter is None:
             return None
         from danube.broker.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
 
-        registry = new_registry(context.topics, journal, context.counts)
-        server = HttpServer(registry, lambda: journal.stopped, self._tasks)
+        registry = new_registry(context.topics, storage, context.counts)
+        server = HttpServer(registry, lambda: storage.stopped, self._tasks)  # no restart mends a full disk
         await server.start(self._settings.prom_exporter)
         self._parts.callback(server.stop)
         return server.address
 
-    async def _start_telemetry(self, context: ServiceContext, journal: Journal, broker_id: int) -> None:
+    async def _start_telemetry(self, context: ServiceContext, storage: Storage, broker_id: int) -> None:
         interval_s = self._settings.telemetry_interval_s
         if not interval_s:
             return
@@ -280,7 +302,7 @@ class _Assembly:
         )
         telemetry = Telemetry(
             context.topics,
-            journal,
+            storage,
             source,
             clock=self._world.clock,
             process=self._world.process,
@@ -288,15 +310,6 @@ class _Assembly:
         )
         await telemetry.open()
         self._tasks.spawn(telemetry.run(interval_s), "telemetry")
-
-
-def _journal_settings(settings: BrokerSettings) -> JournalSettings:
-    return JournalSettings(
-        durability=settings.durability,
-        sync_interval_s=settings.sync_interval_ms / 1_000,
-        file_bytes_max=settings.journal_file_bytes_max,
-        cache_bytes_max=settings.cache_bytes_max,
-    )
 
 
 def _dispatch_settings(settings: BrokerSettings) -> DispatchSettings:
@@ -311,16 +324,20 @@ def _dispatch_settings(settings: BrokerSettings) -> DispatchSettings:
 
 
 def _announce_end(context: ServiceContext) -> None:
-    """Refuse new calls and end consumers' streams, in the way after which official clients come back by themselves."""
-    context.closing = ShuttingDownError("this broker is going down: look the topic up again and retry")
-    context.topics.stop_dispatch()
-    context.consumers.close(context.closing)
+    """Refuse new calls and end consumers' streams, in the way after which official clients come back by themselves.
+
+    It waits for nobody: a client that finds no broker comes back when there is one, told CLOSE it soon gives up.
+    """
+    context.closing = going_down()
+    context.moves.go_down()
+    context.departures.close(context.closing)
 
 
-async def _sweep(context: ServiceContext, expiry: Expiry) -> None:
+async def _sweep(context: ServiceContext, expiry: Expiry, retaining: Retaining) -> None:
     clock = context.clock
     while True:
         await clock.sleep_until(clock.monotonic_s() + SWEEP_INTERVAL_S)
         context.producers.sweep()
         await context.consumers.sweep()
         await expiry.sweep()
+        await retaining.sweep()

@@ -8,23 +8,20 @@ import asyncio
 from dataclasses import dataclass
 
 from danube.broker.consumer import Consumer
+from danube.broker.departures import Departures
 from danube.broker.dispatch.key_ring import check_filters
+from danube.broker.farewell import Cause, Farewell
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Also, ConsumerRecord, Records
-from danube.model.calls import Subscribe
-from danube.model.errors import (
-    ConsumerNotFoundError,
-    DanubeError,
-    LimitReachedError,
-    PreconditionFailedError,
-    TopicNotFoundError,
-)
+from danube.model.calls import ClientKind, Subscribe
+from danube.model.errors import DanubeError, LimitReachedError, PreconditionFailedError
 from danube.model.limits import NON_RELIABLE_IDLE_S, SESSION_FORGET_S, SUBSCRIPTIONS_PER_TOPIC_MAX
 from danube.model.message import consumer_id
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import TopicName
+from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.storage.log import TopicLog
@@ -42,9 +39,10 @@ class Membership:
 class Consumers:
     """The consumers of this broker."""
 
-    def __init__(self, topics: Topics, records: Records, *, clock: Clock, rng: Rng) -> None:
+    def __init__(self, topics: Topics, records: Records, departures: Departures, *, clock: Clock, rng: Rng) -> None:
         self._topics = topics
         self._records = records
+        self._departures = departures
         self._clock = clock
         self._rng = rng
         self._members: dict[int, Membership] = {}
@@ -53,23 +51,27 @@ class Consumers:
         """Know the consumers of before a restart."""
         for record in await self._records.all_consumers():
             topic = self._topics.find(str(record.topic))
-            subscription = topic.subscriptions.get(record.subscription) if topic else None
-            if topic is not None and subscription is not None:
-                member = Membership(topic, subscription, subscription.restore(record))
-                self._members[record.consumer_id] = member
+            if topic is not None:
+                self._restore(topic, record)
+
+    async def load_topic(self, topic: AnyTopic) -> None:
+        """The same for a topic that was opened again; who subscribed meanwhile is known already."""
+        for name in list(topic.subscriptions):
+            for record in await self._records.consumers(topic.record.name, name):
+                if not topic.is_closed and record.consumer_id not in self._members:
+                    self._restore(topic, record)
 
     async def subscribe(self, request: Subscribe) -> int:
         """Join a subscription, created at the topic's end if need be; answers the id, the same for the same name.
 
         Raises:
-            TopicNotFoundError, SubscriptionBusyError, LimitReachedError, StorageUnavailableError.
+            TopicNotFoundError, SubscriptionBusyError, LimitReachedError, UnavailableError.
             InvalidRequestError: too many key filters, or too long ones.
         """
         topic = self._topics.get(request.topic)
         filters = check_filters(request.key_filters)
         async with topic.changing:
-            if topic.is_closed:
-                raise TopicNotFoundError(f"topic {request.topic} was deleted just now")
+            topic.check_open()
             subscription = topic.subscriptions.get(request.subscription) or await self._create(topic, request)
             if subscription.record.type is not SubscriptionType.KEY_SHARED:
                 filters = ()  # the others do not go by keys
@@ -79,6 +81,7 @@ class Consumers:
             consumer = subscription.subscribe(request.consumer_name, identity, filters)
             if not is_known:
                 await self._remember(topic, subscription, consumer, request)
+            self._departures.came_back(ClientKind.CONSUMER, identity)
             return identity
 
     async def unsubscribe(self, name: TopicName, subscription_name: str, *, also: Also | None = None) -> None:
@@ -93,8 +96,7 @@ class Consumers:
         """
         topic = self._topics.get(name)
         async with topic.changing:
-            if topic.is_closed:
-                raise TopicNotFoundError(f"topic {name} was deleted just now")
+            topic.check_open()
             subscription = self.unused_subscription(topic, subscription_name)
             await self._records.delete_subscription(name, subscription_name, also=also)
             self._remove(topic, subscription)
@@ -109,34 +111,52 @@ class Consumers:
         return subscription
 
     def get(self, identity: int) -> Membership:
-        """The consumer of this id. Raises ConsumerNotFoundError."""
+        """The consumer of this id. Raises ConsumerNotFoundError, and TopicNotServedError of a topic that has moved."""
         member = self._members.get(identity)
         if member is None:
-            raise ConsumerNotFoundError(f"the consumer with the id {identity} does not exist here: subscribe again")
+            raise self._departures.receive_refusal(identity)
         return member
+
+    def attach(self, member: Membership, stream: ServerStream) -> None:
+        """Open a consumer's stream; an older one of the same consumer ends with OK. Raises SubscriptionBusyError,
+        and StorageUnavailableError of a topic that is lost.
+        """
+        if isinstance(member.topic, ReliableTopic):
+            member.topic.check_readable()
+        member.subscription.attach(member.consumer, stream)
+        self._departures.came_back(ClientKind.CONSUMER, member.consumer.consumer_id)
 
     def is_known(self, identity: int) -> bool:
         """Whether there is a consumer of this id."""
         return identity in self._members
 
-    def topic_closed(self, topic: AnyTopic, error: DanubeError | None) -> None:
-        """Forget the consumers of a topic that is gone, and end their streams: with OK, or with `error`."""
+    def topic_closed(self, topic: AnyTopic, farewell: Farewell) -> None:
+        """Forget the consumers of a topic that is gone, and send them away."""
         for subscription in topic.subscriptions.values():
-            for consumer in subscription.consumers.values():
-                self._members.pop(consumer.consumer_id, None)
-                _end_stream(subscription, consumer, error)
+            self._forget_all(subscription, farewell)
 
-    def close(self, error: DanubeError) -> None:
-        """End every stream with `error`."""
-        for member in self._members.values():
-            _end_stream(member.subscription, member.consumer, error)
+    def send_away(self, subscription: Subscription, consumer: Consumer, farewell: Farewell) -> None:
+        """Have a consumer's stream end; what it had not acknowledged is for whoever is there."""
+        stream = consumer.stream
+        if stream is not None:
+            subscription.detach(consumer, stream)
+        self._departures.consumer_leaves(consumer.consumer_id, farewell, stream)
+
+    def _forget_all(self, subscription: Subscription, farewell: Farewell) -> None:
+        for consumer in subscription.consumers.values():
+            self._members.pop(consumer.consumer_id, None)
+            self.send_away(subscription, consumer, farewell)
+
+    def _restore(self, topic: AnyTopic, record: ConsumerRecord) -> None:
+        subscription = topic.subscriptions.get(record.subscription)
+        if subscription is not None:
+            self._members[record.consumer_id] = Membership(topic, subscription, subscription.restore(record))
 
     def _remove(self, topic: AnyTopic, subscription: ReliableSubscription | NonReliableSubscription) -> None:
         """Forget a subscription that the metadata has no more."""
-        topic.subscriptions.pop(subscription.record.name, None)
-        for consumer in subscription.consumers.values():
-            self._members.pop(consumer.consumer_id, None)
-            _end_stream(subscription, consumer, None)
+        name = subscription.record.name
+        topic.subscriptions.pop(name, None)
+        self._forget_all(subscription, Farewell(Cause.DELETED, f"subscription {name!r} of {topic.name}"))
         subscription.close()
         if isinstance(topic, ReliableTopic):
             topic.log.forget_cursor(subscription.record.subscription_id)
@@ -230,13 +250,3 @@ def _refuse_while_connected(subscription: Subscription, now_s: float) -> None:
                 f"subscription {subscription.record.name!r} on {subscription.record.topic} is in use, consumer "
                 f"{consumer.name!r} is connected: stop its consumers first"
             )
-
-
-def _end_stream(subscription: Subscription, consumer: Consumer, error: DanubeError | None) -> None:
-    if consumer.stream is None:
-        return
-    stream = subscription.detach(consumer, consumer.stream)
-    if error is None:
-        stream.finish()
-    else:
-        stream.fail(error)

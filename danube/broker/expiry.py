@@ -6,8 +6,6 @@ Both are off unless they are set. An expired message stays stored; subscriptions
 import logging
 
 from danube.broker.consumers import Consumers
-from danube.broker.dispatch.events import SkipRange
-from danube.broker.subscription import ReliableSubscription
 from danube.broker.topic import ReliableTopic
 from danube.broker.topics import Topics
 from danube.model.errors import DanubeError
@@ -32,11 +30,12 @@ class Expiry:
     async def sweep(self) -> None:
         """Lead subscriptions past messages that have expired, and delete the abandoned ones."""
         now_ms = self._clock.now_ms()
-        for topic in self._topics:
-            if isinstance(topic, ReliableTopic) and topic.limits.message_ttl_s:
-                expire_messages(topic, now_ms)
+        reliable = [topic for topic in self._topics if isinstance(topic, ReliableTopic)]
+        for topic in reliable:
+            if topic.limits.message_ttl_s and not topic.is_closed and not topic.is_lost:
+                await _expire_messages(topic, now_ms)
         if self._subscription_expiry_s:
-            for topic in [topic for topic in self._topics if isinstance(topic, ReliableTopic)]:
+            for topic in reliable:
                 await self._delete_abandoned(topic)
 
     async def _delete_abandoned(self, topic: ReliableTopic) -> None:
@@ -56,17 +55,12 @@ class Expiry:
                 )
 
 
-def expire_messages(topic: ReliableTopic, now_ms: int) -> None:
+async def _expire_messages(topic: ReliableTopic, now_ms: int) -> None:
     """Lead the subscriptions past what was appended longer ago than the topic's policies allow."""
-    end = topic.log.offset_at(now_ms - topic.limits.message_ttl_s * 1_000)
+    try:
+        end = await topic.log.offset_at(now_ms - topic.limits.message_ttl_s * 1_000)
+    except DanubeError as error:
+        _log.error("messages of %s do not expire for now: %s", topic.name, error)
+        return
     for subscription in topic.subscriptions.values():
-        topic.messages_expired += _expire(subscription, end)
-
-
-def _expire(subscription: ReliableSubscription, end: int) -> int:
-    """Pass over what is below `end`; answers how many of them were not acknowledged."""
-    engine = subscription.driver.engine
-    lag = engine.lag
-    if engine.position < end:
-        subscription.driver.handle(SkipRange(engine.position, end))
-    return lag - engine.lag
+        topic.messages_expired += subscription.pass_over(end)

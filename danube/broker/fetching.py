@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from danube.broker.topic import ReliableTopic
-from danube.model.errors import DanubeError, InvalidRequestError, StorageUnavailableError
+from danube.model.errors import DanubeError, InvalidRequestError, OffsetTrimmedError, StorageUnavailableError
 from danube.model.limits import READ_BYTES_MAX
 from danube.model.stream import Fetch, FetchedBatch, FetchFrom, FetchTime, TopicBounds
 from danube.runtime.tasks import TaskScope
@@ -34,10 +34,19 @@ class FetchOutlet(Protocol):
         """End, for this reason."""
 
 
-def resolve(wanted: Fetch, log: TopicLog) -> tuple[int, int | None]:
-    """The first offset to read and the one to end before; None is no end. Raises InvalidRequestError."""
+async def resolve(wanted: Fetch, log: TopicLog) -> tuple[int, int | None]:
+    """The first offset to read and the one to end before; None is no end.
+
+    Raises InvalidRequestError, OffsetTrimmedError, and DamagedDataError and StorageUnavailableError for a time.
+    """
+    start = await _start(wanted, log)
     first, durable_end = log.start_offset, log.durable_end
-    start = _start(wanted, log)
+    if 0 <= start < first:
+        raise OffsetTrimmedError(
+            f"{wanted.topic} has offsets {first} to {durable_end} (not included): retention has let go of {start}. "
+            f"Begin at {first}, or at the earliest",
+            first,
+        )
     if not first <= start <= durable_end:
         raise InvalidRequestError(
             f"{wanted.topic} has offsets {first} to {durable_end} (not included), and {start} is not among them"
@@ -52,22 +61,24 @@ def resolve(wanted: Fetch, log: TopicLog) -> tuple[int, int | None]:
     return start, wanted.end
 
 
-def _start(wanted: Fetch, log: TopicLog) -> int:
+async def _start(wanted: Fetch, log: TopicLog) -> int:
     match wanted.start:
         case FetchFrom.EARLIEST:
             return log.start_offset
         case FetchFrom.LATEST:
             return log.durable_end
         case FetchTime(append_time_ms):
-            return max(log.start_offset, log.offset_at(append_time_ms))
+            found = await log.offset_at(append_time_ms)
+            return max(log.start_offset, found)
         case int(offset):
             return offset
 
 
-def bounds_of(log: TopicLog, append_times_ms: Sequence[int]) -> TopicBounds:
-    """What of a topic can be read now, and where its records of some times are."""
+async def bounds_of(log: TopicLog, append_times_ms: Sequence[int]) -> TopicBounds:
+    """What of a topic can be read now, and where its records of some times are. Raises as `TopicLog.offset_at`."""
+    found = [await log.offset_at(at_ms) for at_ms in append_times_ms]
     first, durable_end = log.start_offset, log.durable_end
-    offsets = tuple(min(max(first, log.offset_at(at_ms)), durable_end) for at_ms in append_times_ms)
+    offsets = tuple(min(max(first, offset), durable_end) for offset in found)
     return TopicBounds(topic_id=log.topic_id, start_offset=first, end_offset=durable_end, offsets=offsets)
 
 
@@ -75,16 +86,32 @@ class FetchSession:
     """Reads from where it stands to its end, whenever there is room and something durable to read."""
 
     def __init__(self, topic: ReliableTopic, wanted: Fetch, outlet: FetchOutlet, tasks: TaskScope) -> None:
-        """Raises InvalidRequestError for offsets that are not there."""
+        """It does nothing until it has begun."""
         self._topic = topic
+        self._wanted = wanted
         self._outlet = outlet
         self._tasks = tasks
-        self._at, self._end = resolve(wanted, topic.log)
+        self._at = 0
+        self._end: int | None = None
         self._bytes_max = min(wanted.bytes_max or READ_BYTES_MAX, READ_BYTES_MAX)
-        self._reading = self._ended = False
+        self._ended = False
+        self._reading = True
         topic.streams.add(self)
-        if wanted.follow:
-            topic.followers.add(self.pump)
+
+    async def begin(self) -> bool:
+        """Look where it begins; says whether it has begun. For offsets that are not there the outlet fails."""
+        try:
+            self._at, self._end = await resolve(self._wanted, self._topic.log)
+        except (StorageUnavailableError, InvalidRequestError, OffsetTrimmedError) as error:
+            self._fail(error)
+        except DanubeError as error:
+            self._unreadable(f"{self._wanted.start}", error)
+        if self._ended:
+            return False
+        if self._wanted.follow:
+            self._topic.followers.add(self.pump)
+        self._reading = False
+        return True
 
     def pump(self) -> None:
         """Hand over what can be handed over now."""
@@ -118,9 +145,11 @@ class FetchSession:
     async def _read_cold(self) -> None:
         try:
             batches = await self._topic.log.read(self._at, self._bytes_max)
+        except OffsetTrimmedError as error:
+            self._fail(error)
+            return
         except DanubeError as error:
-            _log.error("cannot read offset %d of %s: %s", self._at, self._topic.name, error)
-            self._fail(StorageUnavailableError("stored messages cannot be read; the broker's log says why"))
+            self._unreadable(f"offset {self._at}", error)
             return
         self._reading = False
         if not self._ended:
@@ -138,6 +167,10 @@ class FetchSession:
         first = max(0, self._at - batch.base_offset)
         end = batch.count if self._end is None else min(batch.count, self._end - batch.base_offset)
         return FetchedBatch(batch.base_offset, batch.count, batch.append_time_ms, batch.body, first, end)
+
+    def _unreadable(self, what: str, error: DanubeError) -> None:
+        _log.error("cannot read %s of %s: %s", what, self._topic.name, error)
+        self._fail(StorageUnavailableError("stored messages cannot be read; the broker's log says why"))
 
     def _fail(self, error: DanubeError) -> None:
         if not self._ended:

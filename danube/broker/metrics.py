@@ -11,10 +11,11 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from danube.broker.storage_metrics import storage_families
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
-from danube.broker.topic import AnyTopic
+from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
-from danube.storage.journal.journal import Journal
+from danube.storage.store import Storage
 
 COUNTER = CounterMetricFamily
 GAUGE = GaugeMetricFamily
@@ -54,9 +55,9 @@ class RpcCounts:
 class BrokerCollector(Collector):
     """What a broker tells Prometheus."""
 
-    def __init__(self, topics: Topics, journal: Journal, rpc: RpcCounts) -> None:
-        self._topics = topics
-        self._table = [*_topic_table(topics), *_subscription_table(topics), *_journal_table(journal), _rpc_series(rpc)]
+    def __init__(self, topics: Topics, storage: Storage, rpc: RpcCounts) -> None:
+        self._storage = storage
+        self._table = [*_topic_table(topics), *_subscription_table(topics), _rpc_series(rpc)]
 
     def describe(self) -> list[Metric]:
         """Nothing up front: the registry need not collect once to know the names."""
@@ -65,12 +66,13 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         for series in self._table:
             yield series.family()
+        yield from storage_families(self._storage)
 
 
-def new_registry(topics: Topics, journal: Journal, rpc: RpcCounts) -> CollectorRegistry:
+def new_registry(topics: Topics, storage: Storage, rpc: RpcCounts) -> CollectorRegistry:
     """A registry of this broker's own."""
     registry = CollectorRegistry(auto_describe=False)
-    registry.register(BrokerCollector(topics, journal, rpc))
+    registry.register(BrokerCollector(topics, storage, rpc))
     return registry
 
 
@@ -85,6 +87,8 @@ def _topic_table(topics: Topics) -> list[_Series]:
         _Series("danube_broker_topics_owned", "Topics this broker serves.", (), GAUGE, lambda: [((), len(topics))]),
         series("danube_topic_messages_in", "Messages accepted.", lambda topic: topic.messages_in, COUNTER),
         series("danube_topic_bytes_in", "Bytes of messages accepted.", lambda topic: topic.bytes_in, COUNTER),
+        series("danube_topic_messages_expired", "Messages passed over unread.", _expired, COUNTER),
+        series("danube_topic_stored_bytes", "Bytes of messages that can be read.", _stored_bytes),
         series("danube_topic_active_producers", "Producers attached.", lambda topic: len(topic.producers)),
         series("danube_topic_active_subscriptions", "Subscriptions.", lambda topic: len(topic.subscriptions)),
         series(
@@ -93,6 +97,14 @@ def _topic_table(topics: Topics) -> list[_Series]:
             lambda topic: sum(subscription.connected() for subscription in topic.subscriptions.values()),
         ),
     ]
+
+
+def _expired(topic: AnyTopic) -> float:
+    return topic.messages_expired if isinstance(topic, ReliableTopic) else 0
+
+
+def _stored_bytes(topic: AnyTopic) -> float:
+    return topic.log.body_bytes if isinstance(topic, ReliableTopic) else 0
 
 
 AnySubscription = ReliableSubscription | NonReliableSubscription
@@ -128,25 +140,6 @@ def _subscription_table(topics: Topics) -> list[_Series]:
         ("dropped", "Messages no consumer had room for.", COUNTER, dropped),
     ]
     return [_Series(f"danube_subscription_{name}", text, labels, kind, each(read)) for name, text, kind, read in rows]
-
-
-def _journal_table(journal: Journal) -> list[_Series]:
-    rows: list[tuple[str, str, Kind, Callable[[], float]]] = [
-        ("rounds", "Rounds of group commit written.", COUNTER, lambda: journal.stats.rounds),
-        ("failed_rounds", "Rounds that were undone.", COUNTER, lambda: journal.stats.failed_rounds),
-        ("bytes_written", "Bytes written.", COUNTER, lambda: journal.stats.bytes_written),
-        ("syncs", "Syncs.", COUNTER, lambda: journal.stats.syncs),
-        ("files", "Files.", GAUGE, lambda: journal.stats.files),
-        ("size_bytes", "Bytes of all files.", GAUGE, lambda: journal.stats.size_bytes),
-        ("backlog_bytes", "Accepted and not yet written.", GAUGE, lambda: journal.stats.backlog_bytes),
-        ("cache_bytes", "Recent messages kept in memory.", GAUGE, lambda: journal.stats.cache_bytes),
-        ("last_round_seconds", "From gathering to acknowledging.", GAUGE, lambda: journal.stats.last_round_ms / 1e3),
-        ("stopped", "1 when nothing more can be written.", GAUGE, lambda: float(journal.stopped is not None)),
-    ]
-    return [
-        _Series(f"danube_journal_{name}", text, (), kind, lambda read=read: [((), read())])  # type: ignore[misc]
-        for name, text, kind, read in rows
-    ]
 
 
 def _rpc_series(rpc: RpcCounts) -> _Series:

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from danube.broker.access import Hold, ProducerAccesses
+from danube.broker.departures import Departures
+from danube.broker.farewell import Cause, Farewell
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.model.audit import AUDIT_TOPIC
-from danube.model.calls import AccessMode, CreateProducer, SendMessage
+from danube.model.calls import AccessMode, ClientKind, CreateProducer, SendMessage
 from danube.model.errors import (
     DispatchStrategyMismatchError,
     LimitReachedError,
@@ -61,9 +63,12 @@ class ProducerStream:
 class Producers:
     """The producers of this broker."""
 
-    def __init__(self, topics: Topics, access: ProducerAccesses, *, auto_create_topics: bool) -> None:
+    def __init__(
+        self, topics: Topics, access: ProducerAccesses, departures: Departures, *, auto_create_topics: bool
+    ) -> None:
         self._topics = topics
         self._access = access
+        self._departures = departures
         self._auto_create = auto_create_topics
         self._sessions: dict[int, ProducerSession] = {}
 
@@ -101,7 +106,8 @@ class Producers:
         """The topic that a message goes to.
 
         Raises TopicNotServedError when its producer or topic is not here: clients then look up and attach anew. Raises
-        NotPermittedError as `create` does, and TopicHeldError while an exclusive producer has the topic.
+        InvalidRequestError to a producer whose topic was deleted, NotPermittedError as `create` does, and
+        TopicHeldError while an exclusive producer has the topic.
         """
         session = self._sessions.get(message.producer_id)
         if session is None:
@@ -140,15 +146,18 @@ class Producers:
         """The producers of a topic, by name."""
         return sorted((self._sessions[identity] for identity in topic.producers), key=lambda session: session.name)
 
-    def detach(self, session: ProducerSession) -> None:
+    def send_away(self, session: ProducerSession) -> None:
         """Forget a producer; it is back with its next message. Streams of batches that it has go on."""
         if not session.streams:
             self._forget(session)
+            farewell = Farewell(Cause.DISCONNECTED, session.topic.name)
+            self._departures.producer_leaves(session.producer_id, farewell)
 
-    def topic_closed(self, topic: AnyTopic) -> None:
-        """Forget the producers of a topic that is gone."""
+    def topic_closed(self, topic: AnyTopic, farewell: Farewell) -> None:
+        """Forget the producers of a topic that is gone, and have them told."""
         for identity in topic.producers:
             self._sessions.pop(identity, None)
+            self._departures.producer_leaves(identity, farewell)
         topic.producers.clear()
 
     def sweep(self) -> None:
@@ -174,6 +183,7 @@ class Producers:
             session.topic.producers.discard(session.producer_id)
 
     async def _create_topic(self, request: CreateProducer) -> AnyTopic:
+        self._topics.refuse_elsewhere(request.topic)
         if not self._auto_create:
             raise TopicNotFoundError(
                 f"there is no topic {request.topic} and this broker does not create topics by itself: create it first"
@@ -183,9 +193,7 @@ class Producers:
     def _revive(self, message: SendMessage) -> ProducerSession:
         topic = self._topics.find(message.topic)
         if topic is None or producer_id(topic.record.name, message.producer_name) != message.producer_id:
-            raise TopicNotServedError(
-                f"producer {message.producer_id} is not attached to this broker: look the topic up and create it again"
-            )
+            raise self._departures.publish_refusal(message.producer_id)
         _refuse_audit_log(topic.record.name)
         if _is_full(topic):  # on a send this has to say "attach again": any other status is sent again for ever
             raise TopicNotServedError(
@@ -200,6 +208,7 @@ class Producers:
                 raise LimitReachedError(f"{topic.name} has {len(topic.producers)} producers, the most it may")
             session = self._sessions[identity] = ProducerSession(identity, name, topic)
             topic.producers.add(identity)
+            self._departures.came_back(ClientKind.PRODUCER, identity)
         return session
 
 

@@ -24,7 +24,7 @@ from danube.model.limits import MESSAGE_BYTES_MAX, PUBLISH_BATCH_COST_BYTES, PUB
 from danube.model.message import NUMBERED_BIT
 from danube.model.stream import PublishAcknowledged, PublishBatch, PublishRefused
 from danube.runtime.clock import Clock, TimerHandle
-from danube.storage.batch import BatchHeader, RecordKind, RecordView, check
+from danube.storage.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check
 from danube.storage.log import AppendDone
 from danube.wire.decode_stream import shared_topic
 
@@ -122,7 +122,7 @@ class PublishSession:
         except DanubeError as error:
             self._refuse(batch.sequence, error)
         else:
-            self._waiting.append((batch, count))
+            self._waiting.append((PublishBatch(batch.sequence, CheckedBody(batch.body)), count))
             self._append_waiting()
         self._regulate()
 

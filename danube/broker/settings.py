@@ -8,9 +8,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from danube.broker.original_settings import translate_original
 from danube.model import limits
 from danube.model.errors import DanubeError, SettingsError
 from danube.model.policies import POLICY_NAMES, Policies
+from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import check_name_part
 from danube.rpc.address import join_address, split_address
 from danube.runtime.log import LogFormat
@@ -126,6 +128,21 @@ class BrokerSettings(BaseModel):
         le=limits.MESSAGE_TTL_S_MAX,
         description="Seconds after which a message that was not acknowledged is passed over; 0 is never.",
     )
+    retention_time_s: int = Field(
+        0,
+        ge=0,
+        le=limits.RETENTION_TIME_S_MAX,
+        description="Seconds for which messages are kept; then whole segments of them are deleted. 0 is for ever.",
+    )
+    retention_bytes: int = Field(
+        0,
+        ge=0,
+        le=limits.RETENTION_BYTES_MAX,
+        description="Bytes of one topic above which its oldest segments are deleted; 0 is no limit.",
+    )
+    retention_drops_unread: bool = Field(
+        default=False, description="Whether retention also deletes what a subscription has not acknowledged."
+    )
     key_shared_grace_s: float = Field(
         limits.KEY_SHARED_GRACE_S,
         ge=0,
@@ -136,10 +153,37 @@ class BrokerSettings(BaseModel):
         Durability.FSYNC, description="fsync: acknowledged when synced. interval, os: faster, a power cut loses some."
     )
     sync_interval_ms: int = Field(
-        1_000, ge=1, le=60_000, description="Milliseconds between syncs with `durability: interval`."
+        round(limits.JOURNAL_SYNC_INTERVAL_S * 1_000),
+        ge=1,
+        le=60_000,
+        description="Milliseconds between syncs with `durability: interval`.",
     )
     journal_file_bytes_max: int = Field(
         limits.JOURNAL_FILE_BYTES_MAX, ge=limits.MIB, le=1 << 32, description="Bytes after which a new file starts."
+    )
+    journal_file_age_s: float = Field(
+        0,
+        ge=0,
+        le=limits.RETENTION_TIME_S_MAX,
+        description="Seconds after which a new file starts though the last is small; 0: as retention asks for it.",
+    )
+    segment_bytes_max: int = Field(
+        limits.SEGMENT_BYTES_MAX,
+        ge=limits.MIB,
+        le=limits.SEGMENT_BYTES_MAX,
+        description="Bytes of the segments that journal files are cut into, each of one topic.",
+    )
+    segment_compression: Literal["none", "zstd"] = Field(
+        "none", description="How new segments are compressed; zstd needs the package zstandard before Python 3.14."
+    )
+    disk_warn_free_bytes: int = Field(
+        limits.DISK_WARN_BYTES, ge=0, le=1 << 50, description="Free bytes on the disk below which the log warns."
+    )
+    disk_refuse_free_bytes: int = Field(
+        limits.DISK_REFUSE_BYTES,
+        ge=0,
+        le=1 << 50,
+        description="Free bytes below which messages are refused until there is room again; 0 is never.",
     )
     cache_bytes_max: int = Field(
         limits.CACHE_BYTES_MAX, ge=0, le=1 << 40, description="Bytes of recent messages kept in memory."
@@ -150,13 +194,35 @@ class BrokerSettings(BaseModel):
         le=3_600,
         description="Seconds between two looks at what changed, published to /system/telemetry; 0 is off.",
     )
+    telemetry_retention_s: int = Field(
+        limits.TELEMETRY_RETENTION_S,
+        ge=0,
+        le=limits.RETENTION_TIME_S_MAX,
+        description="Seconds for which /system/telemetry keeps what it tells, read or not; 0 is for ever.",
+    )
+    telemetry_retention_bytes: int = Field(
+        limits.TELEMETRY_RETENTION_BYTES,
+        ge=0,
+        le=limits.RETENTION_BYTES_MAX,
+        description="Bytes above which it lets the oldest of it go; 0 is no limit.",
+    )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: LogFormat = Field("text", description="text, or json with one object a line.")
 
 
 def default_policies(settings: BrokerSettings) -> Policies:
     """What holds for topics that set nothing themselves, in namespaces that set nothing either."""
-    return Policies(**{name: getattr(settings, name) for name in POLICY_NAMES})
+    return Policies(**{name: int(getattr(settings, name)) for name in POLICY_NAMES})
+
+
+def own_policies(settings: BrokerSettings) -> dict[str, Policies]:
+    """What holds for topics that the broker itself writes: telemetry goes in time, the audit log stays."""
+    telemetry = Policies(
+        retention_time_s=settings.telemetry_retention_s,
+        retention_bytes=settings.telemetry_retention_bytes,
+        retention_drops_unread=1,
+    )
+    return {str(TELEMETRY_TOPIC): telemetry}
 
 
 def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
@@ -175,65 +241,9 @@ def bound_url(bound: str) -> str:
     return f"http://{join_address(dialled, port)}"
 
 
-_ORIGINAL_LATER = {
-    "meta_store.seed_nodes": "clusters",
-    "auth": "authentication",
-    "admin_tls": "TLS on the admin port",
-    "load_manager": "the load manager",
-    "storage": "the original's storage settings (ours are `durability` and those below it)",
-    "broker.ports.raft": "clusters",
-}
-"""Keys of the original's file whose feature this version does not have: refused, never ignored."""
-
-_ORIGINAL_KEYS = {
-    "broker.advertised_listeners.broker_url": "advertised_addr",
-    "broker.advertised_listeners.connect_url": "connect_url",
-    "meta_store.data_dir": "data_dir",
-    "dispatch.max_unacked_messages": "max_unacked_messages",
-}
-_ORIGINAL_KEYS |= {f"policies.{name}": name for name in POLICY_NAMES}
-_ORIGINAL_PORTS = {"client": "broker_addr", "admin": "admin_addr", "prometheus": "prom_exporter"}
-
-
 def load_broker_settings(
     path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]
 ) -> Loaded[BrokerSettings]:
     """Settings from a file (ours or the original's), the environment and flags. Raises SettingsError."""
     content = {} if path is None else translate_original(read_settings_file(path), str(path))
     return load_settings(BrokerSettings, file=content, file_name=str(path), environment=environment, flags=flags)
-
-
-def translate_original(content: Mapping[str, Any], file_name: str) -> dict[str, Any]:
-    """The original's nested keys as ours; our own pass unchanged. Raises SettingsError for features not there."""
-    translated: dict[str, Any] = {}
-    for key, value in _leaves(content):
-        later = next((what for prefix, what in _ORIGINAL_LATER.items() if f"{key}.".startswith(f"{prefix}.")), None)
-        if later is not None and not _harmless(key, value):
-            raise SettingsError(f"{file_name}: {key} needs {later}, which this version does not have yet: remove it")
-        if later is None and key != "broker.host" and not key.startswith("broker.ports."):
-            translated[_ORIGINAL_KEYS.get(key, key)] = value
-    broker = content.get("broker")
-    if isinstance(broker, dict):
-        translated.update(_addresses(broker))
-    return translated
-
-
-def _harmless(key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the file holds
-    """Settings of features not there that say "off" anyway."""
-    return not value or (key, value) == ("auth.mode", "none")
-
-
-def _addresses(broker: Mapping[str, Any]) -> dict[str, str]:
-    host = broker.get("host", "127.0.0.1")
-    ports = broker.get("ports") or {}
-    return {ours: f"{host}:{ports[name]}" for name, ours in _ORIGINAL_PORTS.items() if name in ports}
-
-
-def _leaves(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
-    found: list[tuple[str, Any]] = []
-    for key, value in content.items():
-        if isinstance(value, dict):
-            found += _leaves(value, f"{prefix}{key}.")
-        else:
-            found.append((f"{prefix}{key}", value))
-    return found

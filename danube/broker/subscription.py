@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from danube.broker.consumer import Consumer
 from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver
 from danube.broker.dispatch.engine import DispatchEngine
-from danube.broker.dispatch.events import Acknowledged, Appended, Nacked
+from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange
 from danube.broker.dispatch.non_reliable import NonReliableSelection
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.unread_time import UnreadTime
 from danube.metadata.records import ConsumerRecord, SubscriptionRecord
 from danube.model.errors import LimitReachedError, StorageUnavailableError, SubscriptionBusyError
 from danube.model.limits import (
@@ -151,6 +152,21 @@ class ReliableSubscription(Subscription):
         )
         self.counts = self.driver.counts
         self.nacked = 0
+        self._unread_time = UnreadTime(log)
+
+    @property
+    def oldest_unread_ms(self) -> int | None:
+        """When the message at its position was appended; None of one that is not there, or has to be looked for."""
+        return self._unread_time.at_hand(self.driver.engine.position)
+
+    @property
+    def must_look(self) -> bool:
+        """Whether `look` would find `oldest_unread_ms`, which is not at hand."""
+        return self._unread_time.is_unknown(self.driver.engine.position)
+
+    async def look(self) -> None:
+        """Have `oldest_unread_ms` at hand, for as long as the subscription stands where it does."""
+        await self._unread_time.find(self.driver.engine.position)
 
     def appended(self, durable_end: int) -> None:
         """The topic is durable up to here."""
@@ -164,6 +180,14 @@ class ReliableSubscription(Subscription):
         """One message could not be used: it is sent again."""
         self.nacked += 1
         self.driver.handle(Nacked(offset, delay_s, reason))
+
+    def pass_over(self, end: int) -> int:
+        """Go on at `end`, where it stands below; answers how many messages that were not acknowledged this gives up."""
+        engine = self.driver.engine
+        lag = engine.lag
+        if engine.position < end:
+            self.driver.handle(SkipRange(engine.position, end))
+        return lag - engine.lag
 
     def ready(self, consumer: Consumer) -> None:
         self.driver.ready(consumer.consumer_id)

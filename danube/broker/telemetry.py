@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 
+from danube.broker.subscription import ReliableSubscription
 from danube.broker.telemetry_changes import Entity, EntityReading, Mark, Selection, TelemetryChanges
 from danube.broker.telemetry_readings import (
     AnySubscription,
@@ -25,7 +26,7 @@ from danube.broker.topic import ReliableTopic
 from danube.broker.topics import Topics
 from danube.model.calls import OutgoingMessage
 from danube.model.errors import DanubeError, PreconditionFailedError, StorageUnavailableError
-from danube.model.limits import TELEMETRY_FULL_INTERVAL_S, TELEMETRY_RECORDS_MAX, TELEMETRY_SLICE_S
+from danube.model.limits import TELEMETRY_FULL_INTERVAL_S, TELEMETRY_LOOKS_MAX, TELEMETRY_RECORDS_MAX, TELEMETRY_SLICE_S
 from danube.model.message import producer_id
 from danube.model.telemetry import (
     TELEMETRY_PRODUCER,
@@ -40,8 +41,8 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.process import Process
 from danube.storage.batch import BatchOrigin, encode_payloads
-from danube.storage.journal.journal import Journal
 from danube.storage.log import TopicLog
+from danube.storage.store import Storage
 from danube.wire.encode import send_message
 
 _log = logging.getLogger(__name__)
@@ -64,7 +65,7 @@ class Telemetry:
     def __init__(
         self,
         topics: Topics,
-        journal: Journal,
+        storage: Storage,
         source: TelemetrySource,
         *,
         clock: Clock,
@@ -74,7 +75,7 @@ class Telemetry:
     ) -> None:
         """`process` is asked through `runner`. A batch has at most `records_max` records."""
         self._topics = topics
-        self._journal = journal
+        self._storage = storage
         self._source = source
         self._clock = clock
         self._process = process
@@ -113,8 +114,8 @@ class Telemetry:
         return published
 
     async def _publish(self) -> int:
-        if self._journal.stopped is not None:
-            raise StorageUnavailableError(self._journal.stopped)
+        if self._storage.stopped is not None:
+            raise StorageUnavailableError(self._storage.stopped)
         topic = await self._topic()
         if topic.record.topic_id != self._topic_id:
             self._topic_id = topic.record.topic_id
@@ -126,7 +127,7 @@ class Telemetry:
             return 0
         usage = await self._runner.run(self._process.usage)
         uptime_s = self._clock.monotonic_s() - self._started_s
-        broker = read_broker(self._journal, totals, usage, self._source.version, uptime_s)
+        broker = read_broker(self._storage, totals, usage, self._source.version, uptime_s)
         records = await self._encode(selection, broker, at_ms)
         await _append(topic.log, self._body(records))
         self._changes.commit(selection)
@@ -153,11 +154,26 @@ class Telemetry:
         self._changes.begin()
         totals = Totals()
         turns = _Turns(self._clock)
+        await self._look()
         for entity, mark, read in _everything(self._topics, totals):
             self._changes.observe(entity, mark, read)
             if turns.is_over():
                 await turns.next()
         return totals
+
+    async def _look(self) -> None:
+        """Find out how old what subscriptions have not read is, where that takes a read: some of them in each tick."""
+        left = TELEMETRY_LOOKS_MAX
+        turns = _Turns(self._clock)
+        for topic in list(self._topics):
+            for subscription in list(topic.subscriptions.values()):
+                if not left:
+                    return
+                if isinstance(subscription, ReliableSubscription) and subscription.must_look:
+                    left -= 1
+                    await subscription.look()
+            if turns.is_over():
+                await turns.next()
 
     async def _encode(self, selection: Selection, broker: BrokerReading, at_ms: int) -> list[bytes]:
         """The records of a selection, the broker's own last."""

@@ -5,8 +5,8 @@ from danube.broker.telemetry_changes import Mark
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.model.telemetry import BrokerReading, SubscriptionReading, TopicReading
 from danube.runtime.process import ProcessUsage
-from danube.storage.journal.journal import Journal
 from danube.storage.log import TopicLog
+from danube.storage.store import Storage
 
 AnySubscription = ReliableSubscription | NonReliableSubscription
 
@@ -35,7 +35,9 @@ def mark_topic(topic: AnyTopic) -> Mark:
         len(topic.subscriptions),
         _connected(topic),
     )
-    return (*mark, topic.log.start_offset, topic.log.durable_end) if isinstance(topic, ReliableTopic) else mark
+    if not isinstance(topic, ReliableTopic):
+        return mark
+    return (*mark, topic.log.start_offset, topic.log.durable_end, topic.messages_expired)
 
 
 def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
@@ -55,6 +57,7 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
         start_offset,
         engine.durable_end,
         engine.position,
+        subscription.oldest_unread_ms or 0,
         engine.lag,
         engine.in_flight,
         engine.waiting,
@@ -80,7 +83,9 @@ def read_topic(topic: AnyTopic) -> TopicReading:
         subscriptions=len(topic.subscriptions),
         consumers=_connected(topic),
     )
-    return _with_log(reading, topic.log) if isinstance(topic, ReliableTopic) else reading
+    if not isinstance(topic, ReliableTopic):
+        return reading
+    return _with_log(reading, topic.log)._replace(messages_expired=topic.messages_expired)
 
 
 def read_subscription(topic: AnyTopic, subscription: AnySubscription) -> SubscriptionReading:
@@ -101,9 +106,10 @@ def read_subscription(topic: AnyTopic, subscription: AnySubscription) -> Subscri
     return _with_progress(reading, subscription, topic.log) if isinstance(topic, ReliableTopic) else reading
 
 
-def read_broker(journal: Journal, totals: Totals, usage: ProcessUsage, version: str, uptime_s: float) -> BrokerReading:
+def read_broker(storage: Storage, totals: Totals, usage: ProcessUsage, version: str, uptime_s: float) -> BrokerReading:
     """How the broker stands."""
-    stats = journal.stats
+    of_all = storage.stats
+    stats = of_all.journal
     return BrokerReading(
         broker_version=version,
         uptime_s=round(uptime_s, 3),
@@ -119,7 +125,11 @@ def read_broker(journal: Journal, totals: Totals, usage: ProcessUsage, version: 
         journal_size_bytes=stats.size_bytes,
         journal_backlog_bytes=stats.backlog_bytes,
         journal_last_round_ms=round(stats.last_round_ms, 3),
-        journal_stopped=journal.stopped is not None,
+        journal_stopped=storage.stopped is not None,
+        segments=of_all.segments,
+        segment_bytes=of_all.segment_file_bytes,
+        disk_free_bytes=of_all.free_bytes,
+        disk_refuses=storage.refuses is not None,
     )
 
 
@@ -128,12 +138,13 @@ def _connected(topic: AnyTopic) -> int:
 
 
 def _with_log(reading: TopicReading, log: TopicLog) -> TopicReading:
+    stats = log.stats
     return reading._replace(
-        start_offset=log.start_offset,
-        head=log.durable_end,
-        start_append_ms=log.append_time_ms(log.start_offset),
-        head_append_ms=log.append_time_ms(log.durable_end - 1),
-        log_bytes=log.body_bytes,
+        start_offset=stats.start_offset,
+        head=stats.end_offset,
+        start_append_ms=stats.oldest_append_ms,
+        head_append_ms=stats.newest_append_ms,
+        log_bytes=stats.body_bytes,
     )
 
 
@@ -153,6 +164,6 @@ def _with_progress(
         ready=engine.ready,
         redelivered=subscription.counts.redelivered,
         nacked=subscription.nacked,
-        oldest_unread_append_ms=log.append_time_ms(position),
-        head_append_ms=log.append_time_ms(head - 1),
+        oldest_unread_append_ms=subscription.oldest_unread_ms,
+        head_append_ms=log.append_time_at_hand(head - 1),
     )

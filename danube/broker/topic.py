@@ -1,21 +1,26 @@
 """One topic that this broker serves: publish into it, fan out to its subscriptions."""
 
 import asyncio
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
+from danube.broker.farewell import Farewell
+from danube.broker.lost_log import LostLog
 from danube.broker.rate_limits import PublishRate
 from danube.broker.sequences import Sequences
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.throttle import Published, Throttle
 from danube.metadata.records import TopicRecord
-from danube.model.errors import DanubeError, MessageTooLargeError, SubscriptionNotFoundError, TopicNotServedError
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.errors import DanubeError, MessageTooLargeError, SubscriptionNotFoundError, UnavailableError
+from danube.model.limits import MESSAGE_BYTES_MAX, UNLOAD_TIMEOUT_S
 from danube.model.policies import NO_LIMITS, Limits
 from danube.runtime.clock import Clock
 from danube.storage.batch import RecordView
 from danube.storage.log import AppendDone, TopicLog
+
+_log = logging.getLogger(__name__)
 
 S = TypeVar("S", bound=Subscription)
 
@@ -37,7 +42,9 @@ class Topic(ABC, Generic[S]):
         self.producers: set[int] = set()
         """Ids of the producers that are attached."""
         self.changing = asyncio.Lock()
-        """Held while a subscription is created or removed."""
+        """Held while a subscription is created or removed, and while the topic goes."""
+        self.farewell: Farewell | None = None
+        """Why publishes are refused, once they are."""
         self.is_closed = False
         self.messages_in = 0
         self.bytes_in = 0
@@ -64,7 +71,12 @@ class Topic(ABC, Generic[S]):
             self._throttle = Throttle(self.name, rate, clock, self._take)
 
     def publish(self, message: bytes, published: Published) -> None:
-        """Take an encoded StreamMessage. Raises UnavailableError where it cannot be taken now."""
+        """Take an encoded StreamMessage.
+
+        Raises UnavailableError where it cannot be taken now, and InvalidRequestError of a topic that was deleted.
+        """
+        if self.farewell is not None:
+            raise self.farewell.publish_refusal()
         if self._throttle is None:
             self._take(message, published)
         else:
@@ -97,17 +109,33 @@ class Topic(ABC, Generic[S]):
     def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:
         """One message could not be used. Raises SubscriptionNotFoundError."""
 
-    def stop_dispatch(self) -> None:
-        """Deliver nothing any more, and hold up no publish."""
+    def check_open(self) -> None:
+        """Raise what whoever waited for `changing` is told when the topic has gone meanwhile."""
+        if self.is_closed and self.farewell is not None:
+            raise self.farewell.subscribe_refusal()
+
+    def refuse_publishes(self, farewell: Farewell) -> None:
+        """Take nothing from now on; what was held up by a rate is refused, what was accepted is stored."""
+        self.farewell = farewell
+        if self._throttle is not None:
+            self._throttle.close(farewell.publish_refusal())
+
+    async def settled(self) -> None:
+        """Return once all that was accepted is stored and answered, or refused after all. Raises UnavailableError."""
+
+    async def save_cursors(self) -> None:
+        """Return once it is durable where the subscriptions stand; what cannot be written is delivered once more."""
+
+    def take_publishes(self) -> None:
+        """The topic stays after all."""
+        self.farewell = None
+
+    def close(self, farewell: Farewell) -> None:
+        """The topic is gone: take nothing, deliver nothing. Streams of consumers stay open, and are the caller's."""
+        self.is_closed = True
+        self.refuse_publishes(farewell)
         for subscription in self.subscriptions.values():
             subscription.close()
-        if self._throttle is not None:
-            self._throttle.close(_not_served(self.name))
-
-    def close(self) -> None:
-        """The topic is gone: deliver nothing, take nothing."""
-        self.is_closed = True
-        self.stop_dispatch()
 
 
 class ReliableTopic(Topic[ReliableSubscription]):
@@ -119,11 +147,33 @@ class ReliableTopic(Topic[ReliableSubscription]):
         self.streams: set[TopicStream] = set()
         """Open ones; each takes itself out when it ends."""
         self.messages_expired = 0
-        """That subscriptions were led past because they were too old, each counted once for each subscription."""
+        """That subscriptions were led past unread: too old, or let go of by retention. Each counts once for each."""
         self.followers: set[Callable[[], None]] = set()
         """Called once a round in which the log grew."""
+        self._unsettled = 0
+        """Publishes that the log has and has not answered."""
+        self._on_settled: asyncio.Future[None] | None = None
         self.sequences = Sequences(log, self.publish_batch)
         log.on_durable(self._durable)
+        log.on_trimmed(self._trimmed)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its log cannot be read at all: it takes and delivers nothing until that is repaired."""
+        return isinstance(self.log, LostLog)
+
+    def check_open(self) -> None:
+        super().check_open()
+        self.check_readable()
+
+    def check_readable(self) -> None:
+        """Raise StorageUnavailableError when the topic is lost."""
+        if isinstance(self.log, LostLog):
+            raise self.log.refusal()
+
+    def lead_past_trimmed(self, subscription: ReliableSubscription) -> None:
+        """Have a subscription go on at the first message that there still is."""
+        self._tell_trimmed(subscription.pass_over(self.log.start_offset))
 
     def _take(self, message: bytes, published: Published) -> None:
         def done(result: int | DanubeError) -> None:
@@ -133,15 +183,19 @@ class ReliableTopic(Topic[ReliableSubscription]):
                 published(None)
             else:
                 published(result)
+            self._settle()
 
         self.log.append_record(message, done)
+        self._unsettled += 1
 
     def publish_batch(self, body: bytes, count: int, published: AppendDone) -> None:
         """Take a client's batch of `count` records.
 
-        Raises as `TopicLog.append_batch`, OverloadedError too while the topic is above its publish rate, and
-        MessageTooLargeError.
+        Raises as `TopicLog.append_batch` and `publish`, OverloadedError too while the topic is above its publish rate,
+        and MessageTooLargeError.
         """
+        if self.farewell is not None:
+            raise self.farewell.publish_refusal()
         if len(body) > self.message_bytes_max:
             self.check_size(RecordView(body).longest)
         if self._throttle is not None:
@@ -152,8 +206,10 @@ class ReliableTopic(Topic[ReliableSubscription]):
                 self.messages_in += count
                 self.bytes_in += len(body)
             published(result)
+            self._settle()
 
         self.log.append_batch(body, done)
+        self._unsettled += 1
         if self._throttle is not None:
             self._throttle.batch_passed(count, len(body))
 
@@ -163,15 +219,59 @@ class ReliableTopic(Topic[ReliableSubscription]):
     def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:
         self.subscription(subscription).nack(offset, delay_s, reason)
 
-    def stop_dispatch(self) -> None:
-        super().stop_dispatch()
-        error = _not_served(self.name)
-        for stream in tuple(self.streams):
-            stream.stop(error)
+    async def settled(self) -> None:
+        if not self._unsettled:
+            return
+        self._on_settled = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(UNLOAD_TIMEOUT_S):
+                await self._on_settled
+        except TimeoutError:
+            raise UnavailableError(
+                f"{self.name} has {self._unsettled} publishes that the journal has not answered in "
+                f"{UNLOAD_TIMEOUT_S:g} s: try again when its disk is faster"
+            ) from None
 
-    def close(self) -> None:
-        super().close()
+    def close(self, farewell: Farewell) -> None:
+        super().close(farewell)
+        for stream in tuple(self.streams):
+            stream.stop(farewell.publish_refusal())
         self.log.close()
+
+    async def save_cursors(self) -> None:
+        waiting = len(self.subscriptions)
+        all_saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def saved(error: DanubeError | None) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if error is not None:
+                _log.warning("a cursor of %s is not saved, messages are delivered again: %s", self.name, error)
+            if not waiting and not all_saved.done():
+                all_saved.set_result(None)
+
+        for subscription in self.subscriptions.values():
+            self.log.save_cursor(subscription.record.subscription_id, subscription.driver.engine.cursor, saved)
+        if not waiting:
+            return
+        try:
+            async with asyncio.timeout(UNLOAD_TIMEOUT_S):
+                await all_saved
+        except TimeoutError:
+            _log.warning("%d cursors of %s are not saved in time, messages are delivered again", waiting, self.name)
+
+    def _settle(self) -> None:
+        self._unsettled -= 1
+        if not self._unsettled and self._on_settled is not None and not self._on_settled.done():
+            self._on_settled.set_result(None)
+
+    def _trimmed(self, start_offset: int) -> None:
+        self._tell_trimmed(sum(each.pass_over(start_offset) for each in self.subscriptions.values()))
+
+    def _tell_trimmed(self, messages: int) -> None:
+        if messages:
+            self.messages_expired += messages
+            _log.warning("%s: subscriptions are led past %d messages that retention let go of", self.name, messages)
 
     def _durable(self, durable_end: int) -> None:
         for subscription in self.subscriptions.values():
@@ -198,7 +298,3 @@ class NonReliableTopic(Topic[NonReliableSubscription]):
 
 
 AnyTopic = ReliableTopic | NonReliableTopic
-
-
-def _not_served(name: str) -> TopicNotServedError:
-    return TopicNotServedError(f"{name} is not served here any more: look it up again")

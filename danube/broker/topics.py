@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
@@ -11,17 +11,27 @@ from danube.broker.dispatch.events import Event
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.failures import redelivery_policy
+from danube.broker.farewell import Cause, Farewell
+from danube.broker.lost_log import LostLog
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.metadata.records import Also, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
-from danube.model.errors import LimitReachedError, TopicExistsError, TopicNotFoundError
+from danube.model.audit import AUDIT_TOPIC
+from danube.model.errors import (
+    DanubeError,
+    LimitReachedError,
+    TopicExistsError,
+    TopicNotFoundError,
+    TopicNotServedError,
+)
 from danube.model.limits import KEY_SHARED_GRACE_S, TOPICS_PER_BROKER_MAX
 from danube.model.policies import NO_POLICIES, Limits, Policies, PolicyChange, limits_of
 from danube.model.subscription import Cursor
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
-from danube.storage.journal.journal import Journal
+from danube.storage.log import TopicLog
+from danube.storage.store import Storage
 
 _log = logging.getLogger(__name__)
 
@@ -59,24 +69,31 @@ class Topics:
         self,
         *,
         records: Records,
-        journal: Journal,
+        storage: Storage,
         clock: Clock,
         tasks: TaskScope,
         dispatch: DispatchSettings,
         policies: Policies = NO_POLICIES,
+        own_policies: Mapping[str, Policies] | None = None,
     ) -> None:
-        """`policies` hold where neither a topic nor its namespace sets anything."""
+        """`policies` hold where neither a topic nor its namespace sets anything.
+
+        `own_policies` are instead of them, by name, for topics that the broker itself writes.
+        """
         self.dead_letters: CarryDeadLetter | None = None
         """Takes what failed too often; without it such messages are kept, and tried again."""
         self._policies = policies
+        self._own_policies = own_policies or {}
         self._namespace_policies: dict[str, Policies] = {}
         """Of the namespaces that set any."""
         self._records = records
-        self._journal = journal
+        self._storage = storage
         self._clock = clock
         self._tasks = tasks
         self.dispatch = dispatch
         self._topics: dict[str, AnyTopic] = {}
+        self._elsewhere: dict[str, TopicName] = {}
+        """Topics that were unloaded here: they are there, and this broker does not serve them."""
         self._changing = asyncio.Lock()
 
     def __iter__(self) -> Iterator[AnyTopic]:
@@ -95,23 +112,36 @@ class Topics:
             topic = self.find(str(subscription.topic))
             if topic is not None:
                 self.open_subscription(topic, subscription)
+        for topic in self:
+            _forget_deleted(topic)
 
     def find(self, name: str) -> AnyTopic | None:
         """The topic of this name, if this broker serves it."""
         return self._topics.get(name)
 
     def get(self, name: TopicName) -> AnyTopic:
-        """The topic of this name. Raises TopicNotFoundError."""
+        """The topic of this name. Raises TopicNotFoundError, and TopicNotServedError for one that was unloaded."""
         topic = self._topics.get(str(name))
         if topic is None:
+            self.refuse_elsewhere(name)
             raise TopicNotFoundError(f"there is no topic {name}: create it, or connect a producer to it first")
         return topic
 
+    def is_elsewhere(self, name: TopicName) -> bool:
+        """Whether the topic was unloaded here and not opened again."""
+        return str(name) in self._elsewhere
+
+    def refuse_elsewhere(self, name: TopicName) -> None:
+        """Raise TopicNotServedError for a topic that was unloaded: clients try again, and it is not made anew."""
+        if str(name) in self._elsewhere:
+            raise TopicNotServedError(f"{name} is not served here at the moment: look it up again and retry")
+
     def matching(self, name: TopicName) -> list[TopicName]:
         """The topic itself if it is there, else the partitions of this base name in order, else nothing."""
-        if str(name) in self._topics:
+        if str(name) in self._topics or str(name) in self._elsewhere:
             return [name]
         partitions = [topic.record.name for topic in self if topic.record.name.base == name]
+        partitions += [each for each in self._elsewhere.values() if each.base == name]
         return sorted(partitions, key=lambda partition: partition.partition_index or 0)
 
     async def create(self, name: TopicName, strategy: DispatchStrategy, schema_subject: str | None) -> AnyTopic:
@@ -133,6 +163,7 @@ class Topics:
         try:
             return await self.create(name, strategy, None)
         except TopicExistsError:
+            self.refuse_elsewhere(name)
             topic = self.find(str(name))
             if topic is None:
                 raise
@@ -159,23 +190,42 @@ class Topics:
 
     def limits_of(self, namespace: str) -> Limits:
         """What holds for a topic of this namespace that sets nothing itself."""
-        return limits_of(*self._inherited(namespace))
+        return limits_of(self._namespace_policies.get(namespace, NO_POLICIES), self._of_settings(namespace))
 
-    async def change_namespace_policies(self, namespace: str, change: PolicyChange) -> NamespaceRecord:
-        """Change the limits of a namespace; they hold for its topics at once. Raises NamespaceNotFoundError."""
+    def limits_with(
+        self, topic: AnyTopic, *, own: Policies | None = None, of_namespace: Policies | None = None
+    ) -> Limits:
+        """What holds for a topic, or would if these policies took the place of its own, or of its namespace's."""
+        of_settings, record = self._of_settings(topic.record.name.namespace), topic.record
+        if of_namespace is None:
+            of_namespace = self._namespace_policies.get(record.name.namespace, NO_POLICIES)
+        at_last = self._own_policies.get(topic.name, NO_POLICIES)
+        return limits_of(record.policies if own is None else own, of_namespace, of_settings, at_last)
+
+    async def change_namespace_policies(
+        self, namespace: str, change: PolicyChange, *, also: Also | None = None
+    ) -> NamespaceRecord:
+        """Change the limits of a namespace; they hold for its topics at once. `also` goes into the same transaction.
+
+        Meanwhile no topic comes or goes. Raises NamespaceNotFoundError, and what `also` raises.
+        """
         async with self._changing:
-            record = await self._records.change_namespace_policies(namespace, change)
+            record = await self._records.change_namespace_policies(namespace, change, also=also)
             self._remember_policies(record)
             for topic in self:
                 if topic.record.name.namespace == namespace:
                     self._hold(topic)
             return record
 
-    async def change_topic_policies(self, name: TopicName, change: PolicyChange) -> None:
-        """Change the limits of a topic, or of all partitions of a base name, at once. Raises TopicNotFoundError."""
+    async def change_topic_policies(self, name: TopicName, change: PolicyChange, *, also: Also | None = None) -> None:
+        """Change the limits of a topic, or of all partitions of a base name, at once. As `change_namespace_policies`.
+
+        Raises TopicNotFoundError, and what `also` raises.
+        """
         async with self._changing:
             topics = self.behind(name)
-            records = await self._records.change_topic_policies([topic.record.name for topic in topics], change)
+            names = [topic.record.name for topic in topics]
+            records = await self._records.change_topic_policies(names, change, also=also)
             for topic, record in zip(topics, records, strict=True):
                 topic.record = record
                 self._hold(topic)
@@ -191,11 +241,19 @@ class Topics:
             raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
         return [self.get(each) for each in names]
 
+    def in_namespace(self, namespace: str) -> list[AnyTopic]:
+        """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
+        for name in self._elsewhere.values():
+            if name.namespace == namespace:
+                self.refuse_elsewhere(name)
+        found = (topic for topic in self if topic.record.name.namespace == namespace)
+        return sorted(found, key=lambda topic: topic.record.name)
+
     async def delete(self, name: TopicName, *, also: Also | None = None) -> Sequence[AnyTopic]:
         """Delete a topic, or all partitions of a base name, all or none; answers the topics that are gone.
 
-        Meanwhile no topic comes or goes, and no subscription of these; `also` goes into the same transaction. The
-        streams of consumers are the caller's to end. Raises TopicNotFoundError, and what `also` raises.
+        Meanwhile no topic comes or goes, and no subscription of these; `also` goes into the same transaction. Their
+        clients are the caller's to send away. Raises TopicNotFoundError, TopicNotServedError, and what `also` raises.
         """
         async with self._changing, AsyncExitStack() as held:
             deleted = self.behind(name)
@@ -204,9 +262,51 @@ class Topics:
             await self._records.delete_topics([topic.record for topic in deleted], also=also)
             for topic in deleted:
                 del self._topics[topic.name]
-                topic.close()
-                self._journal.forget(topic.record.topic_id)
+                topic.close(Farewell(Cause.DELETED, f"topic {topic.name}"))
+                self._storage.forget(topic.record.topic_id)
             return deleted
+
+    async def unload(self, name: TopicName, farewell: Farewell) -> AnyTopic:
+        """Serve a topic no more and leave all of it in journal and metadata; answers the topic, closed.
+
+        What was accepted is settled before, and where its subscriptions stand is durable after. Its clients are the
+        caller's to send away.
+
+        Raises:
+            TopicNotFoundError, TopicNotServedError.
+            UnavailableError: the journal does not get on, and the topic is served as before.
+        """
+        async with self._changing:
+            topic = self.get(name)
+            async with topic.changing:
+                topic.refuse_publishes(farewell)
+                try:
+                    await topic.settled()
+                except BaseException:
+                    topic.take_publishes()
+                    raise
+                topic.close(farewell)
+                self._elsewhere[topic.name] = name
+                del self._topics[topic.name]
+                await topic.save_cursors()
+            return topic
+
+    async def open_again(self, name: TopicName) -> AnyTopic:
+        """Serve a topic that was unloaded, under a new epoch, as metadata and journal have it.
+
+        Raises TopicExistsError for one that is served, TopicNotFoundError for one that is gone.
+        """
+        async with self._changing:
+            if str(name) in self._topics:
+                raise TopicExistsError(f"{name} is served here already: unload it first")
+            record = await self._records.begin_epoch(name)
+            subscriptions = await self._records.subscriptions_of(name)
+            topic = self._open(record)
+            self._elsewhere.pop(topic.name, None)
+            for subscription in subscriptions:
+                self.open_subscription(topic, subscription)
+            _forget_deleted(topic)
+            return topic
 
     def open_subscription(
         self, topic: AnyTopic, record: SubscriptionRecord
@@ -216,9 +316,9 @@ class Topics:
             passing = topic.subscriptions[record.name] = NonReliableSubscription(record, clock=self._clock)
             return passing
         cursor = topic.log.cursor(record.subscription_id)
-        if cursor is None:
+        if cursor is None and not topic.is_lost:
             _log.error("subscription %r on %s has no cursor: it starts at the oldest message", record.name, topic.name)
-            cursor = Cursor(topic.log.start_offset)
+        cursor = cursor or Cursor(topic.log.start_offset)
         if record.jump is not None:
             cursor = Cursor(min(record.jump, topic.log.durable_end))
         subscription = topic.subscriptions[record.name] = ReliableSubscription(
@@ -234,31 +334,34 @@ class Topics:
         if self.dead_letters is not None:
             told = subscription.driver.handle
             subscription.driver.on_dead_letter = partial(self.dead_letters, topic, record.name, told)
+        topic.lead_past_trimmed(subscription)
         return subscription
-
-    def stop_dispatch(self) -> None:
-        """Deliver nothing any more, anywhere."""
-        for topic in self:
-            topic.stop_dispatch()
 
     def _open(self, record: TopicRecord) -> AnyTopic:
         topic: AnyTopic
         if record.strategy is DispatchStrategy.RELIABLE:
-            topic = ReliableTopic(record, self._journal.topic(record.topic_id, record.epoch))
+            topic = ReliableTopic(record, self._log_of(record))
         else:
             topic = NonReliableTopic(record)
         self._hold(topic)
         self._topics[topic.name] = topic
         return topic
 
-    def _hold(self, topic: AnyTopic) -> None:
-        record = topic.record
-        topic.hold(limits_of(record.policies, *self._inherited(record.name.namespace)), self._clock)
+    def _log_of(self, record: TopicRecord) -> TopicLog:
+        try:
+            is_audit = record.name == AUDIT_TOPIC  # what makes room is done by administrators, and is in the log first
+            return self._storage.topic(record.topic_id, record.epoch, uses_reserve=is_audit)
+        except DanubeError as error:
+            _log.error("%s is not served, all other topics are: %s", record.name, error)
+            reason = f"what is stored of {record.name} cannot be read; the broker's log says why"
+            return LostLog(record.topic_id, reason)
 
-    def _inherited(self, namespace: str) -> tuple[Policies, Policies]:
+    def _hold(self, topic: AnyTopic) -> None:
+        topic.hold(self.limits_with(topic), self._clock)
+
+    def _of_settings(self, namespace: str) -> Policies:
         """The settings are not for the broker's own topics: it has to write its audit log and its telemetry."""
-        of_settings = NO_POLICIES if namespace == _SYSTEM else self._policies
-        return self._namespace_policies.get(namespace, NO_POLICIES), of_settings
+        return NO_POLICIES if namespace == _SYSTEM else self._policies
 
     def _remember_policies(self, namespace: NamespaceRecord) -> None:
         if namespace.policies == NO_POLICIES:
@@ -269,3 +372,9 @@ class Topics:
     def _refuse_beyond_limit(self, count: int) -> None:
         if len(self._topics) + count > TOPICS_PER_BROKER_MAX:
             raise LimitReachedError(f"this broker serves {len(self._topics)} topics of {TOPICS_PER_BROKER_MAX} at most")
+
+
+def _forget_deleted(topic: AnyTopic) -> None:
+    """Subscriptions that were deleted are in the journal still; nothing of them goes into the next manifest."""
+    if isinstance(topic, ReliableTopic):
+        topic.log.forget_other_cursors({one.record.subscription_id for one in topic.subscriptions.values()})

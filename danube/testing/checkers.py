@@ -1,7 +1,8 @@
 """The judges of a run: each takes its history and answers what was promised and not kept. Pure.
 
 A history ends with everything delivered that can be and, for each topic, a `LogFound`. A message that was sent, but not
-acknowledged to its producer, may be in the log or not.
+acknowledged to its producer, may be in the log or not. What a log no longer begins with was taken by retention, which
+is judged by a checker of its own.
 """
 
 from collections import defaultdict
@@ -16,10 +17,13 @@ from danube.testing.history import (
     DeliveryAcknowledged,
     Event,
     Failed,
+    Keeps,
     LogFound,
     Restarted,
     Sent,
     Subscribed,
+    TopicBegun,
+    TopicDeleted,
 )
 
 
@@ -40,9 +44,9 @@ class Violation:
 Checker = Callable[[Sequence[Event]], Iterator[Violation]]
 
 
-def check(history: Sequence[Event]) -> list[Violation]:
-    """Every violation that any checker finds."""
-    return [violation for checker in CHECKERS for violation in checker(history)]
+def check(history: Sequence[Event], *, after_loss: bool = False) -> list[Violation]:
+    """Every violation that any checker finds; `after_loss` where power cuts may take what was acknowledged."""
+    return [violation for checker in (AFTER_LOSS if after_loss else CHECKERS) for violation in checker(history)]
 
 
 def acknowledged_is_kept(history: Sequence[Event]) -> Iterator[Violation]:
@@ -50,18 +54,22 @@ def acknowledged_is_kept(history: Sequence[Event]) -> Iterator[Violation]:
     promise = "an acknowledged message is never lost"
     told = defaultdict[str, dict[int, str]](dict)
     unread = dict[str, int]()
+    gone = set[str]()
     for at, event in enumerate(history):
         if isinstance(event, AppendAcknowledged):
             told[event.topic][event.offset] = event.message
             unread[event.topic] = at
+        elif isinstance(event, TopicDeleted):
+            gone.add(event.topic)
         elif isinstance(event, LogFound):
             unread.pop(event.topic, None)
             found = dict(event.records)
             for offset, message in told[event.topic].items():
-                if found.get(offset) != message:
+                if offset >= event.start and found.get(offset) != message:
                     yield Violation(promise, event.topic, _difference(offset, message, found.get(offset)), at)
     for topic, at in unread.items():
-        yield Violation(promise, topic, "the log was never read after an acknowledgement", at)
+        if topic not in gone:
+            yield Violation(promise, topic, "the log was never read after an acknowledgement", at)
 
 
 def seen_stays_as_it_was(history: Sequence[Event]) -> Iterator[Violation]:
@@ -76,19 +84,19 @@ def seen_stays_as_it_was(history: Sequence[Event]) -> Iterator[Violation]:
         elif isinstance(event, LogFound):
             found = dict(event.records)
             for offset, message in seen[event.topic].items():
-                if found.get(offset) != message:
+                if offset >= event.start and found.get(offset) != message:
                     yield Violation(promise, event.topic, _difference(offset, message, found.get(offset)), at)
             seen[event.topic] = found
 
 
 def offsets_are_contiguous(history: Sequence[Event]) -> Iterator[Violation]:
-    """A log counts from 0 without gaps, and no message is in it twice or was acknowledged twice."""
+    """A log counts from its start without gaps, and no message is in it twice or was acknowledged twice."""
     promise = "offsets are contiguous and unique"
     told = defaultdict[str, set[int | str]](set)
     for at, event in enumerate(history):
         if isinstance(event, LogFound):
             offsets = [offset for offset, _ in event.records]
-            if offsets != list(range(len(offsets))):
+            if offsets != list(range(event.start, event.start + len(offsets))):
                 yield Violation(promise, event.topic, f"the log has the offsets {_abridged(offsets)}", at)
             for message in _repeated([message for _, message in event.records]):
                 yield Violation(promise, event.topic, f"{message!r} is in the log twice", at)
@@ -96,6 +104,37 @@ def offsets_are_contiguous(history: Sequence[Event]) -> Iterator[Violation]:
             if told[event.topic] & {event.offset, event.message}:
                 yield Violation(promise, event.topic, f"{event.message!r} or offset {event.offset} came twice", at)
             told[event.topic] |= {event.offset, event.message}
+
+
+def retention_keeps_what_it_has_to(history: Sequence[Event]) -> Iterator[Violation]:
+    """A log begins at 0 until retention lets messages go that it may, and its start never comes back."""
+    promise = "retention keeps what it has to"
+    keeps = dict[str, Keeps]()
+    needed = defaultdict[str, dict[str, set[int]]](lambda: defaultdict(set))
+    started = dict[str, int]()
+    for at, event in enumerate(history):
+        match event:
+            case TopicBegun():
+                keeps[event.topic] = event.keeps
+            case Subscribed():
+                needed[event.topic][event.subscription].update(range(event.start))
+            case DeliveryAcknowledged():
+                needed[event.topic][event.subscription].add(event.offset)
+            case LogFound(topic=topic, start=start):
+                before = started.get(topic, 0)
+                kind = keeps.get(topic, Keeps.EVERYTHING)
+                if start < before:
+                    yield Violation(promise, topic, f"the log begins at {start}, after it began at {before}", at)
+                elif start > before and kind is Keeps.EVERYTHING:
+                    yield Violation(promise, topic, f"the log begins at {start}, though it keeps everything", at)
+                elif start > before and kind is Keeps.UNREAD:
+                    for subscription, done in needed[topic].items():
+                        if lost := set(range(start)) - done:
+                            what = f"{subscription} had not acknowledged {_abridged(sorted(lost))}, which are gone"
+                            yield Violation(promise, topic, what, at)
+                started[topic] = max(start, before)
+            case _:
+                pass
 
 
 def only_what_was_sent_is_stored(history: Sequence[Event]) -> Iterator[Violation]:
@@ -146,13 +185,20 @@ def first_deliveries_are_in_order(history: Sequence[Event]) -> Iterator[Violatio
 def everything_arrives(history: Sequence[Event]) -> Iterator[Violation]:
     """Every subscription gets, at least once, all that is in the log from its start on."""
     last = {event.topic: (at, event) for at, event in enumerate(history) if isinstance(event, LogFound)}
-    got = {(event.topic, event.subscription, event.offset) for event in history if isinstance(event, Delivered)}
+    for event in history:
+        if isinstance(event, TopicDeleted):
+            last.pop(event.topic, None)
+    got = {
+        (event.topic, event.subscription, event.offset, event.message)
+        for event in history
+        if isinstance(event, Delivered)
+    }
     for event in history:
         if not isinstance(event, Subscribed) or event.topic not in last:
             continue
         at, log = last[event.topic]
         for offset, message in log.records:
-            if offset >= event.start and (event.topic, event.subscription, offset) not in got:
+            if offset >= event.start and (event.topic, event.subscription, offset, message) not in got:
                 what = f"{event.subscription} never got {message!r} at offset {offset}"
                 yield Violation("at least once", event.topic, what, at)
 
@@ -160,8 +206,12 @@ def everything_arrives(history: Sequence[Event]) -> Iterator[Violation]:
 def cursors_cover_what_was_acknowledged(history: Sequence[Event]) -> Iterator[Violation]:
     """A cursor found after a restart is there, and skips nothing that no consumer had acknowledged."""
     done = defaultdict[tuple[str, str], set[int]](set)
+    gone = dict[str, range]()
+    newest = {event.topic for event in history if isinstance(event, TopicBegun) and event.keeps is Keeps.NEWEST}
     for at, event in enumerate(history):
         match event:
+            case LogFound(topic=topic) if topic in newest:
+                gone[topic] = range(event.start)
             case Subscribed():
                 done[event.topic, event.subscription].update(range(event.start))
             case DeliveryAcknowledged():
@@ -172,7 +222,7 @@ def cursors_cover_what_was_acknowledged(history: Sequence[Event]) -> Iterator[Vi
             case CursorFound(cursor=Cursor() as cursor):
                 covered = [range(cursor.position), *(range(start, end) for start, end in cursor.beyond)]
                 skipped = set().union(*covered) - done[event.topic, event.subscription]
-                if skipped:
+                if skipped := skipped.difference(gone.get(event.topic, ())):
                     what = f"the cursor of {event.subscription} skips {_abridged(sorted(skipped))}"
                     yield Violation("a cursor covers only what was acknowledged", event.topic, what, at)
             case _:
@@ -207,6 +257,7 @@ CHECKERS: tuple[Checker, ...] = (
     acknowledged_is_kept,
     seen_stays_as_it_was,
     offsets_are_contiguous,
+    retention_keeps_what_it_has_to,
     only_what_was_sent_is_stored,
     producers_are_in_order,
     first_deliveries_are_in_order,
@@ -214,6 +265,15 @@ CHECKERS: tuple[Checker, ...] = (
     cursors_cover_what_was_acknowledged,
     acknowledged_is_not_sent_again,
 )
+
+
+AFTER_LOSS: tuple[Checker, ...] = (
+    what_must_work_works,
+    only_what_was_sent_is_stored,
+    producers_are_in_order,
+    everything_arrives,
+)
+"""What still holds when the newest messages are gone: the log is whole, and what is new in it reaches everybody."""
 
 
 def _difference(offset: int, expected: str, found: str | None) -> str:

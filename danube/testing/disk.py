@@ -8,6 +8,7 @@ import errno
 import itertools
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -15,10 +16,12 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import PurePosixPath
 
-from danube.runtime.disk import Buffer, File
-from danube.testing.disk_image import FileImage, FolderImage
+from danube.runtime.disk import PARTIAL_SUFFIX, Buffer, File
+from danube.testing.disk_image import FileImage, FolderImage, FolderTree
 
 ROOT = ""
+UNBOUNDED_BYTES = 1 << 50
+"""What is free on a disk without a bound."""
 
 
 class MachineOffError(BaseException):
@@ -38,6 +41,8 @@ class Operation(StrEnum):
     REMOVE = "remove"
     SYNC_FOLDER = "sync_folder"
     MAKE_FOLDER = "make_folder"
+    TRANSACT = "transact"
+    """Of whoever else writes on this machine, as a metadata store, through `perform`."""
     LOCK = "lock"
 
 
@@ -75,13 +80,13 @@ class SimDisk:
         """Whether syncs of files do nothing and say they worked, as a drive with a careless cache."""
         self.changes_done = 0
         """How many operations other than reads were asked so far: the places where `stop_at` can strike."""
-        self.failures = 0
+        self.failed = Counter[Operation]()
         """How many operations failed because of `fail` or `capacity_bytes`."""
         self._off = False
         self._stop_at: int | None = None
         self._faults: list[_Fault] = []
         self._locked: set[str] = set()
-        self._folders: dict[str, FolderImage] = {ROOT: FolderImage()}
+        self._tree = FolderTree(ROOT)
 
     # What tests ask
 
@@ -111,8 +116,7 @@ class SimDisk:
 
     def power_cut(self) -> "SimDisk":
         """End this life as a power cut does, and answer what is left."""
-        for name in sorted(self._folders):
-            self._folders[name].lose_power(self.chance)
+        self._tree.lose_power(self.chance)
         for image in self._images().values():
             image.lose_power(self.chance)
         return self._next_life()
@@ -120,6 +124,15 @@ class SimDisk:
     def process_kill(self) -> "SimDisk":
         """End this life as `kill -9` does, and answer what is left: all that was written, as unsynced as it was."""
         return self._next_life()
+
+    def join(self) -> "SimDisk":
+        """Another process on the same disk, or another machine on the same shared folder: it ends on its own.
+
+        A power cut is asked of one of them; the others then have to be ended, too.
+        """
+        disk = SimDisk()
+        disk.chance, disk._tree = self.chance, self._tree
+        return disk
 
     def flip_bit(self, name: str, position: int, bit: int = 0) -> None:
         """Turn over one bit of a file, for good. Raises FileNotFoundError."""
@@ -160,12 +173,13 @@ class SimDisk:
     def make_folder(self, name: str) -> None:
         self._check_on()
         parts = [str(part) for part in (*reversed(PurePosixPath(name).parents), PurePosixPath(name))]
-        missing = [part for part in parts if part != "." and part not in self._folders]
-        for part in missing:
+        for part in [part for part in parts if part != "."]:
             parent, entry = _split(part)
             if parent in self._folders and entry in self._folders[parent].visible:
                 raise _os_error(errno.EEXIST, part)
-            self.perform(Operation.MAKE_FOLDER, part, partial(self._folders.setdefault, part, FolderImage()))
+            if part not in self._folders:
+                self.perform(Operation.MAKE_FOLDER, part, partial(self._tree.make, part))
+            self.sync_folder(parent)
 
     def replace_file(self, name: str, data: bytes) -> None:
         self._check_on()
@@ -182,6 +196,26 @@ class SimDisk:
         self.perform(Operation.RENAME, name, lambda: folder.change({f"{entry}.new": None, entry: image}))
         self.sync_folder(_split(name)[0])
 
+    def create_whole(self, name: str, chunks: Sequence[Buffer]) -> None:
+        self._check_on()
+        folder, entry = self._parent(name)
+        partial_name = f"{name}.{self.chance.getrandbits(64):016x}{PARTIAL_SUFFIX}"
+        file = self.create(partial_name)
+        image = self._image(partial_name)
+        try:
+            file.append(chunks)
+            file.sync()
+            if self.exists(name):
+                raise _os_error(errno.EEXIST, name)
+            self.perform(Operation.RENAME, name, lambda: folder.change({entry: image}))
+        except OSError:
+            self.remove(partial_name)
+            raise
+        finally:
+            file.close()
+        self.remove(partial_name)
+        self.sync_folder(_split(name)[0])
+
     def rewrite(self, name: str, position: int) -> None:
         image = self._image(name)
         part = partial(image.write_again, position, self.chance)
@@ -193,9 +227,15 @@ class SimDisk:
         folder, entry = self._parent(name)
         self.perform(Operation.REMOVE, name, lambda: folder.change({entry: None}))
 
+    def remove_folder(self, name: str) -> None:
+        if self._folder(name).visible or self.list(name):
+            raise _os_error(errno.ENOTEMPTY, name)
+        self.perform(Operation.REMOVE, name, partial(self._tree.remove, name))
+        self.sync_folder(_split(name)[0])
+
     def sync_folder(self, name: str) -> None:
-        folder = self._folder(name)
-        self.perform(Operation.SYNC_FOLDER, name, folder.sync)
+        self._folder(name)
+        self.perform(Operation.SYNC_FOLDER, name, partial(self._tree.sync, name))
 
     def lock(self, name: str) -> "SimDiskLock":
         self._check_on()
@@ -206,6 +246,12 @@ class SimDisk:
             folder.change({entry: FileImage()})
         self.perform(Operation.LOCK, name, lambda: self._locked.add(name))
         return SimDiskLock(self._locked, name)
+
+    def free_bytes(self) -> int:
+        self._check_on()
+        if self.capacity_bytes is None:
+            return UNBOUNDED_BYTES
+        return max(0, self.capacity_bytes - sum(len(image.visible) for image in self._images().values()))
 
     # What its files ask
 
@@ -233,7 +279,7 @@ class SimDisk:
         self._check_on()
         struck = [fault for fault in self._faults if fault.strikes(operation, name)]
         if struck:
-            self.failures += 1
+            self.failed[operation] += 1
             failed()
             raise _os_error(struck[0].error, name)
 
@@ -241,18 +287,23 @@ class SimDisk:
         """How many of `size` more bytes fit."""
         if self.capacity_bytes is None:
             return size
-        room = max(0, self.capacity_bytes - sum(len(image.visible) for image in self._images().values()))
-        self.failures += room < size
+        room = self.free_bytes()
+        if room < size:
+            self.failed[Operation.APPEND] += 1
         return min(room, size)
 
     # Inside
+
+    @property
+    def _folders(self) -> dict[str, FolderImage]:
+        return self._tree.visible
 
     def _next_life(self) -> "SimDisk":
         self._off = True
         disk = SimDisk()
         disk.chance = self.chance
         disk.capacity_bytes, disk.lying_sync = self.capacity_bytes, self.lying_sync
-        disk._folders = self._folders
+        disk._tree = self._tree
         return disk
 
     def _check_on(self) -> None:

@@ -147,6 +147,52 @@ class FolderImage:
         self.visible = dict(self._synced)
 
 
+class FolderTree:
+    """All folders of a disk: as programs see them, and as the disk may keep them. The root is always there."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.visible: dict[str, FolderImage] = {root: FolderImage()}
+        self._synced = dict(self.visible)
+
+    def make(self, name: str) -> None:
+        """Add a folder, unless it is there; volatile until its parent is synced."""
+        self.visible.setdefault(name, FolderImage())
+
+    def remove(self, name: str) -> None:
+        """Take a folder away; until its parent is synced it may come back as it was."""
+        del self.visible[name]
+
+    def sync(self, name: str) -> None:
+        """Make the entries of a folder durable, the folders in it among them."""
+        self.visible[name].sync()
+        for child in {*self.visible, *self._synced}:
+            if child != self._root and child.rpartition("/")[0] == name:
+                _set_folder(self._synced, child, self.visible.get(child))
+
+    def lose_power(self, chance: random.Random) -> None:
+        """Keep what was synced and whatever chance leaves of the rest."""
+        kept = _kept_share(chance)
+        for name in sorted({*self.visible, *self._synced}):
+            visible, synced = self.visible.get(name), self._synced.get(name)
+            if visible is not synced and chance.random() < kept:
+                _set_folder(self._synced, name, visible)
+        self._synced = {name: image for name, image in self._synced.items() if self._is_reached(name)}
+        self.visible = dict(self._synced)
+        for name in sorted(self.visible):
+            self.visible[name].lose_power(chance)
+
+    def _is_reached(self, name: str) -> bool:
+        return name == self._root or ((parent := name.rpartition("/")[0]) in self._synced and self._is_reached(parent))
+
+
+def _set_folder(folders: dict[str, FolderImage], name: str, image: FolderImage | None) -> None:
+    if image is None:
+        folders.pop(name, None)
+    else:
+        folders[name] = image
+
+
 def _kept_share(chance: random.Random) -> float:
     """How likely each unsynced change is to have been written back before this power cut."""
     kind = chance.random()

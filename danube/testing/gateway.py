@@ -17,6 +17,7 @@ from danube.model.admin_calls import (
     JournalDescription,
     NamespacePolicies,
     RaftStatus,
+    StorageDescription,
     TopicDetails,
     TopicInfo,
     TopicsPage,
@@ -67,6 +68,22 @@ class StoredSystemRecord:
     payload: bytes
 
 
+ROOMY = StorageDescription(
+    segments=0,
+    segment_file_bytes=0,
+    cut_passes=0,
+    merged_segments=0,
+    dropped_segments=0,
+    freed_bytes=0,
+    troubled_topics=0,
+    refused_topics=0,
+    disk_free_bytes=64 << 30,
+    disk_is_low=False,
+    refused_reason=None,
+)
+"""A broker that has cut nothing yet, and has plenty of room."""
+
+
 class MemoryGateway(MemoryRules):
     """A cluster in memory. Its attributes are a test's to read and to set.
 
@@ -81,6 +98,7 @@ class MemoryGateway(MemoryRules):
         self.raft: RaftStatus | None = None
         self.version = "0.0.0"
         self.stopped_reason: str | None = None
+        self.storage = ROOMY
         self.kept_plans: dict[str, Plan] = {}
         self.audit_records: list[AuditRecord] = []
         self.system: dict[TopicName, list[StoredSystemRecord]] = {}
@@ -152,6 +170,7 @@ class MemoryGateway(MemoryRules):
             producers=sum(topic.producers for topic in topics),
             consumers=sum(len(each.consumers) for each in subscriptions),
             journal=self._journal(),
+            storage=self.storage,
         )
 
     # Namespaces

@@ -9,6 +9,7 @@ from danube.model.admin_calls import (
     ReliableState,
     SubscriptionDescription,
     TopicDescription,
+    TopicStorageDescription,
 )
 from danube.model.errors import (
     InvalidRequestError,
@@ -20,6 +21,7 @@ from danube.model.errors import (
 from danube.model.limits import PLAN_NAMES_MAX
 from danube.model.plans import Arguments, Impact, describe_call, fingerprint_of
 from danube.model.policies import NO_POLICIES, FailurePolicy, Policies, SubscriptionName
+from danube.model.retention import retention_change
 from danube.model.start_text import parse_start
 from danube.model.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.subscription import SubscriptionType
@@ -145,6 +147,8 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
             return _deleted_namespace(cluster, str(arguments["namespace"]))
         case "seek_subscription" | "skip_messages":
             return _put_elsewhere(cluster, _subscription(arguments), operation, arguments)
+        case "set_topic_retention" | "set_namespace_retention":
+            return _retention_set(cluster, operation, arguments)
         case _:
             call = describe_call(operation, arguments)
             return Impact(changes=(f"does {call}",), fingerprint=fingerprint_of([call, cluster.digest()]))
@@ -164,6 +168,8 @@ def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> N
             topic, subscription = cluster.subscription(_subscription(arguments))
             target = _target(topic, subscription, operation, arguments)
             subscription.position, subscription.in_flight, subscription.is_blocked = target, 0, False
+        case "set_topic_retention" | "set_namespace_retention":
+            _set_retention(cluster, operation, arguments)
         case _:
             cluster.carried_out.append(describe_call(operation, arguments))
 
@@ -183,7 +189,20 @@ def described_topic(topic: MemoryTopic, broker_id: str) -> TopicDescription:
         bytes_in=topic.message_bytes,
         producers=topic.producers,
         subscription_count=len(subscriptions),
+        storage=_stored(topic) if topic.is_reliable else None,
         subscriptions=tuple(_described_subscription(topic, each) for each in subscriptions),
+    )
+
+
+def _stored(topic: MemoryTopic) -> TopicStorageDescription:
+    """All of it is in the journal."""
+    return TopicStorageDescription(
+        stored_bytes=topic.message_bytes,
+        segments=0,
+        segment_file_bytes=0,
+        oldest_ms=topic.created_ms if topic.messages else None,
+        newest_ms=topic.created_ms if topic.messages else None,
+        unsynced_bytes=0,
     )
 
 
@@ -300,6 +319,42 @@ def _put_elsewhere(cluster: MemoryCluster, name: SubscriptionName, operation: st
         bytes=0,
         fingerprint=fingerprint_of([topic.topic_id, name.subscription, found.created_ms]),
     )
+
+
+def _retention_set(cluster: MemoryCluster, operation: str, arguments: Arguments) -> Impact:
+    change, topics = retention_change(arguments), _retained(cluster, operation, arguments)
+    whose = str(arguments["topic" if operation == "set_topic_retention" else "namespace"])
+    return Impact(
+        changes=(f"sets the retention of {whose}: {change.applied_to(NO_POLICIES).given()}",),
+        irreversible=("what passes the limits is deleted",),
+        topics=tuple(str(topic.name) for topic in topics),
+        topic_count=len(topics),
+        producers=0,
+        consumers=0,
+        messages=0,
+        bytes=0,
+        fingerprint=fingerprint_of([whose, [[topic.topic_id, topic.policies.given()] for topic in topics]]),
+    )
+
+
+def _set_retention(cluster: MemoryCluster, operation: str, arguments: Arguments) -> None:
+    change = retention_change(arguments)
+    if operation == "set_topic_retention":
+        for topic in _retained(cluster, operation, arguments):
+            topic.policies = change.applied_to(topic.policies)
+    else:
+        namespace = str(arguments["namespace"])
+        cluster.policies[namespace] = change.applied_to(cluster.policies.get(namespace, NO_POLICIES))
+
+
+def _retained(cluster: MemoryCluster, operation: str, arguments: Arguments) -> list[MemoryTopic]:
+    if operation == "set_namespace_retention":
+        return [topic for topic in cluster.in_namespace(str(arguments["namespace"])) if topic.is_reliable]
+    name = _topic(arguments)
+    found = [topic for topic in cluster.behind(name) if topic.is_reliable]
+    if not found:
+        raise PreconditionFailedError(f"{name} is not reliable: it keeps no messages, and has no retention")
+    return found
 
 
 def _target(topic: MemoryTopic, subscription: MemorySubscription, operation: str, arguments: Arguments) -> int:

@@ -1,8 +1,34 @@
 """What happened in a run, as values: what producers, consumers and whoever looked at the log could see from outside."""
 
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from danube.model.subscription import Cursor
+
+
+class Keeps(Enum):
+    """What retention has to leave of a topic."""
+
+    EVERYTHING = auto()
+    UNREAD = auto()
+    """All that a subscription has not acknowledged."""
+    NEWEST = auto()
+    """Something; the first messages may go though nobody got them."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicBegun:
+    """A topic is there, for the first time. One of which this is not told keeps everything."""
+
+    topic: str
+    keeps: Keeps
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDeleted:
+    """A topic is gone: nothing is expected of it any more."""
+
+    topic: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +92,8 @@ class LogFound:
 
     topic: str
     records: tuple[tuple[int, str], ...]
+    start: int = 0
+    """What the log said its first offset is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +114,9 @@ class Failed:
 
 
 Event = (
-    Sent
+    TopicBegun
+    | TopicDeleted
+    | Sent
     | AppendAcknowledged
     | Subscribed
     | Delivered

@@ -7,15 +7,18 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 from danube.model.errors import UnavailableError
+from danube.runtime.settings import ENVIRONMENT_PREFIX
 
 _POLL_S = 0.01
+_NO_SETTINGS: Mapping[str, str | int] = {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +41,25 @@ class Endpoints:
 
 
 class BrokerProcess:
-    """`danube-broker` on a data folder, on free ports that it keeps over restarts. A context manager that kills it."""
+    """`danube-broker` on a data folder, on free ports that it keeps over restarts. A context manager that kills it.
 
-    def __init__(self, data_dir: Path, *, flags: Sequence[str] = (), start_timeout_s: float = 20.0) -> None:
+    `flags` and `settings` (those without a flag) are the broker's; `launcher` is a command that becomes the one behind
+    it (`nsenter ...`), so that signals still reach the broker.
+    """
+
+    def __init__(
+        self,
+        data_dir: Path,
+        *,
+        flags: Sequence[str] = (),
+        settings: Mapping[str, str | int] = _NO_SETTINGS,
+        launcher: Sequence[str] = (),
+        start_timeout_s: float = 20.0,
+    ) -> None:
         self.data_dir = data_dir
         self._flags = list(flags)
+        self._variables = {f"{ENVIRONMENT_PREFIX}{name.upper()}": str(value) for name, value in settings.items()}
+        self._launcher = list(launcher)
         self._start_timeout_s = start_timeout_s
         self._endpoints: Endpoints | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -90,6 +107,7 @@ class BrokerProcess:
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
+                env={**os.environ, **self._variables},
                 start_new_session=True,
             )
 
@@ -129,7 +147,7 @@ class BrokerProcess:
 
     def _command(self) -> list[str]:
         paths = ["--data-dir", str(self.data_dir), "--ready-file", str(self._ready)]
-        return [sys.executable, "-m", "danube.broker", *self._addresses(), *paths, *self._flags]
+        return [*self._launcher, sys.executable, "-m", "danube.broker", *self._addresses(), *paths, *self._flags]
 
     def _addresses(self) -> list[str]:
         known = self._endpoints
@@ -160,6 +178,17 @@ class BrokerProcess:
             process.kill()
             process.wait(timeout_s)
             raise
+
+
+def end_leftover(data_dir: Path) -> None:
+    """Kill the broker of a `BrokerProcess` on this folder whose own process died without ending it, if there is one."""
+    ready = data_dir.with_name(data_dir.name + ".ready.json")
+    with suppress(OSError, ValueError):
+        pid = int(json.loads(ready.read_bytes())["pid"])
+        command = Path(f"/proc/{pid}/cmdline")
+        while str(data_dir).encode() in command.read_bytes().split(b"\0"):  # empty once it is dead
+            os.kill(pid, signal.SIGKILL)
+            threading.Event().wait(_POLL_S)
 
 
 def _endpoints(ready: dict[str, Any]) -> Endpoints:

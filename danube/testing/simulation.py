@@ -1,47 +1,48 @@
 """A seed becomes a world, a workload and faults; several lives of a broker later the checkers judge what was seen.
 
-Everything that happens follows from the seed: the same seed gives the same history, in any process.
+Everything that happens follows from the seed: the same seed gives the same history, in any process. As a command it
+runs many seeds on all cores: `python -m danube.testing.simulation --seeds 1000`.
 """
 
+import argparse
 import asyncio
-import errno
+import logging
+import multiprocessing
+import os
 import random
-from collections.abc import Awaitable, Callable
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from danube.model.errors import DamagedDataError, DanubeError
-from danube.storage.journal import JournalSettings
-from danube.testing.checkers import Violation, check
+from danube.runtime.rng import SystemRng
+from danube.storage.journal import Durability, JournalSettings
+from danube.storage.storage_settings import StorageSettings
+from danube.storage.watermarks import Watermarks
+from danube.testing.checkers import Violation, check, what_must_work_works
 from danube.testing.clock import SimClock
-from danube.testing.disk import MachineOffError, Operation, SimDisk
-from danube.testing.history import Event, Failed, Restarted
+from danube.testing.disk import SimDisk
+from danube.testing.history import Event
+from danube.testing.storage_course import Course
+from danube.testing.storage_damage import Damaged
+from danube.testing.storage_ground import Ground
 from danube.testing.storage_life import StorageLife
-from danube.testing.storage_workload import drain, take_step
-from danube.testing.storage_world import World, plan_world
+from danube.testing.storage_world import plan_world
 
+POWER_CUTS, KILLS, LATE_SYNCS, DAMAGE = "power-cuts", "kills", "late-syncs", "damage"
 LIVES = 5
 """Of the broker, with faults; two more follow without, to judge by."""
-STEPS_MAX = 60
-"""What happens in one life, at most, besides the passing of time."""
-_IDLE = 0.15  # of the lives: they end right after the start, so that nothing else syncs what they found
+_SLOW = 0.05  # of the lives: a sync may take a second
 _SHOWN_MAX = 8
-
-_FAILING = [
-    *[Operation.APPEND] * 4,
-    *[Operation.SYNC] * 4,
-    Operation.TRUNCATE,
-    Operation.REWRITE,
-    Operation.READ,
-    Operation.CREATE,
-    Operation.REMOVE,
-    Operation.SYNC_FOLDER,
-]
+_PROGRESS_S = 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """How a run ended."""
 
+    kind: str
     seed: int
     history: list[Event]
     lives: list[str]
@@ -57,135 +58,155 @@ class Outcome:
                 *shown,
                 *([f"  ... and {hidden} more"] if hidden else []),
                 *(f"  life {number}: {life}" for number, life in enumerate(self.lives)),
-                f"replay: pytest tests/simulation -k power_cuts --seed {self.seed}",
+                f"replay: python -m danube.testing.simulation --kind {self.kind} --from {self.seed} --seeds 1",
             ]
         )
 
 
-def simulate_storage(seed: int, *, lives: int = LIVES) -> Outcome:
-    """Run journal and dispatch through `lives` lives full of faults, and judge."""
+def simulate_power_cuts(seed: int) -> Outcome:
+    """Run storage and dispatch through lives full of faults, which end in kills and power cuts, and judge."""
     chance = random.Random(seed)  # noqa: S311 - a seed is for replay, not for secrets
-    world = plan_world(chance, lives)
-    settings = _plan_settings(chance)
+    return _simulate_lives(POWER_CUTS, seed, chance, Durability.FSYNC)
+
+
+def simulate_kills(seed: int) -> Outcome:
+    """The same with weaker durability, which promises as much as long as the power stays on."""
+    chance = random.Random(seed)  # noqa: S311 - a seed is for replay, not for secrets
+    return _simulate_lives(KILLS, seed, chance, chance.choice([Durability.INTERVAL, Durability.OS]))
+
+
+def simulate_late_syncs(seed: int) -> Outcome:
+    """Weaker durability and power cuts: the newest messages may go, and nobody else is the worse for it."""
+    chance = random.Random(seed)  # noqa: S311 - a seed is for replay, not for secrets
+    return _simulate_lives(LATE_SYNCS, seed, chance, chance.choice([Durability.INTERVAL, Durability.OS]))
+
+
+def simulate_damage(seed: int) -> Outcome:
+    """Have a broker store something, damage one file, and judge what the next broker says and answers."""
+    chance = random.Random(seed)  # noqa: S311 - a seed is for replay, not for secrets
+    world = plan_world(chance)
+    damaged = Damaged(world, _plan_settings(chance, Durability.FSYNC), chance)
+    damaged.run()
+    damage = damaged.damage
+    lives = [f"{damage.name}: {damage.what}" if damage else "nothing was damaged", *damaged.told]
+    violations = [Violation("damage is told, and its own topic's only", "", fault, 0) for fault in damaged.faults]
+    return Outcome(DAMAGE, seed, world.history, lives, [*violations, *what_must_work_works(world.history)])
+
+
+def _simulate_lives(kind: str, seed: int, chance: random.Random, durability: Durability) -> Outcome:
+    world = plan_world(chance)
+    settings = _plan_settings(chance, durability)
     disk = SimDisk(chance.getrandbits(32))
     start_ms = SimClock().now_ms()
-    for number in range(lives + 2):
+    for number in range(LIVES + 2):
         clock = SimClock(start_ms=start_ms)
-        course = _Course(world, StorageLife(world, disk, clock, settings), number)
-        steps = [course.misbehave] * lives + [course.drain, course.inspect]
+        ground = Ground(
+            disk=disk,
+            clock=clock,
+            rng=SystemRng(chance.getrandbits(63)),
+            metadata=world.metadata,
+            longest_s=1.0 if number < LIVES and chance.random() < _SLOW else 0.005,
+        )
+        life = StorageLife(world, ground, settings, number)
+        course = Course(world, life, may_lose_power=kind != KILLS)
+        steps = [course.misbehave] * LIVES + [course.drain, course.inspect]
         disk = asyncio.run(course.run(steps[number]))
         start_ms = clock.now_ms() + chance.choice([0, 1_000, -60_000])  # it may be set back while the broker is down
-    return Outcome(seed, world.history, world.lives, check(world.history))
+    violations = check(world.history, after_loss=kind == LATE_SYNCS)
+    return Outcome(kind, seed, world.history, world.lives, violations)
 
 
-def _plan_settings(chance: random.Random) -> JournalSettings:
-    return JournalSettings(
-        file_bytes_max=chance.choice([1_500, 5_000, 20_000]),
-        round_bytes_max=chance.choice([500, 4_000, 50_000]),
-        cache_bytes_max=chance.choice([0, 2_000, 50_000]),
-        backlog_bytes_max=30_000,
+def _plan_settings(chance: random.Random, durability: Durability) -> StorageSettings:
+    refuse_bytes = chance.choice([0, 0, 2_000])
+    return StorageSettings(
+        journal=JournalSettings(
+            durability=durability,
+            file_bytes_max=chance.choice([1_500, 5_000, 20_000]),
+            round_bytes_max=chance.choice([500, 4_000, 50_000]),
+            cache_bytes_max=chance.choice([0, 2_000, 50_000]),
+            backlog_bytes_max=30_000,
+        ),
+        watermarks=Watermarks(warn_below_bytes=2 * refuse_bytes, refuse_below_bytes=refuse_bytes),
+        segment_bytes_max=chance.choice([1_000, 4_000, 20_000]),
     )
 
 
-class _Course:
-    """What happens to one life of the broker, from its faults to its end."""
+KINDS: dict[str, Callable[[int], Outcome]] = {
+    POWER_CUTS: simulate_power_cuts,
+    KILLS: simulate_kills,
+    LATE_SYNCS: simulate_late_syncs,
+    DAMAGE: simulate_damage,
+}
+"""What can be simulated. All but the last have failing, full and slow disks and clocks that jump, too."""
 
-    def __init__(self, world: World, life: StorageLife, number: int) -> None:
-        self._world = world
-        self._chance = world.chance
-        self._life = life
-        self._disk = life.disk
-        self._number = number
-        self._story: list[str] = []
-        self._room_again = STEPS_MAX
 
-    async def run(self, course: Callable[[], Awaitable[None]]) -> SimDisk:
-        """Go through a course to the bitter end; answers what the next life finds."""
-        by_power = self._chance.random() < 0.6
-        try:
-            if await self._start_under(course):
-                await course()
-        except (MachineOffError, TimeoutError):
-            self._life.note(Failed("", "the broker hangs"))  # unless the machine is off: then nobody notes anything
-        except DanubeError as error:
-            self._note_unless_explained(error)
-        finally:
-            disk = self._disk.power_cut() if by_power else self._disk.process_kill()
-            await self._life.bury()
-        self._tell("power cut" if by_power else "kill")
-        self._world.lives.append(", ".join(self._story))
-        self._world.history.append(Restarted(self._story[-1]))
-        disk.capacity_bytes = None
-        return disk
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run many seeds and print those that break a promise; answers 1 when there are any."""
+    options = _parser().parse_args(arguments)
+    kinds = [options.kind] if options.kind else [*KINDS]
+    runs = [(kind, seed) for seed in range(options.first, options.first + options.seeds) for kind in kinds]
+    workers = min(options.workers, len(runs))
+    if workers <= 1:
+        return _follow(map(_run, runs), len(runs))
+    with multiprocessing.get_context("spawn").Pool(workers, initializer=_begin_worker) as pool:
+        return _follow(pool.imap_unordered(_run, runs, chunksize=4), len(runs))
 
-    async def misbehave(self) -> None:
-        """Work while the disk does its worst, and go away in the middle of it or properly."""
-        if self._chance.random() < _IDLE:
-            self._tell("idle")
-            return
-        for plan in self._world.topics:
-            for subscription in plan.subscriptions:
-                if subscription.first_life <= self._number and not subscription.begun:
-                    self._life.subscribe(plan, subscription)
-        for step in range(self._chance.randint(1, STEPS_MAX)):
-            if step == self._room_again:
-                self._disk.capacity_bytes = None
-            await take_step(self._life, self._world)
-            if self._disk.is_off:
-                return
-        self._life.validate()
-        if self._chance.random() < 0.2:
-            self._tell("closed")
-            await self._life.stop()
 
-    async def drain(self) -> None:
-        """Without faults: everything is delivered and acknowledged, and new messages are stored."""
-        await drain(self._life, self._world)
-        if self._chance.random() < 0.5:
-            self._tell("closed")
-            await self._life.stop()
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m danube.testing.simulation",
+        description="Runs a broker's storage through power cuts, kills, failing, full and damaged disks, by seed.",
+    )
+    parser.add_argument("--seeds", type=int, default=1_000, metavar="N", help="how many seeds (default: 1000)")
+    parser.add_argument("--from", dest="first", type=int, default=0, metavar="M", help="the first one (default: 0)")
+    parser.add_argument("--kind", choices=[*KINDS], help="only this kind of run (default: each)")
+    parser.add_argument(
+        "--workers", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one for each core)"
+    )
+    return parser
 
-    async def inspect(self) -> None:
-        """Opening the journal has noted all there is to see."""
-        self._life.validate()
 
-    async def _start_under(self, course: Callable[[], Awaitable[None]]) -> bool:
-        """Start the broker; says whether it could."""
-        if course == self.misbehave:
-            self._plan_faults()
-        try:
-            await self._life.start()
-        except DanubeError as error:
-            self._tell(f"did not start ({error})")
-            self._note_unless_explained(error)
-            return False
-        return True
+def _run(run: tuple[str, int]) -> str:
+    """The report of a run that broke a promise, or nothing."""
+    kind, seed = run
+    _be_quiet()
+    try:
+        outcome = KINDS[kind](seed)
+    except Exception as error:
+        replay = f"replay: python -m danube.testing.simulation --kind {kind} --from {seed} --seeds 1"
+        return f"seed {seed}: the simulation itself failed: {error!r}\n{replay}"
+    return outcome.report() if outcome.violations else ""
 
-    def _note_unless_explained(self, error: DanubeError) -> None:
-        """A failing disk explains much, but not damage: nothing here damages what was synced."""
-        if isinstance(error, DamagedDataError) or not self._disk.failures:
-            self._life.note(Failed("", str(error)))
 
-    def _plan_faults(self) -> None:
-        if self._chance.random() < 0.5:
-            number = self._chance.choice([self._chance.randint(1, 6), self._chance.randint(1, 100)])
-            self._disk.stop_at(number)
-            self._tell(f"off at change {number}")
-        if self._chance.random() < 0.4:
-            for _ in range(self._chance.randint(1, 2)):
-                self._plan_failure()
-        if self._chance.random() < 0.15:
-            room = self._chance.randint(0, 8_000)
-            self._room_again = self._chance.randint(1, STEPS_MAX)
-            self._disk.capacity_bytes = sum(map(len, self._disk.contents().values())) + room
-            self._tell(f"room for {room} bytes until step {self._room_again}")
+def _follow(reports: Iterable[str], total: int) -> int:
+    """Print reports as they come, and now and then how far it is."""
+    begun_s = told_s = time.monotonic()
+    failed = 0
+    for number, report in enumerate(reports, 1):
+        if report:
+            failed += 1
+            print(report, flush=True)  # noqa: T201 - the command's output
+        now_s = time.monotonic()
+        if now_s - told_s >= _PROGRESS_S:
+            told_s = now_s
+            print(f"{number} of {total} runs, {failed} failed", file=sys.stderr, flush=True)  # noqa: T201 - the command's talk
+    print(f"{total} runs, {failed} failed, {time.monotonic() - begun_s:.0f} s")  # noqa: T201 - the command's output
+    return 1 if failed else 0
 
-    def _plan_failure(self) -> None:
-        operation = self._chance.choice(_FAILING)
-        number, times = self._chance.randint(1, 25), self._chance.choice([1, 1, 3])
-        error = self._chance.choice([errno.EIO, errno.ENOSPC])
-        self._disk.fail(operation, number, error=error, times=times)
-        self._tell(f"{operation} {number} fails {times}x with {errno.errorcode[error]}")
 
-    def _tell(self, words: str) -> None:
-        self._story.append(words)
+def _begin_worker() -> None:
+    """Ctrl-C is for the one who follows; it ends the others."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _be_quiet()
+
+
+def _be_quiet() -> None:
+    """Brokers die here by the thousand, and each says so in the log."""
+    logging.disable(logging.CRITICAL)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)

@@ -1,236 +1,163 @@
-"""Rounds of `kill -9` against a real broker under load: nothing acknowledged may be lost, offsets stay contiguous.
+"""Rounds of real faults under load: nothing acknowledged may be lost, and nothing confirmed may come again.
 
-    python -m danube.testing.soak --rounds 50 --folder .soak
+    python -m danube.testing.soak --rounds 50 --folder .soak --wheel-python .venvs/danube-client/bin/python
 
-A round sends numbered messages over a few producers, kills the broker at a random moment (at times again during its
-start-up, at times it is then ended with SIGTERM), starts it again and reads every topic to its end. The folder holds
-the broker's data, a ledger with a line for each round, and what was acknowledged and read so far: run it again and it
-goes on where it stopped.
+A round loads a real broker with producers and consumers of every kind, in processes of their own: of our client and,
+where its interpreter is given, of the published `danube-client`. Meanwhile the broker is killed (`kill -9`, at times in
+its start-up or while it is paused), paused, or ended with SIGTERM. Its journal files are tiny, so that they are closed,
+cut into segments and removed all the time, and its topics keep little, so that retention works as well. At the end of a
+round everything is read back and judged (`danube.testing.soak_judge`).
+
+The folder holds the broker's data, a ledger with a line for each round, and what is known so far. Run again, it goes on
+where it stopped, and a round that was interrupted is judged first. Exit codes: 0 every promise was kept, in all rounds
+of the ledger; 1 one was not; 130 interrupted.
 """
 
 import argparse
 import asyncio
-import contextlib
-import json
-import random
+import signal
 import sys
-import threading
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import asdict, dataclass, field
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 from danube.model.errors import DanubeError
-from danube.model.message import producer_id
-from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
-from danube.runtime.clock import SystemClock
-from danube.testing.peer import Peer
-from danube.testing.process import BrokerProcess
+from danube.model.limits import MIB
+from danube.testing.process import BrokerProcess, end_leftover
+from danube.testing.soak_ledger import Ledger, RoundResult, totals
+from danube.testing.soak_round import Ground, Round
 
-TOPICS = tuple(TopicName("default", f"soak-{index}") for index in range(3))
-PRODUCERS_PER_TOPIC = 2
-IN_FLIGHT = 16
-SUBSCRIPTION = "audit"
-LOAD_S = (0.2, 1.5)
-STARTUP_KILL_S = (0.05, 0.6)
-VERIFY_TIMEOUT_S = 60.0
-
-
-@dataclass(slots=True)
-class TopicState:
-    """What is known of one topic, over all rounds."""
-
-    sent: int = 0
-    acknowledged: set[int] = field(default_factory=set)
-    """Numbers whose sender was told that they are stored."""
-    read: dict[int, int] = field(default_factory=dict)
-    """Offset -> number, as read."""
-
-
-@dataclass(frozen=True, slots=True)
-class RoundResult:
-    """One line of the ledger."""
-
-    round: int
-    seed: int
-    ended_by: str
-    sent: int
-    acknowledged: int
-    read: int
-    lost: int
-    changed: int
-    """Offsets at which another message was read than before."""
-    gaps: int
-    duplicates: int
-    """Messages stored more than once: sends whose answer was lost and that were sent again. Allowed."""
-
-    @property
-    def is_good(self) -> bool:
-        """Whether every promise was kept."""
-        return not (self.lost or self.changed or self.gaps)
+SETTINGS = {
+    "journal_file_bytes_max": MIB,
+    "segment_bytes_max": MIB,
+    "cache_bytes_max": MIB,
+    "retention_bytes": 4 * MIB,
+    "disk_warn_free_bytes": 0,
+    "disk_refuse_free_bytes": 0,
+}
+"""Of the broker: small, so that what usually takes hours happens in every round."""
 
 
 class Soak:
     """The rounds over one folder."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
-        self._folder = folder
-        self._seed = seed
-        folder.mkdir(parents=True, exist_ok=True)
-        self._ledger = folder / "ledger.jsonl"
-        self._progress = folder / "progress.json"
-        self._topics = self._load()
-        self._broker = BrokerProcess(folder / "data", flags=["--log-level", "warning"])
-        self.rounds = sum(1 for _ in self._ledger.open(encoding="utf-8")) if self._ledger.exists() else 0
-
-    def run(self, rounds: int) -> Iterator[RoundResult]:
-        """Run until there are `rounds` in the ledger, answering each as it ends."""
-        try:
-            while self.rounds < rounds:
-                seed = self._seed + self.rounds
-                result = asyncio.run(self._round(seed))
-                self.rounds += 1
-                with self._ledger.open("a", encoding="utf-8") as ledger:
-                    ledger.write(json.dumps(asdict(result)) + "\n")
-                yield result
-        finally:
-            self._broker.kill()
-
-    async def _round(self, seed: int) -> RoundResult:
-        rng = random.Random(seed)  # noqa: S311 - for replay, not for secrets
-        before = sum(state.sent for state in self._topics.values())
-        await self._under_load(rng)
-        ended_by = self._end(rng)
-        self._broker.start()
-        changed = 0
-        async with asyncio.timeout(VERIFY_TIMEOUT_S):
-            for name, state in self._topics.items():
-                changed += await self._read(name, state)
-        self._save()
-        return RoundResult(
-            round=self.rounds,
-            seed=seed,
-            ended_by=ended_by,
-            sent=sum(state.sent for state in self._topics.values()) - before,
-            acknowledged=sum(len(state.acknowledged) for state in self._topics.values()),
-            read=sum(len(state.read) for state in self._topics.values()),
-            lost=sum(len(state.acknowledged - set(state.read.values())) for state in self._topics.values()),
-            changed=changed,
-            gaps=sum(max(state.read, default=-1) + 1 - len(state.read) for state in self._topics.values()),
-            duplicates=sum(len(state.read) - len(set(state.read.values())) for state in self._topics.values()),
+    def __init__(self, folder: Path, *, first_seed: int = 1, wheel_python: Path | None = None) -> None:
+        self._first_seed = first_seed
+        ledger = Ledger(folder)
+        data_dir = (folder / "data").absolute()
+        end_leftover(data_dir)
+        self._ground = Ground(
+            folder=folder,
+            broker=BrokerProcess(data_dir, flags=["--log-level", "warning"], settings=SETTINGS),
+            ledger=ledger,
+            wheel_python=wheel_python,
+            stop=asyncio.Event(),
         )
 
-    async def _under_load(self, rng: random.Random) -> None:
-        """Send until the broker is killed in the middle of it."""
-        if not self._broker.is_running:
-            self._broker.start()
-        async with _connected(self._broker.endpoints.broker) as peer:
-            for name in self._topics:
-                await _prepare(peer, name)
-            senders = [
-                asyncio.create_task(self._send(peer, name, f"p{index % PRODUCERS_PER_TOPIC}"))
-                for index in range(PRODUCERS_PER_TOPIC * IN_FLIGHT)
-                for name in self._topics
-            ]
-            asyncio.get_running_loop().call_later(rng.uniform(*LOAD_S), self._broker.kill)
-            await asyncio.gather(*senders)
+    @property
+    def ledger(self) -> Ledger:
+        """Of all rounds."""
+        return self._ground.ledger
 
-    async def _send(self, peer: Peer, name: TopicName, producer: str) -> None:
-        """One sender: its next message goes when the last was answered; it ends when the broker is gone."""
-        identity = producer_id(name, producer)
-        with contextlib.suppress(DanubeError):
-            await peer.create_producer(name, producer)
-            while True:
-                await self._send_one(peer, name, identity, producer)
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was told to end before its time."""
+        return self._ground.stop.is_set()
 
-    async def _send_one(self, peer: Peer, name: TopicName, identity: int, producer: str) -> int:
-        state = self._topics[name]
-        number = state.sent
-        state.sent += 1
-        await peer.send(name, identity, str(number).encode(), producer=producer)
-        state.acknowledged.add(number)
-        return number
+    async def run(self, rounds: int) -> AsyncIterator[RoundResult]:
+        """Run until there are `rounds` in the ledger, or SIGINT, which ends the round at once and judges it.
 
-    def _end(self, rng: random.Random) -> str:
-        """How the broker goes, beyond the kill under load."""
-        way = rng.choice(["kill", "kill", "kill during start-up", "terminate"])
-        if way == "terminate":
-            self._broker.start()
-            code = self._broker.terminate()
-            return f"kill, terminate ({code})"
-        if way == "kill during start-up":
-            self._broker.launch()
-            threading.Event().wait(rng.uniform(*STARTUP_KILL_S))
-            self._broker.kill()
-        return way
+        Raises DanubeError when the broker does not start.
+        """
+        loop = asyncio.get_running_loop()
+        loop.add_signal_handler(signal.SIGINT, self._stop)
+        try:
+            while self.ledger.count < rounds and not self.is_stopped:
+                yield await Round(self._ground, self._first_seed + self.ledger.count).run()
+        finally:
+            loop.remove_signal_handler(signal.SIGINT)
+            self._ground.broker.kill()
 
-    async def _read(self, name: TopicName, state: TopicState) -> int:
-        """Read the topic to its end; answers at how many offsets something else was read than before."""
-        changed = 0
-        async with _connected(self._broker.endpoints.broker) as peer:
-            inbox = await peer.receive(await peer.subscribe(name, SUBSCRIPTION))
-            end = await self._send_one(peer, name, producer_id(name, "probe"), "probe")
-            number = -1
-            while number != end:
-                message = await inbox.next()
-                number = int(message.payload)
-                changed += state.read.setdefault(message.offset, number) != number
-                await peer.acknowledge(name, message.offset, SUBSCRIPTION)
-            inbox.close()
-        return changed
-
-    def _load(self) -> dict[TopicName, TopicState]:
-        if not self._progress.exists():
-            return {name: TopicState() for name in TOPICS}
-        content = json.loads(self._progress.read_text(encoding="utf-8"))
-        return {
-            name: TopicState(
-                content[str(name)]["sent"],
-                set(content[str(name)]["acknowledged"]),
-                {int(offset): number for offset, number in content[str(name)]["read"].items()},
-            )
-            for name in TOPICS
-        }
-
-    def _save(self) -> None:
-        content = {
-            str(name): {"sent": state.sent, "acknowledged": sorted(state.acknowledged), "read": state.read}
-            for name, state in self._topics.items()
-        }
-        temporary = self._progress.with_suffix(".new")
-        temporary.write_text(json.dumps(content), encoding="utf-8")
-        temporary.replace(self._progress)
+    def _stop(self) -> None:
+        """The second SIGINT is as usual: what was under way is judged at the next start."""
+        self._ground.stop.set()
+        asyncio.get_running_loop().remove_signal_handler(signal.SIGINT)
 
 
-async def _prepare(peer: Peer, name: TopicName) -> None:
-    """Create the topic and the subscription that reads all of it."""
-    await peer.create_producer(name, "probe")
-    await peer.subscribe(name, SUBSCRIPTION)
+def progress(result: RoundResult, rounds: int) -> str:
+    """One round in a line."""
+    first, last = result.journal_files
+    verdict = "ok " if result.is_good else "BAD"
+    return (
+        f"round {result.round + 1:>3}/{rounds} {verdict} {result.acknowledged:>6,} acknowledged"
+        f" {result.delivered:>7,} delivered ({result.again:,} again) {result.kept:>6,} kept, {result.let_go:,} let go;"
+        f" journal {first}-{last}, {result.segments} segments; {result.seconds:.0f} s: {', '.join(result.faults)}"
+    )
 
 
-@contextlib.asynccontextmanager
-async def _connected(address: str) -> AsyncIterator[Peer]:
-    channel = GrpcCarrier(SystemClock()).connect(address)
-    try:
-        yield Peer(channel)
-    finally:
-        await channel.close()
+def report(ledger: Ledger) -> str:
+    """All rounds of the ledger, for a person."""
+    rounds = ledger.rounds()
+    broken = totals(rounds)
+    kept = "A PROMISE WAS BROKEN" if any(broken.values()) else "Every promise was kept"
+    lines = [
+        f"rounds:   {len(rounds)}, {sum(one.seconds for one in rounds):,.0f} s",
+        f"messages: {_sum(rounds, 'acknowledged')} acknowledged of {_sum(rounds, 'sent')} sent",
+        f"          {_sum(rounds, 'delivered')} delivered, {_sum(rounds, 'again')} of them again",
+        f"          {_sum(rounds, 'given_up')} calls given up, {_sum(rounds, 'stored_twice')} sends stored twice",
+        f"faults:   {_faults(rounds)}",
+        f"storage:  {_storage(rounds)}",
+        "broken:   " + ", ".join(f"{count} {promise}" for promise, count in broken.items()),
+    ]
+    lines += [f"round {one.round + 1} (seed {one.seed}): {what}" for one in rounds for what in one.what]
+    return "\n".join([*lines, f"{kept}. Ledger: {ledger.path}"])
+
+
+def _faults(rounds: Sequence[RoundResult]) -> str:
+    counts = Counter(fault.partition(" (")[0] for one in rounds for fault in one.faults)
+    return "; ".join(f"{count} {fault}" for fault, count in counts.most_common()) or "none"
+
+
+def _storage(rounds: Sequence[RoundResult]) -> str:
+    if not rounds:
+        return "nothing"
+    (first, last), end = rounds[-1].journal_files, rounds[-1]
+    return (
+        f"{last} journal files, {first - 1} of them removed; {end.segments} segments; "
+        f"{end.let_go:,} messages let go by retention, {end.kept:,} kept"
+    )
+
+
+def _sum(rounds: Sequence[RoundResult], name: str) -> str:
+    return f"{sum(getattr(one, name) for one in rounds):,}"
+
+
+async def _run(soak: Soak, rounds: int) -> None:
+    async for result in soak.run(rounds):
+        print(progress(result, rounds), file=sys.stderr, flush=True)  # noqa: T201 - the command's talk
 
 
 def main() -> int:
-    """Run the rounds; 1 when a promise was broken."""
+    """Run the rounds; answers the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=50, help="rounds in the ledger when it ends [50]")
     parser.add_argument("--folder", type=Path, default=Path(".soak"), help="where data and ledger are [.soak]")
     parser.add_argument("--seed", type=int, default=1, help="of the first round [1]")
+    parser.add_argument("--wheel-python", type=Path, help="interpreter with the published danube-client [not used]")
     arguments = parser.parse_args()
-    soak = Soak(arguments.folder, arguments.seed)
-    bad = 0
-    for result in soak.run(arguments.rounds):
-        bad += not result.is_good
-        print(json.dumps(asdict(result)), flush=True)  # noqa: T201 - the command's output
-    print(f"{soak.rounds} rounds, {bad} bad in this run; ledger: {arguments.folder / 'ledger.jsonl'}")  # noqa: T201
-    return 1 if bad else 0
+    try:
+        soak = Soak(arguments.folder, first_seed=arguments.seed, wheel_python=arguments.wheel_python)
+        asyncio.run(_run(soak, arguments.rounds))
+    except DanubeError as error:
+        print(f"soak: {error}", file=sys.stderr)  # noqa: T201 - the same
+        return 1
+    except KeyboardInterrupt:
+        print("soak: interrupted; run again, it judges this round first", file=sys.stderr)  # noqa: T201 - the same
+        return 130
+    print(report(soak.ledger))  # noqa: T201 - the command's output
+    if any(totals(soak.ledger.rounds()).values()):
+        return 1
+    return 130 if soak.is_stopped else 0
 
 
 if __name__ == "__main__":

@@ -1,19 +1,25 @@
-"""What producers and consumers do in a simulation of storage and dispatch, one step at a time."""
+"""What producers, consumers, readers and administrators do in a simulation of storage, one step at a time."""
 
 from collections.abc import Callable
 
 from danube.testing.history import Failed
-from danube.testing.storage_life import ServedSubscription, SimConsumer, StorageLife
+from danube.testing.storage_consumers import ServedSubscription, SimConsumer
+from danube.testing.storage_life import ServedTopic, StorageLife
+from danube.testing.storage_upkeep import check_upkeep, cut, retain, rotate, sweep
 from danube.testing.storage_world import World
 
 _DRAIN_STEPS_MAX = 400  # seconds; the longest back-off is 60
+_READ_STEPS_MAX = 200
 _ALL = range(2**63)
 
 
 async def take_step(life: StorageLife, world: World) -> None:
     """Do one thing, and let some time pass."""
     weights, steps = zip(*_STEPS, strict=True)
-    world.chance.choices(steps, weights)[0](life, world)
+    if world.chance.random() < _RARE:
+        await _replace_topic(life, world)
+    elif life.topics:
+        world.chance.choices(steps, weights)[0](life, world)
     if world.chance.random() < 0.7:
         passing_s = world.chance.choices([0.002, 0.02, 0.3, 40.0], [40, 40, 18, 2])[0]
         await life.clock.run_for(world.chance.uniform(0.0, passing_s))
@@ -21,11 +27,11 @@ async def take_step(life: StorageLife, world: World) -> None:
 
 async def drain(life: StorageLife, world: World) -> None:
     """Send a last message to every topic, acknowledge until nothing is left, and note what does not come to an end."""
-    for topic in world.topics:
-        for subscription in topic.subscriptions:
-            if not subscription.begun:
-                life.subscribe(topic, subscription)
-        life.send(topic, topic.producers[0], 0)
+    life.subscribe_due(all_of_them=True)
+    if len(life.topics) < len(world.titles):
+        life.note(Failed("", f"{len(world.titles) - len(life.topics)} topics are not served"))
+    for topic in life.topics:
+        life.send(topic, topic.plan.producers[0], 0)
     for _ in range(_DRAIN_STEPS_MAX):
         await life.clock.run_for(1.0)
         for served in life.subscriptions:
@@ -35,10 +41,12 @@ async def drain(life: StorageLife, world: World) -> None:
     else:
         lag = {served.plan.name: served.driver.engine.lag for served in life.subscriptions}
         life.note(Failed("", f"{life.unanswered} appends are never answered, or messages never delivered: {lag}"))
-    if life.journal.stopped:
-        life.note(Failed("", f"the journal stopped: {life.journal.stopped}"))
+    if life.storage.stopped:
+        life.note(Failed("", f"the journal stopped: {life.storage.stopped}"))
     life.validate()
-    for topic in world.topics:
+    if world.chance.random() < 0.5:
+        await life.patiently(check_upkeep(life, world))
+    for topic in life.topics:
         await life.look_at(topic)
 
 
@@ -49,28 +57,52 @@ def _answer_all(life: StorageLife, served: ServedSubscription) -> None:
         life.acknowledge(served, consumer, _ALL)
 
 
+async def _replace_topic(life: StorageLife, world: World) -> None:
+    """Delete a topic, and as a rule make another of its title."""
+    if life.topics:
+        topic = world.chance.choice(life.topics)
+        await life.delete(topic)
+        if topic.plan.deleted and world.chance.random() < 0.8:
+            await life.create(topic.plan.title)
+
+
 def _send(life: StorageLife, world: World) -> None:
-    topic = world.chance.choice(world.topics)
+    topic = world.chance.choice(life.topics)
     for _ in range(world.chance.randint(1, 4)):
-        life.send(topic, world.chance.choice(topic.producers), world.chance.choice([0, 50, 1_500]))
+        life.send(topic, world.chance.choice(topic.plan.producers), world.chance.choice([0, 50, 1_500]))
 
 
 def _send_batch(life: StorageLife, world: World) -> None:
-    topic = world.chance.choice(world.topics)
+    topic = world.chance.choice(life.topics)
     count, size = world.chance.randint(1, 12), world.chance.choice([0, 100])
-    life.send_batch(topic, world.chance.choice(topic.producers), count, size)
+    life.send_batch(topic, world.chance.choice(topic.plan.producers), count, size)
 
 
 def _send_damaged(life: StorageLife, world: World) -> None:
-    topic = world.chance.choice(world.topics)
-    life.send_damaged(topic, topic.producers[0])
+    topic = world.chance.choice(life.topics)
+    life.send_damaged(topic, topic.plan.producers[0])
 
 
 def _peek(life: StorageLife, world: World) -> None:
-    topic = world.chance.choice(world.topics)
-    end = life.durable_end(topic)
-    if end:
-        life.peek(topic, world.chance.randrange(end))
+    found = _choose_offset(life, world)
+    if found is not None:
+        topic, offset = found
+        life.read(topic, lambda reader: reader.peek(offset), "peek")
+
+
+def _replay(life: StorageLife, world: World) -> None:
+    topic = world.chance.choice(life.topics)
+    pause_s = world.chance.choice([0.0, 0.01, 0.2])
+    life.read(topic, lambda reader: reader.read_through(life.clock, [pause_s] * _READ_STEPS_MAX), "replay")
+
+
+def _find_time(life: StorageLife, world: World) -> None:
+    found = _choose_offset(life, world)
+    if found is not None:
+        topic, offset = found
+        time_ms = topic.log.append_time_at_hand(offset) or life.clock.now_ms()
+        time_ms += world.chance.choice([-1, 0, 0, 1, 500])
+        life.read(topic, lambda reader: reader.find_time(time_ms), "look for a time")
 
 
 def _acknowledge(life: StorageLife, world: World) -> None:
@@ -109,21 +141,42 @@ def _stall(life: StorageLife, world: World) -> None:
         chosen[1].stalled = True
 
 
+def _jump_clock(life: StorageLife, world: World) -> None:
+    life.clock.jump_wall(world.chance.choice([-3_600.0, -1.0, 1.0, 3_600.0]))
+
+
 def _choose(life: StorageLife, world: World) -> tuple[ServedSubscription, SimConsumer] | None:
-    if not life.subscriptions:
+    subscriptions = life.subscriptions
+    if not subscriptions:
         return None
-    served = world.chance.choice(life.subscriptions)
+    served = world.chance.choice(subscriptions)
     return served, world.chance.choice(served.consumers)
 
+
+def _choose_offset(life: StorageLife, world: World) -> tuple[ServedTopic, int] | None:
+    topic = world.chance.choice(life.topics)
+    end = topic.log.durable_end
+    return (topic, world.chance.randrange(end)) if end else None
+
+
+_RARE = 0.01
+"""Of the steps: a topic is deleted."""
 
 _STEPS: list[tuple[int, Callable[[StorageLife, World], None]]] = [
     (30, _send),
     (15, _send_batch),
     (1, _send_damaged),
-    (6, _peek),
+    (5, _peek),
+    (3, _replay),
+    (3, _find_time),
     (35, _acknowledge),
     (4, _nack),
     (3, _break),
     (5, _mend),
     (2, _stall),
+    (1, _jump_clock),
+    (2, rotate),
+    (4, cut),
+    (4, retain),
+    (1, sweep),
 ]

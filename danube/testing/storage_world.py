@@ -5,11 +5,13 @@ from dataclasses import dataclass, field
 
 from danube.model.calls import OutgoingMessage
 from danube.model.subscription import SubscriptionType
-from danube.testing.history import Event
+from danube.storage.segment.retention import Retention
+from danube.testing.history import Event, Keeps
+from danube.testing.storage_ground import SimMetadata
 from danube.wire.encode import send_message
 from danube.wire.gen import DanubeApi_pb2
 
-BROKER_ID = 7
+_KEEP_ALL = Retention(None, None)
 
 
 @dataclass(slots=True)
@@ -29,10 +31,28 @@ class SubscriptionPlan:
 class TopicPlan:
     """A topic, the producers that send to it and the subscriptions it has."""
 
-    name: str
+    title: str
+    """What users call it; a later topic may have the same."""
     topic_id: int
     producers: tuple[str, ...]
     subscriptions: list[SubscriptionPlan]
+    retention: Retention = _KEEP_ALL
+    created: bool = False
+    """Whether somebody was told that it exists."""
+    deleted: bool = False
+    """Whether somebody was told that it is gone."""
+
+    @property
+    def name(self) -> str:
+        """What the history calls it: no other topic ever has this name."""
+        return f"{self.title}#{self.topic_id}"
+
+    @property
+    def keeps(self) -> Keeps:
+        """What retention has to leave."""
+        if self.retention.max_age_ms is None and self.retention.max_bytes is None:
+            return Keeps.EVERYTHING
+        return Keeps.UNREAD if self.retention.keep_unread else Keeps.NEWEST
 
 
 @dataclass(slots=True)
@@ -40,22 +60,34 @@ class World:
     """The topics of a simulation and its history so far."""
 
     chance: random.Random
-    topics: list[TopicPlan]
+    titles: list[str]
+    topics: dict[int, TopicPlan] = field(default_factory=dict)
+    """All that there ever were, or were tried to make, by id."""
     history: list[Event] = field(default_factory=list)
     lives: list[str] = field(default_factory=list)
     """What each life of the broker had to go through, in words."""
     sent: int = 0
+    metadata: SimMetadata = field(default_factory=SimMetadata)
 
     def next_message(self, topic: TopicPlan) -> str:
         """A text that no other message has."""
         self.sent += 1
         return f"{topic.topic_id}.{self.sent}"
 
+    def next_topic(self, title: str, lives: int) -> TopicPlan:
+        """Another topic of this title, with an id of its own; its subscriptions begin within so many lives."""
+        topic_id = len(self.topics) + 1
+        chance = self.chance
+        producers = tuple(f"producer-{topic_id}-{index}" for index in range(chance.randint(1, 3)))
+        subscriptions = [_plan_subscription(chance, 10 * topic_id + at, lives) for at in range(chance.randint(1, 2))]
+        topic = TopicPlan(title, topic_id, producers, subscriptions, _plan_retention(chance))
+        self.topics[topic_id] = topic
+        return topic
 
-def plan_world(chance: random.Random, lives: int) -> World:
-    """Draw the topics and subscriptions of a run."""
-    numbers = range(1, chance.randint(2, 4) + 1)
-    return World(chance, [_plan_topic(chance, number, lives) for number in numbers])
+
+def plan_world(chance: random.Random) -> World:
+    """Draw the topics of a run."""
+    return World(chance, [f"/default/topic-{number}" for number in range(1, chance.randint(2, 4) + 1)])
 
 
 def encode_record(topic: TopicPlan, producer: str, text: str, size: int) -> bytes:
@@ -68,7 +100,7 @@ def encode_record(topic: TopicPlan, producer: str, text: str, size: int) -> byte
             publish_time_ms=1,
             producer_name=producer,
             producer_id=1,
-            topic=topic.name,
+            topic=topic.title,
             broker_addr="",
         )
     )
@@ -80,12 +112,6 @@ def decode_record(record: bytes) -> tuple[int, str]:
     return message.msg_id.topic_offset, message.payload.decode().rstrip()
 
 
-def _plan_topic(chance: random.Random, number: int, lives: int) -> TopicPlan:
-    producers = tuple(f"producer-{number}-{index}" for index in range(chance.randint(1, 3)))
-    subscriptions = [_plan_subscription(chance, 10 * number + index, lives) for index in range(chance.randint(1, 2))]
-    return TopicPlan(f"/default/topic-{number}", number, producers, subscriptions)
-
-
 def _plan_subscription(chance: random.Random, subscription_id: int, lives: int) -> SubscriptionPlan:
     kind = chance.choice([SubscriptionType.EXCLUSIVE, SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED])
     return SubscriptionPlan(
@@ -93,5 +119,15 @@ def _plan_subscription(chance: random.Random, subscription_id: int, lives: int) 
         subscription_id=subscription_id,
         type=kind,
         consumers=1 if kind is SubscriptionType.EXCLUSIVE else chance.randint(1, 3),
-        first_life=chance.choice([0, 0, chance.randrange(lives)]),
+        first_life=chance.choice([0, 0, chance.randrange(max(lives, 1))]),
+    )
+
+
+def _plan_retention(chance: random.Random) -> Retention:
+    if chance.random() < 0.4:
+        return _KEEP_ALL
+    return Retention(
+        max_age_ms=chance.choice([None, 500, 20_000]),
+        max_bytes=chance.choice([None, 1_500, 6_000]),
+        keep_unread=chance.random() < 0.6,
     )

@@ -8,9 +8,11 @@ from danube.model.admin_calls import (
     DescribeTopics,
     JournalDescription,
     ReliableState,
+    StorageDescription,
     SubscriptionDescription,
     TopicDescription,
     TopicsPage,
+    TopicStorageDescription,
 )
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX
@@ -70,7 +72,19 @@ def _topic(message: DanubeControl_pb2.Topic) -> TopicDescription:
         producers=message.producers,
         subscription_count=message.subscription_count,
         messages_expired=message.messages_expired,
+        storage=_topic_storage(message.storage) if message.HasField("storage") else None,
         subscriptions=tuple(_subscription(subscription) for subscription in message.subscriptions),
+    )
+
+
+def _topic_storage(message: DanubeControl_pb2.TopicStorage) -> TopicStorageDescription:
+    return TopicStorageDescription(
+        stored_bytes=message.stored_bytes,
+        segments=message.segments,
+        segment_file_bytes=message.segment_file_bytes,
+        oldest_ms=message.oldest_ms if message.HasField("oldest_ms") else None,
+        newest_ms=message.newest_ms if message.HasField("newest_ms") else None,
+        unsynced_bytes=message.unsynced_bytes,
     )
 
 
@@ -137,6 +151,7 @@ def broker_description(response: bytes) -> BrokerDescription:
         producers=message.producers,
         consumers=message.consumers,
         journal=_journal(message.journal),
+        storage=_storage(message.storage) if message.HasField("storage") else None,
     )
 
 
@@ -152,4 +167,20 @@ def _journal(message: DanubeControl_pb2.Journal) -> JournalDescription:
         cache_bytes=message.cache_bytes,
         last_round_ms=message.last_round_ms,
         stopped_reason=message.stopped_reason if message.HasField("stopped_reason") else None,
+    )
+
+
+def _storage(message: DanubeControl_pb2.Storage) -> StorageDescription:
+    return StorageDescription(
+        segments=message.segments,
+        segment_file_bytes=message.segment_file_bytes,
+        cut_passes=message.cut_passes,
+        merged_segments=message.merged_segments,
+        dropped_segments=message.dropped_segments,
+        freed_bytes=message.freed_bytes,
+        troubled_topics=message.troubled_topics,
+        refused_topics=message.refused_topics,
+        disk_free_bytes=message.disk_free_bytes if message.HasField("disk_free_bytes") else None,
+        disk_is_low=message.disk_is_low,
+        refused_reason=message.refused_reason if message.HasField("refused_reason") else None,
     )

@@ -122,4 +122,4 @@ def _policies(message: DanubeControl_pb2.TopicPolicies) -> Policies:
 
 
 def _given(message: DanubeControl_pb2.TopicPolicies) -> dict[str, int]:
-    return {name: getattr(message, name) for name in POLICY_NAMES if message.HasField(name)}
+    return {name: int(getattr(message, name)) for name in POLICY_NAMES if message.HasField(name)}

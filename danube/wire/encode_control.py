@@ -7,9 +7,11 @@ from danube.model.admin_calls import (
     DescribeTopics,
     JournalDescription,
     ReliableState,
+    StorageDescription,
     SubscriptionDescription,
     TopicDescription,
     TopicsPage,
+    TopicStorageDescription,
 )
 from danube.wire.gen import DanubeControl_pb2
 
@@ -68,7 +70,19 @@ def _topic(topic: TopicDescription) -> DanubeControl_pb2.Topic:
         producers=topic.producers,
         subscription_count=topic.subscription_count,
         messages_expired=topic.messages_expired,
+        storage=_topic_storage(topic.storage) if topic.storage else None,
         subscriptions=[_subscription(subscription) for subscription in topic.subscriptions],
+    )
+
+
+def _topic_storage(storage: TopicStorageDescription) -> DanubeControl_pb2.TopicStorage:
+    return DanubeControl_pb2.TopicStorage(
+        stored_bytes=storage.stored_bytes,
+        segments=storage.segments,
+        segment_file_bytes=storage.segment_file_bytes,
+        oldest_ms=storage.oldest_ms,
+        newest_ms=storage.newest_ms,
+        unsynced_bytes=storage.unsynced_bytes,
     )
 
 
@@ -132,6 +146,7 @@ def broker_description(broker: BrokerDescription) -> bytes:
         producers=broker.producers,
         consumers=broker.consumers,
         journal=_journal(broker.journal),
+        storage=_storage(broker.storage) if broker.storage else None,
     )
     return message.SerializeToString()
 
@@ -148,4 +163,20 @@ def _journal(journal: JournalDescription) -> DanubeControl_pb2.Journal:
         cache_bytes=journal.cache_bytes,
         last_round_ms=journal.last_round_ms,
         stopped_reason=journal.stopped_reason,
+    )
+
+
+def _storage(storage: StorageDescription) -> DanubeControl_pb2.Storage:
+    return DanubeControl_pb2.Storage(
+        segments=storage.segments,
+        segment_file_bytes=storage.segment_file_bytes,
+        cut_passes=storage.cut_passes,
+        merged_segments=storage.merged_segments,
+        dropped_segments=storage.dropped_segments,
+        freed_bytes=storage.freed_bytes,
+        troubled_topics=storage.troubled_topics,
+        refused_topics=storage.refused_topics,
+        disk_free_bytes=storage.disk_free_bytes,
+        disk_is_low=storage.disk_is_low,
+        refused_reason=storage.refused_reason,
     )

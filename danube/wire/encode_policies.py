@@ -103,8 +103,15 @@ def policies_view(view: PoliciesView) -> bytes:
 
 
 def _policies(policies: Policies) -> DanubeControl_pb2.TopicPolicies:
-    return DanubeControl_pb2.TopicPolicies(**policies.given())
+    return _topic_policies(policies.given())
 
 
 def _limits(limits: Limits) -> DanubeControl_pb2.TopicPolicies:
-    return DanubeControl_pb2.TopicPolicies(**asdict(limits))
+    return _topic_policies(asdict(limits))
+
+
+def _topic_policies(values: dict[str, int]) -> DanubeControl_pb2.TopicPolicies:
+    message = DanubeControl_pb2.TopicPolicies()
+    for name, value in values.items():
+        setattr(message, name, value)  # the one truth value among them takes 0 and 1, too
+    return message

@@ -1,11 +1,14 @@
 """Our library in the place of the published wheel: what was written for that one, unchanged, on a real broker."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from danube.client import DanubeClientBuilder
 from danube.testing.process import BrokerProcess
+from tests.cluster.wheel.administering import surroundings
 from tests.cluster.wheel.run import load_scenarios
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -24,7 +27,9 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
     "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW else ()) for name in SCENARIOS]
 )
 async def test_what_was_written_for_the_published_client_works_unchanged(
-    shared_broker: BrokerProcess, name: str
+    shared_broker: BrokerProcess, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for variable, value in surroundings(str(Path(sys.executable).parent), shared_broker.endpoints.admin_url).items():
+        monkeypatch.setenv(variable, value)
     async with await DanubeClientBuilder().service_url(shared_broker.endpoints.service_url).build() as client:
         await SCENARIOS[name](client)

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from danube.testing.process import BrokerProcess
+from tests.cluster.wheel.administering import surroundings
 from tests.cluster.wheel.run import load_scenarios
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
@@ -29,8 +30,7 @@ def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerPr
 @pytest.mark.parametrize("name", SCENARIOS)
 def test_the_published_client_works_unmodified(shared_broker: BrokerProcess, wheel_python: Path, name: str) -> None:
     command = [str(wheel_python), "-I", str(PROGRAM), shared_broker.endpoints.service_url, name]
-    tools = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-    environment = {**os.environ, "PATH": tools, "DANUBE_ADMIN_ENDPOINT": shared_broker.endpoints.admin_url}
+    environment = {**os.environ, **surroundings(str(Path(sys.executable).parent), shared_broker.endpoints.admin_url)}
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=200)
     assert ended.returncode == 0, f"{ended.stderr[-4_000:]}\n--- broker\n{shared_broker.log()[-2_000:]}"
     imported = json.loads(ended.stdout.splitlines()[0])

@@ -17,6 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 
 from danube.admin.access import AccessLevel, Guard
+from danube.admin.cli.parameters import fields_of
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.operations import operation_of
 from danube.admin.operations.operation import AnyOperation
@@ -53,11 +54,14 @@ async def by_cli(place: Place, operation: AnyOperation, arguments: dict[str, Any
 def typed(operation: AnyOperation, arguments: dict[str, Any]) -> list[str]:
     """Arguments as a person types them."""
     words = [str(arguments[name]) for name in operation.positional if name in arguments]
+    fields = fields_of(operation)
     for name, value in arguments.items():
         if name not in operation.positional:
-            option = f"--{name.replace('_', '-')}"
             given = value if isinstance(value, list) else [value]
-            words += [option] if value is True else [word for each in given for word in (option, str(each))]
+            if isinstance(value, bool):
+                words.append(fields[name].word if value else f"--{fields[name].opposite}")
+            else:
+                words += [word for each in given for word in (fields[name].word, str(each))]
     return words
 
 

@@ -94,6 +94,8 @@ EFFECTS = {
     "set_namespace_policies": "write",
     "get_topic_policies": "read",
     "set_topic_policies": "write",
+    "set_namespace_retention": "destroy",
+    "set_topic_retention": "destroy",
     "peek_messages": "read",
     "create_subscription": "write",
     "seek_subscription": "destroy",

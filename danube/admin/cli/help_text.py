@@ -7,7 +7,7 @@ from typing import Any
 
 from danube.admin.access import AccessLevel
 from danube.admin.cli.commands import PROGRAM
-from danube.admin.cli.parameters import fields_of
+from danube.admin.cli.parameters import Field, fields_of
 from danube.admin.operations import BY_NAME
 from danube.admin.operations.operation import AnyOperation, Example
 
@@ -61,7 +61,7 @@ def command_line(operation: AnyOperation, example: Example) -> str:
     words += [str(example.arguments[name]) for name in operation.positional if name in example.arguments]
     for name, value in example.arguments.items():
         if name not in operation.positional:
-            words += _option_words(fields[name].word, value)
+            words += _option_words(fields[name], value)
     return shlex.join(words)
 
 
@@ -75,7 +75,7 @@ def verbs_text(operations: Iterable[AnyOperation]) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def _option_words(word: str, value: Any) -> list[str]:  # noqa: ANN401 - any JSON value
+def _option_words(field: Field, value: Any) -> list[str]:  # noqa: ANN401 - any JSON value
     if isinstance(value, bool):
-        return [word if value else f"--no-{word[2:]}"]
-    return [each for one in (value if isinstance(value, list) else [value]) for each in (word, str(one))]
+        return [field.word if value else f"--{field.opposite}"]
+    return [each for one in (value if isinstance(value, list) else [value]) for each in (field.word, str(one))]

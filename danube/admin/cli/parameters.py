@@ -14,7 +14,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
 from danube.admin.execution import parse_arguments
-from danube.admin.operations.fields import Completes, PageParams, Params
+from danube.admin.operations.fields import Completes, Opposite, PageParams, Params
 from danube.admin.operations.operation import AnyOperation
 from danube.model.errors import InvalidRequestError
 
@@ -48,6 +48,11 @@ class Field:
     def completes(self) -> str | None:
         """The kind of name that completes it."""
         return next((each.kind for each in self.metadata if isinstance(each, Completes)), None)
+
+    @property
+    def opposite(self) -> str:
+        """The option, without its dashes, that says no where this one says yes."""
+        return next((each.word for each in self.metadata if isinstance(each, Opposite)), f"no-{self.word[2:]}")
 
     @property
     def choices(self) -> list[str]:
@@ -161,7 +166,7 @@ def _argument(field: Field, complete: Complete) -> Parameter:
 
 def _option(field: Field, complete: Complete) -> Parameter:
     short = [_SHORT[field.name]] if field.name in _SHORT else []
-    word = f"{field.word}/--no-{field.word[2:]}" if field.kind is bool and _default(field) is not False else field.word
+    word = f"{field.word}/--{field.opposite}" if field.kind is bool and _default(field) is not False else field.word
     info = typer.Option(
         *short,
         word,

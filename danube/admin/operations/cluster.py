@@ -78,7 +78,7 @@ def _merge(description: BrokerDescription | None, raft: RaftStatus | None, *, al
         subscriptions=description.subscriptions if description else None,
         producers=description.producers if description else None,
         consumers=description.consumers if description else None,
-        stopped_reason=description.journal.stopped_reason if description else None,
+        stopped_reason=description.refused_reason if description else None,
     )
 
 

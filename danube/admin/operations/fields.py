@@ -40,6 +40,13 @@ class Completes:
     kind: str
 
 
+@dataclass(frozen=True, slots=True)
+class Opposite:
+    """Marks a truth value whose no has a word of its own on the command line, instead of `no-` and its name."""
+
+    word: str
+
+
 VOLATILE = Volatile()
 WIDE = Wide()
 

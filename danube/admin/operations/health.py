@@ -7,8 +7,9 @@ from pydantic import Field
 
 from danube.admin.operations.fields import VOLATILE, Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
-from danube.model.admin_calls import BrokerDescription, BrokerInfo
+from danube.model.admin_calls import BrokerDescription, BrokerInfo, StorageDescription
 from danube.model.errors import DanubeError, UnsupportedError
+from danube.model.limits import MIB
 from danube.model.plans import Effect
 
 
@@ -38,7 +39,12 @@ class Health(Result):
 
 async def _health(call: Call, params: Params) -> Health:  # noqa: ARG001 - it has none
     brokers = await call.gateway.brokers()
-    checks = [_brokers(list(brokers)), await _leader(call, len(brokers)), await _writes(call), await _namespaces(call)]
+    checks = [
+        _brokers(list(brokers)),
+        await _leader(call, len(brokers)),
+        *await _of_broker(call),
+        await _namespaces(call),
+    ]
     order = list(CheckStatus)
     known = [check.status for check in checks if check.status is not CheckStatus.UNKNOWN]
     return Health(verdict=max(known, key=order.index, default=CheckStatus.UNKNOWN), checks=checks)
@@ -64,21 +70,38 @@ async def _leader(call: Call, brokers: int) -> Check:
     return _check("leader", CheckStatus.CRITICAL, "nobody leads: topics are not assigned until a leader is elected")
 
 
-async def _writes(call: Call) -> Check:
+async def _of_broker(call: Call) -> list[Check]:
     try:
         description = await call.gateway.describe_broker()
     except UnsupportedError:
-        return _check("messages", CheckStatus.UNKNOWN, "this broker does not tell whether it takes messages")
-    return _check("messages", *_judge_journal(description))
+        return [_check("messages", CheckStatus.UNKNOWN, "this broker does not tell whether it takes messages")]
+    checks = [_check("messages", *_judge_journal(description))]
+    if description.storage is not None:
+        checks.append(_check("storage", *_judge_storage(description.storage)))
+    return checks
 
 
 def _judge_journal(description: BrokerDescription) -> tuple[CheckStatus, str]:
     journal = description.journal
-    if journal.stopped_reason is not None:
-        return CheckStatus.CRITICAL, f"the broker takes no messages: {journal.stopped_reason}"
+    if description.refused_reason is not None:
+        return CheckStatus.CRITICAL, f"the broker takes no messages: {description.refused_reason}"
     if journal.failed_rounds:
         return CheckStatus.WARNING, f"{journal.failed_rounds} writes failed and were undone: look at the disk"
     return CheckStatus.OK, f"the broker takes messages; its last write took {journal.last_round_ms:.1f} ms"
+
+
+def _judge_storage(storage: StorageDescription) -> tuple[CheckStatus, str]:
+    """The worst of what there is to say."""
+    free = "" if storage.disk_free_bytes is None else f"; {storage.disk_free_bytes / MIB:,.0f} MiB of the disk are free"
+    if storage.refused_topics:
+        lost = f"topics whose history cannot be read, and that are not served: {storage.refused_topics}"
+        return CheckStatus.CRITICAL, f"{lost}. The broker's log names them: see `danube-broker storage verify`"
+    if storage.disk_is_low:
+        return CheckStatus.WARNING, f"there is little room left{free}: free some, or let topics keep less"
+    if storage.troubled_topics:
+        kept = f"topics that keep the journal growing, as it cannot be cut for them: {storage.troubled_topics}"
+        return CheckStatus.WARNING, f"{kept}. The broker's log says why{free}"
+    return CheckStatus.OK, f"{storage.segments:,} segments{free}"
 
 
 async def _namespaces(call: Call) -> Check:
@@ -96,7 +119,7 @@ def _check(name: str, status: CheckStatus, detail: str) -> Check:
 HEALTH_CHECK = Operation(
     name="health_check",
     words=("cluster", "health"),
-    summary="Check the brokers, the leader, the journal and the metadata, and give a verdict.",
+    summary="Check the brokers, the leader, the journal, the disk and the metadata, and give a verdict.",
     description="Start here when something seems wrong. For consumers that fall behind, call analyze_consumer_lag.",
     effect=Effect.READ,
     params=Params,

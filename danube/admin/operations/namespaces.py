@@ -1,7 +1,7 @@
 """namespaces.*"""
 
 import asyncio
-from dataclasses import asdict
+from dataclasses import asdict, fields
 
 from pydantic import Field
 
@@ -9,9 +9,10 @@ from danube.admin.operations.fields import NamespaceText, PageParams, PageResult
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
+from danube.model.admin_calls import NamespacePolicies
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.plans import Effect
-from danube.model.policies import Limits
+from danube.model.policies import POLICY_NAMES, Limits
 
 
 class NamespaceParams(Params):
@@ -47,6 +48,17 @@ class Policies(Result):
         description="Seconds after which subscriptions pass over a message they have not acknowledged; null where the"
         " broker has no such limit."
     )
+    retention_time_s: int | None = Field(
+        description="Seconds after which messages are deleted for good; null where the broker has no such limit."
+    )
+    retention_bytes: int | None = Field(
+        description="Bytes of one topic above which its oldest messages are deleted for good; null where the broker has"
+        " no such limit."
+    )
+    retention_drops_unread: bool | None = Field(
+        description="Whether retention also deletes what a subscription has not acknowledged; null where the broker has"
+        " no retention."
+    )
 
 
 class NamespaceCreated(Result):
@@ -54,6 +66,10 @@ class NamespaceCreated(Result):
 
     namespace: str = Field(description="Its name.")
     created: bool = Field(description="True: it is there now and was not before.")
+
+
+_OURS_ALONE = tuple(name for name in POLICY_NAMES if name not in {field.name for field in fields(NamespacePolicies)})
+"""Limits that the original's answer has no words for."""
 
 
 async def _list(call: Call, params: PageParams) -> NamespaceList:
@@ -66,11 +82,8 @@ async def _policies(call: Call, params: NamespaceParams) -> Policies:
     known, limits = await asyncio.gather(
         call.gateway.namespace_policies(params.namespace), _limits(call, params.namespace)
     )
-    return Policies(
-        **asdict(known),
-        max_publish_rate_bytes=limits.max_publish_rate_bytes if limits else None,
-        message_ttl_s=limits.message_ttl_s if limits else None,
-    )
+    ours = {name: getattr(limits, name, None) for name in _OURS_ALONE}
+    return Policies.model_validate(asdict(known) | ours)
 
 
 async def _limits(call: Call, namespace: str) -> Limits | None:

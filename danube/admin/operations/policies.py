@@ -13,7 +13,6 @@ from danube.model.errors import InvalidRequestError
 from danube.model.limits import MESSAGE_TTL_S_MAX, POLICY_NUMBER_MAX
 from danube.model.plans import Effect
 from danube.model.policies import (
-    POLICY_NAMES,
     Policies,
     PoliciesView,
     PolicyChange,
@@ -26,7 +25,7 @@ TOOLSET = "policies"
 
 
 class PolicyName(StrEnum):
-    """A limit."""
+    """A limit that is set without a plan."""
 
     MAX_PRODUCERS_PER_TOPIC = "max_producers_per_topic"
     MAX_SUBSCRIPTIONS_PER_TOPIC = "max_subscriptions_per_topic"
@@ -60,7 +59,7 @@ class LimitParams(Params):
         default=None, description="Seconds after which subscriptions pass over a message they have not acknowledged."
     )
     unset: list[PolicyName] = Field(
-        default_factory=list, max_length=len(POLICY_NAMES), description="Limits to inherit again, by their names."
+        default_factory=list, max_length=len(PolicyName), description="Limits to inherit again, by their names."
     )
 
     @field_validator("unset", mode="before")
@@ -81,7 +80,7 @@ class LimitParams(Params):
 
     def change(self) -> PolicyChange:
         """As a value. Raises InvalidRequestError."""
-        given = Policies(**{name: getattr(self, name) for name in POLICY_NAMES})
+        given = Policies(**{name.value: getattr(self, name.value) for name in PolicyName})
         return PolicyChange(given=given, unset=frozenset(each.value for each in self.unset))
 
 
@@ -121,6 +120,17 @@ class LimitsResult(Result):
         title="Message TTL (s)",
         description="Seconds after which subscriptions pass over a message they have not acknowledged.",
     )
+    retention_time_s: int = Field(
+        title="Retention time (s)", description="Seconds after which messages are deleted for good."
+    )
+    retention_bytes: int = Field(
+        title="Retention (bytes)",
+        description="Bytes of one topic above which its oldest messages are deleted for good.",
+    )
+    retention_drops_unread: bool = Field(
+        title="Retention drops unread",
+        description="Whether retention also deletes what a subscription has not acknowledged.",
+    )
 
 
 def _limits(name: str, view: PoliciesView) -> LimitsResult:
@@ -145,7 +155,8 @@ SET_NAMESPACE_POLICIES = Operation(
     name="set_namespace_policies",
     words=("namespaces", "set-policies"),
     summary="Set limits for the topics of a namespace.",
-    description="What is not named stays; 0 is no limit. They hold at once, where a topic does not set its own.",
+    description="What is not named stays; 0 is no limit. They hold at once, where a topic does not set its own."
+    " How long messages are kept is for set_namespace_retention.",
     effect=Effect.WRITE,
     params=SetNamespacePoliciesParams,
     result=LimitsResult,
@@ -181,7 +192,8 @@ SET_TOPIC_POLICIES = Operation(
     name="set_topic_policies",
     words=("topics", "set-policies"),
     summary="Set limits for a topic.",
-    description="What is not named stays; 0 is no limit. They hold at once, and come before those of the namespace.",
+    description="What is not named stays; 0 is no limit. They hold at once, and come before those of the namespace."
+    " How long messages are kept is for set_topic_retention.",
     effect=Effect.WRITE,
     params=SetTopicPoliciesParams,
     result=LimitsResult,

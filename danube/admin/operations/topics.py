@@ -19,7 +19,14 @@ from danube.admin.operations.fields import (
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
-from danube.model.admin_calls import CreatePartitionedTopic, CreateTopic, DescribeTopics, TopicDescription, TopicInfo
+from danube.model.admin_calls import (
+    CreatePartitionedTopic,
+    CreateTopic,
+    DescribeTopics,
+    TopicDescription,
+    TopicInfo,
+    TopicStorageDescription,
+)
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.limits import PARTITIONS_MAX
 from danube.model.plans import Effect
@@ -125,6 +132,21 @@ class TopicDetail(Result):
     producers: int | None = Field(description="Producers attached now.")
     messages_in: int | None = Field(description="Messages taken since the broker started.")
     bytes_in: int | None = Field(description="Their bytes.")
+    stored_bytes: int | None = Field(description="Bytes of the messages that can be read.")
+    segments: int | None = Field(description="Files that hold them; what is newer is in the broker's journal.")
+    segment_file_bytes: int | None = Field(description="Bytes of those files.")
+    oldest_message_ms: Annotated[int | None, VOLATILE] = Field(
+        description="When the oldest message that can be read was stored, milliseconds since the epoch."
+    )
+    newest_message_ms: Annotated[int | None, VOLATILE] = Field(
+        description="When the newest message was stored, milliseconds since the epoch."
+    )
+    unsynced_bytes: int | None = Field(
+        description="Acknowledged and not synced: a power cut may take them. 0 with durability fsync."
+    )
+    messages_expired: int | None = Field(
+        description="Passed over unread since the broker started: too old, or let go of by retention."
+    )
     subscription_count: int = Field(description="Subscriptions there are.")
     subscription_states: list[SubscriptionState] = Field(
         description="The first subscriptions as they stand; empty where the broker does not tell."
@@ -178,9 +200,22 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
         producers=described.producers if described else None,
         messages_in=described.messages_in if described else None,
         bytes_in=described.bytes_in if described else None,
+        **_storage_fields(described.storage if described else None),
+        messages_expired=described.messages_expired if described else None,
         subscription_count=len(details.subscriptions),
         subscription_states=states,
     )
+
+
+def _storage_fields(storage: TopicStorageDescription | None) -> dict[str, int | None]:
+    return {
+        "stored_bytes": storage.stored_bytes if storage else None,
+        "segments": storage.segments if storage else None,
+        "segment_file_bytes": storage.segment_file_bytes if storage else None,
+        "oldest_message_ms": storage.oldest_ms if storage else None,
+        "newest_message_ms": storage.newest_ms if storage else None,
+        "unsynced_bytes": storage.unsynced_bytes if storage else None,
+    }
 
 
 async def _described(call: Call, name: TopicName) -> TopicDescription | None:

@@ -124,7 +124,7 @@ def _culprit(model: type[Params], arguments: Mapping[str, Any]) -> str:
 
 def _field(name: str, info: FieldInfo) -> FormField:
     plain = _plain(info.annotation)
-    choices = _choices(plain)
+    choices = ("true", "false") if plain is bool and info.default is None else _choices(plain)
     completes = next((mark.kind for mark in info.metadata if isinstance(mark, Completes)), None)
     return FormField(
         name=name,

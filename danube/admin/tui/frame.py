@@ -52,6 +52,16 @@ def age(passed_ms: int) -> str:
     return f"{seconds // 60} min" if seconds < 7_200 else f"{seconds // 3_600} h"
 
 
+def size(size_bytes: int) -> str:
+    """Bytes in a unit that keeps the number small."""
+    value, unit = float(size_bytes), "B"
+    for larger in ("KiB", "MiB", "GiB", "TiB"):
+        if value < 1_024:
+            break
+        value, unit = value / 1_024, larger
+    return f"{value:,.0f} {unit}" if unit == "B" else f"{value:,.1f} {unit}"
+
+
 def _unreachable(watch: Watch, now_ms: int) -> str:
     since_ms = watch.unreachable_since_ms or now_ms
     shown = "nothing was read yet" if watch.read_ms is None else f"shown is {age(now_ms - watch.read_ms)} old"

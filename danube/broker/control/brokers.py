@@ -3,10 +3,13 @@
 from dataclasses import dataclass
 
 from danube.broker.topics import Topics
-from danube.model.admin_calls import BrokerDescription, BrokerInfo, JournalDescription
+from danube.model.admin_calls import BrokerDescription, BrokerInfo, JournalDescription, StorageDescription
 from danube.model.errors import NotFoundError
 from danube.runtime.clock import Clock
-from danube.storage.journal.journal import Journal
+from danube.storage.journal.settings import JournalStats
+from danube.storage.storage_settings import StorageStats
+from danube.storage.store import Storage
+from danube.storage.watermarks import SpaceLevel
 
 _ROLE = "None"
 """What the original's brokers say of themselves outside a cluster."""
@@ -39,10 +42,10 @@ class BrokerUrls:
 class BrokerControl:
     """The brokers of this broker's cluster: itself."""
 
-    def __init__(self, identity: BrokerIdentity, topics: Topics, journal: Journal, clock: Clock) -> None:
+    def __init__(self, identity: BrokerIdentity, topics: Topics, storage: Storage, clock: Clock) -> None:
         self._identity = identity
         self._topics = topics
-        self._journal = journal
+        self._storage = storage
         self._clock = clock
         self._urls = BrokerUrls()
 
@@ -72,7 +75,7 @@ class BrokerControl:
 
     def describe(self) -> BrokerDescription:
         """This broker in full. Costs a step for each subscription."""
-        identity = self._identity
+        identity, stats = self._identity, self._storage.stats
         subscriptions = [subscription for topic in self._topics for subscription in topic.subscriptions.values()]
         return BrokerDescription(
             info=self._info(),
@@ -85,7 +88,8 @@ class BrokerControl:
             subscriptions=len(subscriptions),
             producers=sum(len(topic.producers) for topic in self._topics),
             consumers=sum(subscription.connected() for subscription in subscriptions),
-            journal=_describe_journal(self._journal),
+            journal=_describe_journal(stats.journal, self._storage.stopped),
+            storage=_describe_storage(stats, self._storage.refuses),
         )
 
     def _info(self) -> BrokerInfo:
@@ -99,8 +103,7 @@ class BrokerControl:
         )
 
 
-def _describe_journal(journal: Journal) -> JournalDescription:
-    stats = journal.stats
+def _describe_journal(stats: JournalStats, stopped: str | None) -> JournalDescription:
     return JournalDescription(
         rounds=stats.rounds,
         failed_rounds=stats.failed_rounds,
@@ -111,5 +114,21 @@ def _describe_journal(journal: Journal) -> JournalDescription:
         backlog_bytes=stats.backlog_bytes,
         cache_bytes=stats.cache_bytes,
         last_round_ms=stats.last_round_ms,
-        stopped_reason=journal.stopped,
+        stopped_reason=stopped,
+    )
+
+
+def _describe_storage(stats: StorageStats, refused: str | None) -> StorageDescription:
+    return StorageDescription(
+        segments=stats.segments,
+        segment_file_bytes=stats.segment_file_bytes,
+        cut_passes=stats.passes,
+        merged_segments=stats.merged_segments,
+        dropped_segments=stats.dropped_segments,
+        freed_bytes=stats.freed_bytes,
+        troubled_topics=stats.troubled_topics,
+        refused_topics=stats.refused_topics,
+        disk_free_bytes=stats.free_bytes,
+        disk_is_low=stats.space_level is not SpaceLevel.OK,
+        refused_reason=refused,
     )

@@ -2,7 +2,9 @@
 
 from collections.abc import Iterator
 
+from danube.broker.consumers import Consumers
 from danube.broker.control.topics import served_topic
+from danube.broker.farewell import Cause, Farewell
 from danube.broker.producers import Producers
 from danube.broker.topic import AnyTopic
 from danube.broker.topics import Topics
@@ -15,9 +17,10 @@ from danube.model.topic import TopicName
 class Connections:
     """The clients of this broker's topics."""
 
-    def __init__(self, topics: Topics, producers: Producers) -> None:
+    def __init__(self, topics: Topics, producers: Producers, consumers: Consumers) -> None:
         self._topics = topics
         self._producers = producers
+        self._consumers = consumers
 
     def list(self, name: TopicName) -> tuple[tuple[Connection, ...], int]:
         """At most CONNECTIONS_SHOWN_MAX clients of a topic, or of all partitions of a base name, and their count.
@@ -29,7 +32,10 @@ class Connections:
         return tuple(found[:CONNECTIONS_SHOWN_MAX]), len(found)
 
     def disconnect(self, wanted: DisconnectClient) -> None:
-        """End a consumer's stream with OK, or forget a producer; one that lives comes back by itself.
+        """Send one client away; one that lives comes back by itself.
+
+        A consumer gets nothing from now on, what it holds goes to others, and its place is free at once. Its stream
+        ends when it was told. A producer is forgotten.
 
         Raises:
             TopicNotFoundError.
@@ -40,13 +46,13 @@ class Connections:
         for subscription in topic.subscriptions.values():
             for consumer in subscription.consumers.values():
                 if consumer.consumer_id == wanted.client_id and consumer.stream is not None:
-                    subscription.detach(consumer, consumer.stream).finish()
+                    self._consumers.send_away(subscription, consumer, Farewell(Cause.DISCONNECTED, topic.name))
                     return
         for session in self._producers.attached_to(topic):
             if session.producer_id == wanted.client_id:
                 if session.streams:
                     raise PreconditionFailedError(f"producer {session.name!r} has a stream of batches open: stop it")
-                self._producers.detach(session)
+                self._producers.send_away(session)
                 return
         raise NotFoundError(f"client {wanted.client_id} is not connected to {topic.name}: list its connections")
 

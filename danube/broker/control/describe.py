@@ -16,10 +16,12 @@ from danube.model.admin_calls import (
     SubscriptionDescription,
     TopicDescription,
     TopicsPage,
+    TopicStorageDescription,
 )
 from danube.model.errors import TopicNotFoundError
-from danube.model.limits import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX
+from danube.model.limits import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX, DESCRIBE_LOOKS_MAX
 from danube.model.topic import TopicName
+from danube.storage.log import TopicStorageStats
 
 _ENTRY_BYTES = 100  # what a topic, a subscription or a consumer takes on the wire besides its name, roughly
 
@@ -33,11 +35,12 @@ class Descriptions:
         self._topics = topics
         self._brokers = brokers
 
-    def topics(self, wanted: DescribeTopics) -> TopicsPage:
+    async def topics(self, wanted: DescribeTopics) -> TopicsPage:
         """One page of topics; those that come and go between two pages may be missed, the others come once.
 
         Raises TopicNotFoundError when a topic that is asked for by name is not there.
         """
+        await _look_for_oldest(self._next_topics(wanted)[: wanted.page_size])
         return _Page(self._brokers.own_id).fill(self._next_topics(wanted), wanted)
 
     def _next_topics(self, wanted: DescribeTopics) -> list[AnyTopic]:
@@ -57,6 +60,16 @@ class Descriptions:
                 f"there is no topic {min(missing)}: list the topics of its namespace to see their names"
             )
         return {topic.name: topic for topic in (*exact.values(), *partitions)}.values()
+
+
+async def _look_for_oldest(topics: Iterable[AnyTopic]) -> None:
+    """Have at hand how old what their subscriptions have not read is; most know without a read."""
+    left = DESCRIBE_LOOKS_MAX
+    for topic in topics:
+        for subscription in list(topic.subscriptions.values()):
+            if isinstance(subscription, ReliableSubscription) and subscription.must_look and left:
+                left -= 1
+                await subscription.look()
 
 
 def _is_wanted(topic: AnyTopic, wanted: DescribeTopics) -> bool:
@@ -130,7 +143,19 @@ def _describe_topic(
         producers=len(topic.producers),
         subscription_count=len(topic.subscriptions),
         messages_expired=expired,
+        storage=_describe_storage(log.stats) if log else None,
         subscriptions=subscriptions,
+    )
+
+
+def _describe_storage(stats: TopicStorageStats) -> TopicStorageDescription:
+    return TopicStorageDescription(
+        stored_bytes=stats.body_bytes,
+        segments=stats.segments,
+        segment_file_bytes=stats.segment_file_bytes,
+        oldest_ms=stats.oldest_append_ms,
+        newest_ms=stats.newest_append_ms,
+        unsynced_bytes=stats.unsynced_bytes,
     )
 
 
@@ -164,7 +189,7 @@ def _reliable_state(topic: AnyTopic, subscription: AnySubscription) -> ReliableS
         in_flight=engine.in_flight,
         waiting=engine.waiting,
         ready=engine.ready,
-        oldest_unacknowledged_ms=topic.log.append_time_ms(position) if lag else None,
+        oldest_unacknowledged_ms=subscription.oldest_unread_ms if lag else None,
         blocked=sum(end - start for start, end in engine.blocked),
         dead_letters=engine.dead_letters,
     )

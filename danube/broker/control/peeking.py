@@ -33,8 +33,9 @@ class Peeking:
         topic = served_topic(self._topics, wanted.topic)
         if not isinstance(topic, ReliableTopic):
             raise PreconditionFailedError(f"{wanted.topic} is not reliable: it keeps no messages")
+        topic.check_readable()
         log, end = topic.log, topic.log.durable_end
-        at = offset_of(wanted.start, log)
+        at = await offset_of(wanted.start, log)
         found: list[PeekedMessage] = []
         size = 0
         while at < end and len(found) < wanted.count and size < PEEK_BYTES_MAX:

@@ -6,7 +6,9 @@ from typing import Protocol
 
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.control.planned_jumps import SeekCall, SkipCall, parse_seek, parse_skip
+from danube.broker.control.planned_retention import parse_namespace_retention, parse_topic_retention
 from danube.broker.control.positions import PositionControl
+from danube.broker.control.retention import RetentionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
 from danube.broker.subscription import ReliableSubscription
@@ -44,6 +46,7 @@ def planned_operations(
     subscriptions: SubscriptionControl,
     namespaces: NamespaceControl,
     positions: PositionControl,
+    retention: RetentionControl,
 ) -> Mapping[str, PlannedOperation]:
     """All of them, by the names that every face knows them by."""
 
@@ -66,7 +69,21 @@ def planned_operations(
     def skip_messages(arguments: Arguments) -> PlannedCall:
         return SkipCall(positions, parse_skip(arguments))
 
-    acts = (delete_topic, delete_namespace, unsubscribe, seek_subscription, skip_messages)
+    def set_topic_retention(arguments: Arguments) -> PlannedCall:
+        return parse_topic_retention(retention, arguments)
+
+    def set_namespace_retention(arguments: Arguments) -> PlannedCall:
+        return parse_namespace_retention(retention, arguments)
+
+    acts = (
+        delete_topic,
+        delete_namespace,
+        unsubscribe,
+        seek_subscription,
+        skip_messages,
+        set_topic_retention,
+        set_namespace_retention,
+    )
     return {act.__name__: PlannedOperation(Effect.DESTROY, act) for act in acts}
 
 

@@ -76,7 +76,7 @@ class SeekCall:
 
     async def impact(self) -> Impact:
         topic, subscription = self.positions.find(self.wanted.name)
-        target = offset_of(self.wanted.to, topic.log)
+        target = await offset_of(self.wanted.to, topic.log)
         position = subscription.driver.engine.position
         lost = unread_before(subscription, target)
         changes = f"Move subscription {subscription.record.name!r} of {topic.name} from {position:,} to {target:,}."

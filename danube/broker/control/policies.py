@@ -8,7 +8,7 @@ from danube.broker.subscription import ReliableSubscription
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Records, SubscriptionRecord
-from danube.model.errors import InvalidRequestError, PreconditionFailedError, TopicNotFoundError
+from danube.model.errors import InvalidRequestError, PreconditionFailedError
 from danube.model.policies import (
     FailurePolicy,
     PoliciesView,
@@ -132,6 +132,5 @@ def _letter_topics(topic: AnyTopic | None) -> set[TopicName]:
 
 
 def _open_subscription(topic: ReliableTopic, name: SubscriptionName) -> ReliableSubscription:
-    if topic.is_closed:
-        raise TopicNotFoundError(f"topic {name.topic} was deleted just now")
+    topic.check_open()
     return topic.subscription(name.subscription)

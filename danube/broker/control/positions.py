@@ -5,7 +5,6 @@ import logging
 from danube.broker.consumers import save_cursor
 from danube.broker.control.topics import served_topic
 from danube.broker.dispatch.events import RetryBlocked, Seek, SkipBlocked, SkipRange
-from danube.broker.dispatch.selection import selection_for
 from danube.broker.subscription import ReliableSubscription
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
@@ -15,8 +14,10 @@ from danube.model.errors import (
     DanubeError,
     InvalidRequestError,
     LimitReachedError,
+    OffsetTrimmedError,
     PreconditionFailedError,
-    TopicNotFoundError,
+    StorageError,
+    StorageUnavailableError,
 )
 from danube.model.limits import (
     SUBSCRIPTIONS_PER_TOPIC_MAX,
@@ -62,13 +63,11 @@ class PositionControl:
 
         Raises:
             TopicNotFoundError, AlreadyExistsError, LimitReachedError, StorageUnavailableError.
-            UnsupportedError: a subscription type that this version does not serve.
             InvalidRequestError: an offset that the topic does not have.
         """
-        selection_for(wanted.type)
         topic = served_topic(self._topics, wanted.name.topic)
         async with topic.changing:
-            _refuse_closed(topic)
+            topic.check_open()
             name = wanted.name.subscription
             if name in topic.subscriptions:
                 raise AlreadyExistsError(
@@ -77,7 +76,7 @@ class PositionControl:
             refuse_more_subscriptions(topic)
             subscription_id = self._rng.new_id()
             if isinstance(topic, ReliableTopic):
-                await save_cursor(topic.log, subscription_id, Cursor(offset_of(wanted.start, topic.log)))
+                await save_cursor(topic.log, subscription_id, Cursor(await offset_of(wanted.start, topic.log)))
             record = await self._records.create_subscription(
                 wanted.name.topic, name, wanted.type, subscription_id, self._clock.now_ms()
             )
@@ -101,7 +100,7 @@ class PositionControl:
 
         async def check(_: object) -> None:
             topic, subscription = self.find(wanted.name)
-            lost = unread_before(subscription, offset_of(wanted.to, topic.log))
+            lost = unread_before(subscription, await offset_of(wanted.to, topic.log))
             if lost:
                 raise PreconditionFailedError(
                     f"{lost} unread message{'s' * (lost > 1)} of {wanted.name.subscription!r} would be passed over: "
@@ -120,13 +119,13 @@ class PositionControl:
         """
         topic, _ = self.find(wanted.name)
         async with topic.changing:
-            _refuse_closed(topic)
+            topic.check_open()
             topic, subscription = self.find(wanted.name)
-            target = offset_of(wanted.to, topic.log)
+            target = await offset_of(wanted.to, topic.log)
             subscription.record = await self._records.set_jump(
                 wanted.name.topic, wanted.name.subscription, target, also=also
             )
-            subscription.driver.handle(Seek(target))
+            subscription.driver.handle(Seek(max(target, topic.log.start_offset)))  # retention went on meanwhile
             await self._settle(topic, subscription)
         return _position(subscription)
 
@@ -137,7 +136,7 @@ class PositionControl:
         """
         topic, _ = self.find(wanted.name)
         async with topic.changing:
-            _refuse_closed(topic)
+            topic.check_open()
             topic, subscription = self.find(wanted.name)
             end = skip_end(subscription, wanted.count) if wanted.count else None
             subscription.record = await self._records.set_jump(
@@ -172,22 +171,37 @@ class PositionControl:
             _log.error("subscription %r on %s is put elsewhere, not durably yet: %s", record.name, topic.name, error)
 
 
-def offset_of(start: FetchStart, log: TopicLog) -> int:
-    """The offset that is meant. Raises InvalidRequestError for one that the log does not have."""
+async def offset_of(start: FetchStart, log: TopicLog) -> int:
+    """The offset that is meant. Raises InvalidRequestError for one that the log does not have, OffsetTrimmedError for
+    one that it has no more, and for a time StorageUnavailableError.
+    """
+    found = await _find_time(log, start.append_time_ms) if isinstance(start, FetchTime) else 0
     first, end = log.start_offset, log.durable_end
     match start:
         case FetchFrom.EARLIEST:
             return first
         case FetchFrom.LATEST:
             return end
-        case FetchTime(append_time_ms):
-            return min(max(first, log.offset_at(append_time_ms)), end)
+        case FetchTime():
+            return min(max(first, found), end)
         case int(offset) if first <= offset <= end:
             return offset
+        case int(offset) if 0 <= offset < first:
+            raise OffsetTrimmedError(
+                f"offset {offset} is gone, retention has let go of it: use {first} to {end}, or earliest", first
+            )
         case int(offset):
             raise InvalidRequestError(
                 f"offset {offset} cannot be: use {first} to {end}, which is after the last message"
             )
+
+
+async def _find_time(log: TopicLog, append_time_ms: int) -> int:
+    try:
+        return await log.offset_at(append_time_ms)
+    except StorageError as error:
+        _log.error("cannot look for a time in topic id %d: %s", log.topic_id, error)
+        raise StorageUnavailableError("stored messages cannot be read; the broker's log says why") from error
 
 
 def unread_before(subscription: ReliableSubscription, offset: int) -> int:
@@ -216,11 +230,6 @@ def refuse_more_subscriptions(topic: AnyTopic) -> None:
         raise LimitReachedError(
             f"{topic.name} has {len(topic.subscriptions)} subscriptions, and {most} is the most it may"
         )
-
-
-def _refuse_closed(topic: AnyTopic) -> None:
-    if topic.is_closed:
-        raise TopicNotFoundError(f"topic {topic.name} was deleted just now")
 
 
 def _position(subscription: ReliableSubscription) -> SubscriptionPosition:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable
 
-from danube.broker.consumers import Consumers
 from danube.broker.control.brokers import BrokerControl
 from danube.broker.control.namespaces import NamespaceControl
-from danube.broker.producers import Producers
+from danube.broker.farewell import Cause
+from danube.broker.moves import Moves
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Also
@@ -21,15 +21,13 @@ class TopicControl:
     def __init__(
         self,
         topics: Topics,
-        producers: Producers,
-        consumers: Consumers,
+        moves: Moves,
         *,
         namespaces: NamespaceControl,
         brokers: BrokerControl,
     ) -> None:
         self._topics = topics
-        self._producers = producers
-        self._consumers = consumers
+        self._moves = moves
         self._namespaces = namespaces
         self._brokers = brokers
 
@@ -57,13 +55,12 @@ class TopicControl:
     async def delete(self, name: TopicName, *, also: Also | None = None) -> None:
         """Delete a topic with its subscriptions and messages, or all partitions of a base name: all or none.
 
-        Its consumers' streams end with OK; `also` goes into the same transaction. Raises TopicNotFoundError, what
-        `also` raises, and PreconditionFailedError for a single partition and for the audit log.
+        It does not wait for the clients, which are told (`Moves.say_farewell`); `also` goes into the same transaction.
+        Raises TopicNotFoundError, TopicNotServedError, what `also` raises, and PreconditionFailedError for a single
+        partition and for the audit log.
         """
         self.deletable(name)
-        for topic in await self._topics.delete(name, also=also):
-            self._producers.topic_closed(topic)
-            self._consumers.topic_closed(topic, None)
+        self._moves.say_farewell(await self._topics.delete(name, also=also), Cause.DELETED)
 
     async def in_namespace(self, namespace: str) -> list[TopicInfo]:
         """The topics of a namespace, sorted by name. Raises NamespaceNotFoundError."""

@@ -7,7 +7,7 @@ the background, one read at a time for the subscription, so that a replay holds 
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from danube.broker.delivery import BatchWindow
@@ -21,16 +21,18 @@ from danube.broker.dispatch.events import (
     Event,
     KeysRead,
     Seek,
+    SkipRange,
     TimerFired,
 )
 from danube.broker.dispatch.instructions import DeadLetter, Instruction, ReadKeys, SaveCursor, Send, SetTimer
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, OffsetTrimmedError
 from danube.model.limits import READ_BYTES_MAX, RECEIVE_FAILURE_DELAY_S
 from danube.model.subscription import Cursor
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock, TimerHandle
 from danube.runtime.tasks import TaskScope
-from danube.storage.log import StoredBatch, TopicLog
+from danube.storage.log import BatchLog, StoredBatch
+from danube.storage.lost import is_marker
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +62,7 @@ class DispatchDriver:
 
     def __init__(
         self,
-        log: TopicLog,
+        log: BatchLog,
         subscription_id: int,
         engine: DispatchEngine,
         *,
@@ -189,7 +191,18 @@ class DispatchDriver:
 
     def _timer_fired(self) -> None:
         self._timer = None
-        self.handle(TimerFired())
+        self.handle(TimerFired(tuple(self._take_back_overdue())))
+
+    def _take_back_overdue(self) -> Iterator[Send]:
+        """What waits for so long that it would time out: its consumer cannot answer what it was never sent.
+
+        All that waits for that consumer goes along, so that nothing overtakes what was before it.
+        """
+        now_s = self._clock.monotonic_s()
+        for outlet in self._outlets.values():
+            if self.engine.is_overdue(outlet.waiting, now_s):
+                yield from outlet.waiting
+                outlet.waiting.clear()
 
     def _pump(self, consumer_id: int, outlet: _Outlet) -> None:
         """Write what waits for one consumer, as far as its stream has room and the batches are at hand."""
@@ -248,12 +261,28 @@ class DispatchDriver:
 
     async def _read(self, offset: int, window: BatchWindow) -> None:
         try:
-            window.put(await self._topic_log.read(offset, READ_BYTES_MAX))
+            batches = await self._topic_log.read(offset, READ_BYTES_MAX)
+        except OffsetTrimmedError as error:
+            self._reading = False
+            self._go_on_from(error.start_offset)
+            return
         except DanubeError as error:
             _log.error("cannot read offset %d of topic id %d: %s", offset, self._topic_log.topic_id, error)
             self._clock.call_at(self._clock.monotonic_s() + RECEIVE_FAILURE_DELAY_S, self._fail_waiting)
             return
         self._reading = False
+        window.put(batches)
+        for batch in batches:
+            if is_marker(batch.body):  # what a repair could not keep is not sent to anybody
+                self.handle(SkipRange(batch.base_offset, batch.end_offset))
+        self._pump_all()
+
+    def _go_on_from(self, start_offset: int) -> None:
+        """What was to be read is gone: retention has let go of it meanwhile."""
+        self.handle(SkipRange(0, start_offset))
+        if self._keys_wanted is not None and self._keys_wanted.start < start_offset:
+            self._keys_wanted = None
+            self.handle(KeysRead(()))  # ask again, from where it stands now
         self._pump_all()
 
     def _pump_all(self) -> None:

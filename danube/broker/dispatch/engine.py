@@ -5,7 +5,7 @@ goes out before what is new, lowest offset first (`ordered.py`), or key by key (
 this order: sends, at most one ReadKeys, DeadLetters, at most one SaveCursor, at most one SetTimer.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from danube.broker.dispatch.events import (
@@ -219,6 +219,15 @@ class DispatchEngine:
             if each.attempt == send.attempt
         ]
 
+    def is_overdue(self, sends: Iterable[Send], now_s: float) -> bool:
+        """Whether the answer to any of these, as far as they still hold, should be here by now."""
+        return any(
+            each.at_s <= now_s and each.attempt == send.attempt
+            for send in sends
+            if (consumer := self._consumers.get(send.consumer_id)) is not None
+            for each in self._deliveries.held_by(consumer, send.start, send.end)
+        )
+
     def validate(self) -> None:
         """Check every invariant, in O(everything); raises InternalError that names those that do not hold."""
         problems = list(self._problems())
@@ -238,7 +247,7 @@ class DispatchEngine:
             case Nacked():
                 self._nack(event, now_s)
             case TimerFired():
-                self._let_time_pass(now_s)
+                self._let_time_pass(event, now_s)
             case ConsumerPaused():
                 self._set_paused(event.consumer_id, is_paused=True)
             case ConsumerResumed():
@@ -284,8 +293,10 @@ class DispatchEngine:
         else:
             self._letter_failed(event.offset, now_s)
 
-    def _let_time_pass(self, now_s: float) -> None:
+    def _let_time_pass(self, fired: TimerFired, now_s: float) -> None:
         self._timer_s = _NEVER_S
+        for unsent in [part for send in fired.taken_back for part in self.still_wanted(send)]:
+            self._deliveries.take_back(unsent.start, unsent.end)
         self._deliveries.come_due(now_s, lambda start, end, attempt: self._fail(start, end, attempt, now_s))
         self._flow.expire(now_s)
 

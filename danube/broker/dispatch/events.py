@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from danube.broker.dispatch.instructions import Send
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 
 
@@ -72,6 +73,9 @@ class Nacked:
 @dataclass(frozen=True, slots=True)
 class TimerFired:
     """The time that the last SetTimer asked for has come."""
+
+    taken_back: tuple[Send, ...] = ()
+    """What was never written to its consumer's stream and, from now on, will not be: it is ready again, not failed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
     send_new -> IN_FLIGHT -- hold (nack, timeout) --> WAITING
                 | |   ^                                  | come_due
                 | |   '---------- send_again --------- READY <-- park
-                | '-- release (its consumer left) ------^ ^
+                | '-- release, take_back ---------------^ ^
                 '---- spend (too many failures) --> SPENT -' revive
 
 `take_out` takes a message out of any of these. A range is split where a part of it goes another way, so costs follow
@@ -100,6 +100,8 @@ class Deliveries:
         """`on_room` is told of a consumer that had messages taken from its window, `on_ready` of what became ready."""
         self._on_room = on_room
         self._on_ready = on_ready
+        self.has_unsent = False
+        """Whether there may be messages that were taken back before anybody was sent them."""
         self._starts: list[int] = []
         self._ranges: list[Delivery] = []
         self._ready: list[int] = []
@@ -198,6 +200,7 @@ class Deliveries:
         for done in self._ranges[first:last]:
             self._drop(done)
         del self._ranges[first:last], self._starts[first:last]
+        self.has_unsent = self.has_unsent and bool(self._ranges)
         if len(self._heap) > _STALE_ENTRIES:
             self._tidy()
         return True
@@ -210,6 +213,14 @@ class Deliveries:
         failed.at_s = until_s
         self._waiting += 1
         self._schedule(failed)
+
+    def take_back(self, start: int, end: int) -> None:
+        """Messages of one range in flight never left: they are ready, and this attempt was none."""
+        unsent = self._cut(start, end)
+        self._let_go(unsent)
+        unsent.attempt -= 1
+        self.has_unsent = self.has_unsent or not unsent.attempt
+        self._make_ready(unsent)
 
     def spend(self, start: int, end: int) -> None:
         """Messages of one range in flight failed for the last time."""
@@ -231,6 +242,7 @@ class Deliveries:
         for index in (self._starts, self._ranges, self._ready, self._heap):
             index.clear()
         self._waiting = 0
+        self.has_unsent = False
 
     def come_due(self, now_s: float, failed: Callable[[int, int, int], None]) -> None:
         """Let time do its work: back-offs end, and `failed` is told start, end and attempt of what timed out.

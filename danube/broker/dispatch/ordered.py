@@ -34,13 +34,16 @@ class OrderedFlow:
         self._selection.refresh(consumer)
 
     def acknowledge(self, start: int, end: int) -> None:
-        """All that was taken up was sent, so that is what counts."""
-        if self.deliveries.take_out(start, end):
-            taken_up = self._progress.next_offset
-            self._progress.add(start, min(taken_up, end))
+        """All that was taken up was sent, but for what was taken back."""
+        if not self.deliveries.has_unsent:
+            self.finish(start, end)
+            return
+        for span in self.deliveries.sent_spans(start, end):
+            self.finish(*span)
 
     def finish(self, start: int, end: int) -> None:
-        self.acknowledge(start, end)
+        if self.deliveries.take_out(start, end):
+            self._progress.add(start, min(self._progress.next_offset, end))
 
     def skip(self, start: int, end: int) -> None:
         self.deliveries.take_out(start, end)

@@ -1,5 +1,6 @@
 """`danube.control.Inspection`, ours alone: each method one line into `control/`."""
 
+from danube.broker.services.answers import answer_later
 from danube.broker.services.context import ServiceContext
 from danube.rpc.carrier import Service, UnaryCall
 from danube.wire import decode_control, encode_control
@@ -9,12 +10,15 @@ def inspection_service(context: ServiceContext) -> Service:
     """`danube.control.Inspection`."""
     control = context.control
 
-    def describe_topics(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
-        return encode_control.topics_page(control.descriptions.topics(decode_control.describe_topics(request)))
-
     def describe_broker(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - asks nothing, answered at once
         return encode_control.broker_description(control.brokers.describe())
 
     return Service(
-        "danube.control.Inspection", unary={"DescribeTopics": describe_topics, "DescribeBroker": describe_broker}
+        "danube.control.Inspection",
+        unary={
+            "DescribeTopics": answer_later(
+                context, decode_control.describe_topics, control.descriptions.topics, encode_control.topics_page
+            ),
+            "DescribeBroker": describe_broker,
+        },
     )

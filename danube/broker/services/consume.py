@@ -30,6 +30,8 @@ def consumer_service(context: ServiceContext) -> Service:
     def acknowledge(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
         done = decode.acknowledge(request)
         topic = _topic(context, done.topic)
+        if topic is None:
+            return encode.echo(done.request_id)
         try:
             topic.acknowledge(done.subscription, done.offset)
         except SubscriptionNotFoundError as error:
@@ -39,6 +41,8 @@ def consumer_service(context: ServiceContext) -> Service:
     def nack(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
         refused = decode.negative_acknowledge(request)
         topic = _topic(context, refused.topic)
+        if topic is None:
+            return encode.echo(refused.request_id)
         try:
             topic.nack(refused.subscription, refused.offset, refused.delay_s, refused.reason or "")
         except SubscriptionNotFoundError as error:
@@ -52,9 +56,13 @@ def consumer_service(context: ServiceContext) -> Service:
     )
 
 
-def _topic(context: ServiceContext, name: TopicName) -> AnyTopic:
+def _topic(context: ServiceContext, name: TopicName) -> AnyTopic | None:
+    """The topic, or None of one that has moved: what is acknowledged too late comes again, and that is no failure.
+
+    An error would be raised in the application, which can do nothing about it.
+    """
     topic = context.topics.find(str(name))
-    if topic is None:
+    if topic is None and not context.topics.is_elsewhere(name):
         raise AcknowledgeError(f"error acknowledging message: there is no topic {name} on this broker")
     return topic
 
@@ -79,7 +87,7 @@ class _Receiving:
             pace = self._context.paces.of(member.topic, member.subscription)
             self._paced = PacedStream(self._stream, pace, self.on_ready)
             self._member = member
-            member.subscription.attach(member.consumer, self._paced)
+            self._context.consumers.attach(member, self._paced)
         except DanubeError as error:
             self._fail_late(error)
 

@@ -7,7 +7,9 @@ from typing import Any
 from danube.broker.admission import Admission
 from danube.broker.consumers import Consumers
 from danube.broker.control import Control
+from danube.broker.departures import Departures
 from danube.broker.metrics import RpcCounts
+from danube.broker.moves import Moves
 from danube.broker.pacing import Paces
 from danube.broker.producers import Producers
 from danube.broker.topics import Topics
@@ -24,6 +26,8 @@ class ServiceContext:
     topics: Topics
     producers: Producers
     consumers: Consumers
+    departures: Departures
+    moves: Moves
     admission: Admission
     paces: Paces
     control: Control

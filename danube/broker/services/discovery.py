@@ -13,6 +13,7 @@ def discovery_service(context: ServiceContext) -> Service:
     def topic_lookup(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
         wanted = decode.lookup(request)
         if context.topics.find(str(wanted.topic)) is None:
+            context.topics.refuse_elsewhere(wanted.topic)
             raise TopicNotFoundError(f"unable to find the requested topic: {wanted.topic}")
         return encode.lookup_answer(
             LookupAnswer(

@@ -6,21 +6,24 @@ from danube.broker.fetching import FetchSession, bounds_of
 from danube.broker.producers import ProducerStream
 from danube.broker.publishing import PublishSession
 from danube.broker.sequences import NumberedStream
+from danube.broker.services.answers import answer_later
 from danube.broker.services.context import ServiceContext
 from danube.broker.topic import ReliableTopic
 from danube.model.errors import DanubeError, InternalError, InvalidRequestError, PreconditionFailedError
 from danube.model.limits import BATCH_BYTES_MAX, DEDUPLICATION_BATCHES_MAX, PUBLISH_WINDOW_BYTES
 from danube.model.message import numbering_id
 from danube.model.stream import (
+    Bounds,
     FetchedBatch,
     PublishAcknowledged,
     PublishBatch,
     PublishOpen,
     PublishOpened,
     PublishRefused,
+    TopicBounds,
 )
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.carrier import ServerStream, Service, UnaryCall
+from danube.rpc.carrier import ServerStream, Service
 from danube.wire import decode_stream, encode_stream
 
 SERVICE = "danube.stream.StreamService"
@@ -29,14 +32,12 @@ SERVICE = "danube.stream.StreamService"
 def stream_service(context: ServiceContext) -> Service:
     """`danube.stream.StreamService`."""
 
-    def bounds(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
-        wanted = decode_stream.bounds(request)
-        log = _reliable(context, wanted.topic).log
-        return encode_stream.topic_bounds(bounds_of(log, wanted.append_times_ms))
+    async def bounds(wanted: Bounds) -> TopicBounds:
+        return await bounds_of(_reliable(context, wanted.topic).log, wanted.append_times_ms)
 
     return Service(
         SERVICE,
-        unary={"Bounds": bounds},
+        unary={"Bounds": answer_later(context, decode_stream.bounds, bounds, encode_stream.topic_bounds)},
         server_streams={"Fetch": lambda stream: _Fetching(context, stream)},
         streams={"Publish": lambda stream: _Publishing(context, stream)},
     )
@@ -46,6 +47,7 @@ def _reliable(context: ServiceContext, name: TopicName) -> ReliableTopic:
     topic = context.topics.get(name)
     if not isinstance(topic, ReliableTopic):
         raise PreconditionFailedError(f"{name} is not reliable: it keeps no messages and takes no batches")
+    topic.check_readable()
     return topic
 
 
@@ -174,8 +176,16 @@ class _Fetching:
         wanted = decode_stream.fetch(message)
         topic = _reliable(self._context, wanted.topic)
         self._session = FetchSession(topic, wanted, _FetchAnswers(self._stream), self._context.tasks)
-        self._stream.open()
-        self._session.pump()
+        self._context.tasks.spawn(self._begin(self._session), "begin a fetch")
+
+    async def _begin(self, session: FetchSession) -> None:
+        try:
+            if await session.begin():
+                self._stream.open()
+                session.pump()
+        except BaseException:
+            self._stream.fail(InternalError("internal error; the broker's log has the details"))
+            raise
 
     def on_half_close(self) -> None:
         """The request is all that comes."""

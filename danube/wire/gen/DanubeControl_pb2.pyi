@@ -29,7 +29,7 @@ class DescribeTopicsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping[str, object]]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired")
+    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired", "storage")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_STRATEGY_FIELD_NUMBER: _ClassVar[int]
@@ -43,6 +43,7 @@ class Topic(_message.Message):
     SUBSCRIPTION_COUNT_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_EXPIRED_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     dispatch_strategy: int
@@ -56,7 +57,24 @@ class Topic(_message.Message):
     subscription_count: int
     subscriptions: _containers.RepeatedCompositeFieldContainer[Subscription]
     messages_expired: int
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ...) -> None: ...
+    storage: TopicStorage
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ..., storage: _Optional[_Union[TopicStorage, _Mapping[str, object]]] = ...) -> None: ...
+
+class TopicStorage(_message.Message):
+    __slots__ = ("stored_bytes", "segments", "segment_file_bytes", "oldest_ms", "newest_ms", "unsynced_bytes")
+    STORED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    OLDEST_MS_FIELD_NUMBER: _ClassVar[int]
+    NEWEST_MS_FIELD_NUMBER: _ClassVar[int]
+    UNSYNCED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    stored_bytes: int
+    segments: int
+    segment_file_bytes: int
+    oldest_ms: int
+    newest_ms: int
+    unsynced_bytes: int
+    def __init__(self, stored_bytes: _Optional[int] = ..., segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., oldest_ms: _Optional[int] = ..., newest_ms: _Optional[int] = ..., unsynced_bytes: _Optional[int] = ...) -> None: ...
 
 class Subscription(_message.Message):
     __slots__ = ("name", "subscription_type", "created_ms", "reliable", "messages_out", "bytes_out", "redelivered", "nacked", "dropped", "consumer_count", "connected_count", "consumers")
@@ -125,7 +143,7 @@ class DescribeBrokerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeBrokerResponse(_message.Message):
-    __slots__ = ("broker_id", "broker_url", "connect_url", "admin_url", "metrics_url", "role", "status", "cluster_name", "mode", "version", "uptime_seconds", "healthy", "topics", "subscriptions", "producers", "consumers", "journal")
+    __slots__ = ("broker_id", "broker_url", "connect_url", "admin_url", "metrics_url", "role", "status", "cluster_name", "mode", "version", "uptime_seconds", "healthy", "topics", "subscriptions", "producers", "consumers", "journal", "storage")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_URL_FIELD_NUMBER: _ClassVar[int]
     CONNECT_URL_FIELD_NUMBER: _ClassVar[int]
@@ -143,6 +161,7 @@ class DescribeBrokerResponse(_message.Message):
     PRODUCERS_FIELD_NUMBER: _ClassVar[int]
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
+    STORAGE_FIELD_NUMBER: _ClassVar[int]
     broker_id: str
     broker_url: str
     connect_url: str
@@ -160,7 +179,8 @@ class DescribeBrokerResponse(_message.Message):
     producers: int
     consumers: int
     journal: Journal
-    def __init__(self, broker_id: _Optional[str] = ..., broker_url: _Optional[str] = ..., connect_url: _Optional[str] = ..., admin_url: _Optional[str] = ..., metrics_url: _Optional[str] = ..., role: _Optional[str] = ..., status: _Optional[str] = ..., cluster_name: _Optional[str] = ..., mode: _Optional[str] = ..., version: _Optional[str] = ..., uptime_seconds: _Optional[float] = ..., healthy: _Optional[bool] = ..., topics: _Optional[int] = ..., subscriptions: _Optional[int] = ..., producers: _Optional[int] = ..., consumers: _Optional[int] = ..., journal: _Optional[_Union[Journal, _Mapping[str, object]]] = ...) -> None: ...
+    storage: Storage
+    def __init__(self, broker_id: _Optional[str] = ..., broker_url: _Optional[str] = ..., connect_url: _Optional[str] = ..., admin_url: _Optional[str] = ..., metrics_url: _Optional[str] = ..., role: _Optional[str] = ..., status: _Optional[str] = ..., cluster_name: _Optional[str] = ..., mode: _Optional[str] = ..., version: _Optional[str] = ..., uptime_seconds: _Optional[float] = ..., healthy: _Optional[bool] = ..., topics: _Optional[int] = ..., subscriptions: _Optional[int] = ..., producers: _Optional[int] = ..., consumers: _Optional[int] = ..., journal: _Optional[_Union[Journal, _Mapping[str, object]]] = ..., storage: _Optional[_Union[Storage, _Mapping[str, object]]] = ...) -> None: ...
 
 class Journal(_message.Message):
     __slots__ = ("rounds", "failed_rounds", "bytes_written", "syncs", "files", "size_bytes", "backlog_bytes", "cache_bytes", "last_round_ms", "stopped_reason")
@@ -185,6 +205,32 @@ class Journal(_message.Message):
     last_round_ms: float
     stopped_reason: str
     def __init__(self, rounds: _Optional[int] = ..., failed_rounds: _Optional[int] = ..., bytes_written: _Optional[int] = ..., syncs: _Optional[int] = ..., files: _Optional[int] = ..., size_bytes: _Optional[int] = ..., backlog_bytes: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., last_round_ms: _Optional[float] = ..., stopped_reason: _Optional[str] = ...) -> None: ...
+
+class Storage(_message.Message):
+    __slots__ = ("segments", "segment_file_bytes", "cut_passes", "merged_segments", "dropped_segments", "freed_bytes", "troubled_topics", "refused_topics", "disk_free_bytes", "disk_is_low", "refused_reason")
+    SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    SEGMENT_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    CUT_PASSES_FIELD_NUMBER: _ClassVar[int]
+    MERGED_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    DROPPED_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
+    FREED_BYTES_FIELD_NUMBER: _ClassVar[int]
+    TROUBLED_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DISK_IS_LOW_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
+    segments: int
+    segment_file_bytes: int
+    cut_passes: int
+    merged_segments: int
+    dropped_segments: int
+    freed_bytes: int
+    troubled_topics: int
+    refused_topics: int
+    disk_free_bytes: int
+    disk_is_low: bool
+    refused_reason: str
+    def __init__(self, segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., cut_passes: _Optional[int] = ..., merged_segments: _Optional[int] = ..., dropped_segments: _Optional[int] = ..., freed_bytes: _Optional[int] = ..., troubled_topics: _Optional[int] = ..., refused_topics: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_is_low: _Optional[bool] = ..., refused_reason: _Optional[str] = ...) -> None: ...
 
 class Caller(_message.Message):
     __slots__ = ("who", "face", "client")
@@ -363,7 +409,7 @@ class ReadResponse(_message.Message):
     def __init__(self, records: _Optional[_Iterable[bytes]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., first: _Optional[int] = ...) -> None: ...
 
 class TopicPolicies(_message.Message):
-    __slots__ = ("max_producers_per_topic", "max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription", "max_publish_rate", "max_subscription_dispatch_rate", "max_message_size", "max_publish_rate_bytes", "message_ttl_s")
+    __slots__ = ("max_producers_per_topic", "max_subscriptions_per_topic", "max_consumers_per_topic", "max_consumers_per_subscription", "max_publish_rate", "max_subscription_dispatch_rate", "max_message_size", "max_publish_rate_bytes", "message_ttl_s", "retention_time_s", "retention_bytes", "retention_drops_unread")
     MAX_PRODUCERS_PER_TOPIC_FIELD_NUMBER: _ClassVar[int]
     MAX_SUBSCRIPTIONS_PER_TOPIC_FIELD_NUMBER: _ClassVar[int]
     MAX_CONSUMERS_PER_TOPIC_FIELD_NUMBER: _ClassVar[int]
@@ -373,6 +419,9 @@ class TopicPolicies(_message.Message):
     MAX_MESSAGE_SIZE_FIELD_NUMBER: _ClassVar[int]
     MAX_PUBLISH_RATE_BYTES_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_TTL_S_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_TIME_S_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_BYTES_FIELD_NUMBER: _ClassVar[int]
+    RETENTION_DROPS_UNREAD_FIELD_NUMBER: _ClassVar[int]
     max_producers_per_topic: int
     max_subscriptions_per_topic: int
     max_consumers_per_topic: int
@@ -382,7 +431,10 @@ class TopicPolicies(_message.Message):
     max_message_size: int
     max_publish_rate_bytes: int
     message_ttl_s: int
-    def __init__(self, max_producers_per_topic: _Optional[int] = ..., max_subscriptions_per_topic: _Optional[int] = ..., max_consumers_per_topic: _Optional[int] = ..., max_consumers_per_subscription: _Optional[int] = ..., max_publish_rate: _Optional[int] = ..., max_subscription_dispatch_rate: _Optional[int] = ..., max_message_size: _Optional[int] = ..., max_publish_rate_bytes: _Optional[int] = ..., message_ttl_s: _Optional[int] = ...) -> None: ...
+    retention_time_s: int
+    retention_bytes: int
+    retention_drops_unread: bool
+    def __init__(self, max_producers_per_topic: _Optional[int] = ..., max_subscriptions_per_topic: _Optional[int] = ..., max_consumers_per_topic: _Optional[int] = ..., max_consumers_per_subscription: _Optional[int] = ..., max_publish_rate: _Optional[int] = ..., max_subscription_dispatch_rate: _Optional[int] = ..., max_message_size: _Optional[int] = ..., max_publish_rate_bytes: _Optional[int] = ..., message_ttl_s: _Optional[int] = ..., retention_time_s: _Optional[int] = ..., retention_bytes: _Optional[int] = ..., retention_drops_unread: _Optional[bool] = ...) -> None: ...
 
 class PoliciesOf(_message.Message):
     __slots__ = ("name",)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import os
 from asyncio.subprocess import PIPE
 from collections.abc import Mapping
 
@@ -9,6 +10,11 @@ from tests.cluster.wheel.scene import WAIT_S
 
 POISON_SENDS = 2
 """How often a message is sent under `set_policy`: once, and one redelivery."""
+
+
+def surroundings(bin_folder: str, admin_url: str) -> dict[str, str]:
+    """The variables that make `danube-admin` of this folder work at this broker."""
+    return {"PATH": f"{bin_folder}{os.pathsep}{os.environ['PATH']}", "DANUBE_ADMIN_ENDPOINT": admin_url}
 
 
 async def administer(*words: str) -> str:

@@ -138,6 +138,43 @@ async def test_health_is_critical_when_the_broker_takes_no_messages() -> None:
     assert result.model_dump()["verdict"] == "critical"
 
 
+@pytest.mark.parametrize(
+    ("storage", "check", "verdict", "said"),
+    [
+        (
+            {"refused_reason": "the disk has 3 MiB left"},
+            "messages",
+            "critical",
+            "takes no messages: the disk has 3 MiB",
+        ),
+        ({"refused_topics": 2}, "storage", "critical", "not served: 2"),
+        ({"disk_is_low": True, "disk_free_bytes": 5 << 20}, "storage", "warning", "5 MiB of the disk are free"),
+        ({"troubled_topics": 1}, "storage", "warning", "keep the journal growing"),
+        ({"disk_free_bytes": None}, "storage", "ok", "0 segments"),
+    ],
+)
+async def test_health_says_how_the_storage_is(storage: dict[str, Any], check: str, verdict: str, said: str) -> None:
+    gateway = seeded_gateway()
+    gateway.storage = replace(gateway.storage, **storage)
+    health = (await execute(session_of(gateway), *_call("health_check", {}))).model_dump()
+    (found,) = [one for one in health["checks"] if one["name"] == check]
+    assert (health["verdict"], found["status"]) == (verdict, verdict)
+    assert said in found["detail"]
+
+
+async def test_a_topic_is_described_with_what_it_takes() -> None:
+    shown = (
+        await execute(session_of(seeded_gateway()), *_call("describe_topic", {"topic": "/default/orders"}))
+    ).model_dump()
+    assert (shown["stored_bytes"], shown["segments"], shown["unsynced_bytes"], shown["messages_expired"]) == (
+        100,
+        0,
+        0,
+        0,
+    )
+    assert shown["oldest_message_ms"] <= shown["newest_message_ms"]
+
+
 async def test_on_the_original_what_it_does_not_tell_is_unknown() -> None:
     gateway = seeded_gateway()
     gateway.is_original = True

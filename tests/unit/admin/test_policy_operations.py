@@ -10,8 +10,9 @@ from danube.admin.operations import operation_of
 from danube.admin.operations.policies import PolicyName
 from danube.admin.present import view_of
 from danube.model.errors import DanubeError, InvalidRequestError, SubscriptionNotFoundError, UnsupportedError
+from danube.model.limits import RETENTION_BYTES_MAX
 from danube.model.plans import Caller, Face
-from danube.model.policies import POLICY_NAMES
+from danube.model.policies import POLICY_NAMES, RETENTION_NAMES
 from danube.testing.gateway import MemoryGateway
 from danube.testing.seeded import BILLING, ORDERS, seeded_gateway
 
@@ -31,6 +32,15 @@ async def asked(gateway: MemoryGateway, name: str, **arguments: Any) -> dict[str
     caller = Caller(who="ada@desk", face=Face.CLI)
     session = Session(gateway=gateway, caller=caller, clock=gateway.clock, guard=Guard())
     return (await execute(session, operation, parse_arguments(operation, arguments))).model_dump(mode="json")
+
+
+async def applied(gateway: MemoryGateway, name: str, **arguments: Any) -> None:
+    """What acts by a plan: the plan, and then the act."""
+    operation = operation_of(name)
+    session = Session(gateway=gateway, caller=Caller(who="ada@desk", face=Face.CLI), clock=gateway.clock, guard=Guard())
+    params = parse_arguments(operation, arguments)
+    plan = (await execute(session, operation, params)).model_dump()["plan"]
+    await execute(session, operation, params, plan_id=plan["plan_id"])
 
 
 # Failure policy
@@ -118,10 +128,12 @@ async def test_a_subscription_that_is_not_there_has_no_policies() -> None:
 # Limits
 
 
-def test_every_limit_has_a_name_and_a_field() -> None:
-    assert tuple(PolicyName) == POLICY_NAMES
+def test_every_limit_has_a_name_and_a_field_but_those_that_take_a_plan() -> None:
+    assert tuple(PolicyName) == tuple(name for name in POLICY_NAMES if name not in RETENTION_NAMES)
     for name in ("set_namespace_policies", "set_topic_policies"):
-        assert set(POLICY_NAMES) < set(operation_of(name).params.model_fields)
+        fields = set(operation_of(name).params.model_fields)
+        assert set(PolicyName) < fields
+        assert not fields & set(RETENTION_NAMES)
 
 
 async def test_limits_of_a_namespace_are_shown_where_they_are_asked_for() -> None:
@@ -131,6 +143,44 @@ async def test_limits_of_a_namespace_are_shown_where_they_are_asked_for() -> Non
     assert (shown["max_publish_rate"], shown["message_ttl_s"], shown["max_publish_rate_bytes"]) == (9, 60, 0)
     topic = await asked(gateway, "get_topic_policies", topic=str(ORDERS))
     assert (topic["max_publish_rate"], topic["set_here"]) == (9, [])
+
+
+async def test_retention_is_set_by_a_plan_and_shown_as_people_say_it() -> None:
+    gateway = seeded_gateway()
+    await applied(gateway, "set_namespace_retention", namespace="default", time_s=86_400, bytes=1 << 40)
+    await applied(gateway, "set_namespace_retention", namespace="default", drops_unread=True)
+    await applied(gateway, "set_topic_retention", topic=str(ORDERS), drops_unread=False)
+    kept = await asked(gateway, "get_topic_policies", topic=str(ORDERS))
+    assert kept["set_here"] == ["retention_drops_unread"]
+    assert [kept[name] for name in RETENTION_NAMES] == [86_400, 1 << 40, False]
+    shown = await asked(gateway, "get_namespace_policies", namespace="default")
+    assert [shown[name] for name in RETENTION_NAMES] == [86_400, 1 << 40, True]
+
+
+async def test_what_is_cleared_is_inherited_again_but_what_is_given_with_it() -> None:
+    gateway = seeded_gateway()
+    await applied(gateway, "set_topic_retention", topic=str(ORDERS), time_s=60, bytes=1_000, drops_unread=True)
+    await applied(gateway, "set_topic_retention", topic=str(ORDERS), time_s=90, clear=True)
+    kept = await asked(gateway, "get_topic_policies", topic=str(ORDERS))
+    assert (kept["set_here"], kept["retention_time_s"], kept["retention_bytes"]) == (["retention_time_s"], 90, 0)
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, "nothing is to change"),
+        ({"clear": False}, "nothing is to change"),
+        ({"time_s": -1}, "time_s"),
+        ({"bytes": RETENTION_BYTES_MAX + 1}, "bytes"),
+        ({"drops_unread": 2}, "drops_unread"),
+        ({"max_publish_rate": 1}, "max_publish_rate"),
+    ],
+)
+async def test_a_retention_that_cannot_be_is_not_even_planned(change: dict[str, Any], problem: str) -> None:
+    gateway = seeded_gateway()
+    with pytest.raises(InvalidRequestError, match=problem):
+        await asked(gateway, "set_topic_retention", topic=str(ORDERS), **change)
+    assert len(gateway.kept_plans) == len(seeded_gateway().kept_plans)
 
 
 async def test_one_limit_is_set_while_another_is_inherited_again() -> None:
@@ -148,9 +198,11 @@ async def test_one_limit_is_set_while_another_is_inherited_again() -> None:
     [
         ({}, "nothing is to change"),
         ({"unset": ["retention"]}, "max_message_size"),
+        ({"unset": ["retention_bytes"]}, "max_message_size"),
         ({"unset": ["max_publish_rate"], "max_publish_rate": 1}, "set and unset at once"),
         ({"max_publish_rate": -1}, "max_publish_rate"),
         ({"max_publish_rate": 2**32}, "max_publish_rate"),
+        ({"retention_bytes": 1}, "retention_bytes"),
     ],
 )
 async def test_a_change_that_makes_no_sense_is_refused(change: dict[str, Any], problem: str) -> None:

@@ -7,8 +7,11 @@ from typing import Any
 
 import pytest
 
+from danube.broker import app
+from danube.broker.topics import Topics
 from danube.model.topic import TopicName
 from danube.testing.cluster import Cell, StartBroker, running_broker
+from tests.unit.broker.keeper import Keeper, small
 
 
 @pytest.fixture
@@ -31,3 +34,18 @@ async def start_broker(tmp_path: Path) -> AsyncIterator[StartBroker]:
 @pytest.fixture
 async def cell(start_broker: StartBroker) -> Cell:
     return await start_broker()
+
+
+@pytest.fixture
+def keepers(monkeypatch: pytest.MonkeyPatch) -> list[Keeper]:
+    """The storage of each broker that is started, the last one last."""
+    found: list[Keeper] = []
+    load = Topics.load
+
+    async def note(topics: Topics) -> None:
+        found.append(Keeper(topics, topics._storage))
+        await load(topics)
+
+    monkeypatch.setattr(app, "storage_settings", small)
+    monkeypatch.setattr(Topics, "load", note)
+    return found

@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from danube.metadata.records import Records, SubscriptionRecord
+from danube.model.calls import ClientKind, HealthStatus
 from danube.model.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -348,6 +349,7 @@ async def test_who_is_connected_is_listed_and_can_be_sent_away(cell: Cell, topic
     assert count == 2
     await cell.admin.disconnect(topic, consumer)
     async with asyncio.timeout(5):
+        assert await cell.client.health(ClientKind.CONSUMER, consumer) is HealthStatus.CLOSE
         assert await inbox.stream.receive() is None
     await cell.admin.disconnect(topic, producer)
     assert await cell.admin.connections(topic) == ((), 0)

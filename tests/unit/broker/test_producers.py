@@ -5,19 +5,21 @@ from collections.abc import AsyncIterator
 import pytest
 
 from danube.broker.access import ProducerAccesses, may_resume
+from danube.broker.departures import Departures
+from danube.broker.farewell import Cause, Farewell
 from danube.broker.producers import Producers
 from danube.broker.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
 from danube.metadata.producer_records import ProducerEpoch, ProducerEpochs
 from danube.metadata.records import TopicRecord
 from danube.model.calls import CreateProducer
-from danube.model.errors import DanubeError, ProducerFencedError, TopicHeldError, TopicNotServedError
+from danube.model.errors import DanubeError, ProducerFencedError, TopicHeldError, TopicNotFoundError
 from danube.model.limits import SESSION_FORGET_S, SWEEP_INTERVAL_S
 from danube.model.stream import ProducerAccess, PublishOpen
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
 from danube.testing.clock import SimClock
-from tests.unit.storage.journal_world import World
+from tests.unit.broker.storage_scene import World
 
 NAME = TopicName("default", "orders")
 SHARED, EXCLUSIVE, TAKE_OVER = ProducerAccess
@@ -48,7 +50,8 @@ def epochs() -> ProducerEpochs:
 
 @pytest.fixture
 def producers(topic: ReliableTopic, epochs: ProducerEpochs) -> Producers:
-    return Producers(OneTopic(topic), ProducerAccesses(epochs), auto_create_topics=False)  # type: ignore[arg-type]
+    accesses, departures = ProducerAccesses(epochs), Departures(SimClock())
+    return Producers(OneTopic(topic), accesses, departures, auto_create_topics=False)  # type: ignore[arg-type]
 
 
 def opening(name: str = "p", access: ProducerAccess = SHARED, epoch: int = 0) -> PublishOpen:
@@ -76,8 +79,8 @@ async def test_silent_producer_is_forgotten_unless_its_stream_is_open(
 async def test_topic_that_is_deleted_while_an_exclusive_producer_comes_is_not_claimed(
     producers: Producers, topic: ReliableTopic, epochs: ProducerEpochs
 ) -> None:
-    topic.close()
-    with pytest.raises(TopicNotServedError, match="deleted meanwhile"):
+    topic.close(Farewell(Cause.DELETED, f"topic {topic.name}"))
+    with pytest.raises(TopicNotFoundError, match="was deleted"):
         await producers.open_stream(opening(access=TAKE_OVER))
     assert (topic.producers, (await epochs.newest(topic.record)).epoch) == (set(), 0)
 

@@ -4,6 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from danube.broker.farewell import Cause, Farewell
 from danube.broker.fetching import FetchSession
 from danube.broker.publishing import PublishSession
 from danube.broker.topic import ReliableTopic
@@ -14,11 +15,11 @@ from danube.model.stream import Fetch, FetchedBatch, PublishAcknowledged, Publis
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
 from danube.storage.batch import records
-from danube.storage.journal import Journal
+from danube.storage.store import Storage
 from danube.testing.clock import settle
 from danube.testing.disk import Operation
 from danube.testing.stream_peer import payload_batch
-from tests.unit.storage.journal_world import World
+from tests.unit.broker.storage_scene import World
 
 NAME = TopicName("default", "orders")
 
@@ -60,10 +61,10 @@ class Outlet:
 
 
 class Scene:
-    def __init__(self, world: World, journal: Journal) -> None:
+    def __init__(self, world: World, storage: Storage) -> None:
         self.world = world
         record = TopicRecord(name=NAME, topic_id=1, epoch=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
-        self.topic = ReliableTopic(record, journal.topic(1, 1))
+        self.topic = ReliableTopic(record, storage.topic(1, 1))
         self.outlet = Outlet()
 
     def session(self, window_bytes: int = 1 << 20, outlet: Outlet | None = None) -> PublishSession:
@@ -152,7 +153,7 @@ async def test_failed_round_refuses_its_first_batch_and_stores_none_after_it(sce
     session.take(batch(1))
     await settle()
     session.take(batch(2))  # waits for the next round, which would succeed
-    scene.world.disk.fail(Operation.APPEND)
+    scene.world.sim.fail(Operation.APPEND)
     scene.world.writes.release()
     await settle()
     refused = scene.outlet.answers[-1]
@@ -217,6 +218,7 @@ async def test_reader_without_room_is_handed_nothing(scene: Scene) -> None:
     outlet, tasks = Outlet(), TaskScope("test")
     outlet.room = 0
     reader = FetchSession(scene.topic, Fetch(topic=NAME, bytes_max=1), outlet, tasks)
+    assert await reader.begin()
     reader.pump()
     assert outlet.batches == []
     outlet.room = 1
@@ -228,7 +230,7 @@ async def test_reader_without_room_is_handed_nothing(scene: Scene) -> None:
 
 async def test_follower_is_shown_nothing_that_is_not_durable(scene: Scene) -> None:
     outlet, tasks = Outlet(), TaskScope("test")
-    FetchSession(scene.topic, Fetch(topic=NAME, follow=True), outlet, tasks).pump()
+    assert await FetchSession(scene.topic, Fetch(topic=NAME, follow=True), outlet, tasks).begin()
     scene.world.writes.hold()
     scene.session().take(batch(0))
     await settle()
@@ -236,6 +238,6 @@ async def test_follower_is_shown_nothing_that_is_not_durable(scene: Scene) -> No
     scene.world.writes.release()
     await settle()
     assert [one.base_offset for one in outlet.batches] == [0]
-    scene.topic.close()
+    scene.topic.close(Farewell(Cause.MOVED, scene.topic.name))
     assert outlet.answers == ["TOPIC_NOT_SERVED"]
     await tasks.close()

@@ -4,8 +4,11 @@ from typing import Any
 
 import pytest
 
-from danube.broker.settings import BrokerSettings, advertised_urls, load_broker_settings, translate_original
+from danube.broker import storage_settings
+from danube.broker.original_settings import translate_original
+from danube.broker.settings import BrokerSettings, advertised_urls, load_broker_settings
 from danube.model.errors import SettingsError
+from danube.storage.segment.codec import Codec
 
 
 def load(path: Path | None = None, environment: Mapping[str, str] | None = None, **flags: Any) -> BrokerSettings:
@@ -61,7 +64,12 @@ def test_misspelt_variable_names_the_right_one() -> None:
         ("broker_addr: nowhere", "is not an address: give host:port"),
         ("broker_addr: 127.0.0.1:70000", "is not an address: give host:port"),
         ("bootstrap_namespaces: ['a/b']", "is not a valid name"),
-        ("storage:\n  mode: local", "storage.mode needs the original's storage settings"),
+        ("storage:\n  mode: object_store", "this version has the mode `local` only"),
+        ("storage:\n  durable:\n    root: /x", "storage.durable.root needs storage that several brokers share"),
+        ("storage:\n  local_wal_root: /x", "everything is kept below `data_dir`"),
+        ("storage:\n  wal:\n    advanced:\n      cache_capacity: 9", "set `cache_bytes_max`"),
+        ("storage:\n  wal:\n    odd: 9", "ours are `durability` and those below it"),
+        ("storage:\n  local_retention:\n    size_mb: many", "size_mb is 'many': give a number"),
         ("auth:\n  mode: tls", "auth.mode needs authentication"),
         ("meta_store:\n  seed_nodes: [a]", "needs clusters"),
     ],
@@ -90,6 +98,12 @@ def test_nested_keys_of_the_original_are_ours() -> None:
         },
         "meta_store": {"data_dir": "/d", "seed_nodes": []},
         "dispatch": {"max_unacked_messages": 5},
+        "storage": {
+            "mode": "local",
+            "local_retention": {"time_minutes": 2_880, "size_mb": 20_480, "check_interval_minutes": 5},
+            "wal": {"rotation": {"max_bytes": 536_870_912, "max_hours": 24}},
+            "write_buffer": None,
+        },
         "auth": {"mode": "none"},
         "admin_tls": False,
     }
@@ -102,7 +116,18 @@ def test_nested_keys_of_the_original_are_ours() -> None:
         "connect_url": "c:1",
         "data_dir": "/d",
         "max_unacked_messages": 5,
+        "retention_time_s": 172_800,
+        "retention_bytes": 20 << 30,
+        "journal_file_bytes_max": 512 << 20,
+        "journal_file_age_s": 86_400,
     }
+
+
+def test_a_compression_that_is_not_there_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(storage_settings, "is_available", lambda codec: codec is Codec.NONE)
+    assert storage_settings.storage_settings(load()).codec is Codec.NONE
+    with pytest.raises(SettingsError, match="segment_compression zstd needs a package"):
+        storage_settings.storage_settings(load(environment={"DANUBE_SEGMENT_COMPRESSION": "zstd"}))
 
 
 def test_clients_are_told_the_bound_address_unless_another_is_advertised() -> None:

@@ -3,6 +3,7 @@ import asyncio
 import pytest
 
 from danube.metadata.records import Also, Records
+from danube.model.calls import ClientKind, HealthStatus
 from danube.model.errors import (
     AcknowledgeError,
     ConsumerNotFoundError,
@@ -110,7 +111,7 @@ async def test_consumer_that_joins_while_it_is_unsubscribed_starts_at_the_end_of
     assert (await inbox.next()).payload == b"new"
 
 
-async def test_stream_that_opens_while_its_subscription_goes_ends_with_ok(
+async def test_stream_that_opens_while_its_subscription_goes_is_told_to_close_and_ends_with_ok(
     cell: Cell, topic: TopicName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await cell.client.create_producer(topic)
@@ -126,9 +127,10 @@ async def test_stream_that_opens_while_its_subscription_goes_ends_with_ok(
 
     monkeypatch.setattr(Records, "delete_subscription", open_and_delete)
     await cell.admin.unsubscribe(topic)
-    async with asyncio.timeout(5):
-        assert await opened[0].stream.receive() is None
     assert await cell.admin.subscriptions(topic) == ()
+    async with asyncio.timeout(5):
+        assert await cell.client.health(ClientKind.CONSUMER, consumer) is HealthStatus.CLOSE
+        assert await opened[0].stream.receive() is None
 
 
 async def test_unsubscribed_leaves_no_cursor_in_memory(

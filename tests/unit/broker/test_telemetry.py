@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.farewell import Cause, Farewell
 from danube.broker.telemetry import Telemetry, TelemetrySource
 from danube.broker.telemetry_changes import Entity, Mark
 from danube.broker.telemetry_readings import (
@@ -33,10 +34,11 @@ from danube.rpc.carrier import Caller
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.process import ProcessUsage
 from danube.runtime.tasks import TaskScope
-from danube.storage.journal import Journal
+from danube.storage.store import Storage
 from danube.testing.clock import SimClock
 from danube.testing.disk import Operation
-from tests.unit.storage.journal_world import Told, World, content
+from tests.unit.broker.storage_scene import World
+from tests.unit.storage.journal_world import Told, content
 
 INTERVAL_S = 5.0
 FULL_TICKS = 12
@@ -54,9 +56,9 @@ class Usage:
 class TellTale:
     """A broker's topics, and telemetry that ticks when the test says."""
 
-    def __init__(self, world: World, journal: Journal, topics: Topics, records: Records) -> None:
+    def __init__(self, world: World, storage: Storage, topics: Topics, records: Records) -> None:
         self.world = world
-        self.journal = journal
+        self.storage = storage
         self.topics = topics
         self.records = records
         self._ids = itertools.count(1_000)
@@ -67,7 +69,7 @@ class TellTale:
         source = TelemetrySource(broker_id=7, start_id=8, broker_url="http://here", version="1.2.3")
         clock = more.pop("clock", self.world.clock)
         given = {"clock": clock, "process": self.usage, "runner": InlineRunner(), **more}
-        return Telemetry(self.topics, self.journal, source, **given)
+        return Telemetry(self.topics, self.storage, source, **given)
 
     async def topic(self, name: str, strategy: DispatchStrategy = RELIABLE, subscription: str | None = None) -> None:
         await self.topics.create(TopicName.parse(name), strategy, None)
@@ -110,15 +112,16 @@ async def world() -> AsyncIterator[World]:
 
 @pytest.fixture
 async def broker(world: World) -> AsyncIterator[TellTale]:
-    journal = await world.open()
+    storage = await world.open()
     records = Records(MemoryStore(world.clock))
     for namespace in ("default", "system"):
         await records.ensure_namespace(namespace)
     tasks = TaskScope("test")
     dispatch = DispatchSettings(window=10, policy=RedeliveryPolicy())
-    topics = Topics(records=records, journal=journal, clock=world.clock, tasks=tasks, dispatch=dispatch)
-    yield TellTale(world, journal, topics, records)
-    topics.stop_dispatch()
+    topics = Topics(records=records, storage=storage, clock=world.clock, tasks=tasks, dispatch=dispatch)
+    yield TellTale(world, storage, topics, records)
+    for topic in list(topics):
+        topic.close(Farewell(Cause.GOING_DOWN, topic.name))
     await tasks.close()
 
 
@@ -148,7 +151,7 @@ async def test_a_tick_tells_what_changed_and_of_the_broker_last(broker: TellTale
     )
     assert (subscription.lag_messages, subscription.oldest_unread_append_ms) == (1, appended_ms)
     assert (load.broker_version, load.topics, load.cpu_s, load.rss_bytes) == ("1.2.3", 3, 1.5, 4_096)
-    assert load.journal_rounds == broker.journal.stats.rounds - 1
+    assert load.journal_rounds == broker.storage.stats.journal.rounds - 1
 
 
 async def test_the_stream_tells_the_state_of_everything_whatever_happened(broker: TellTale) -> None:
@@ -271,13 +274,13 @@ async def test_a_stopped_journal_is_logged_once_and_ticks_cost_nothing(
 ) -> None:
     await broker.tick()
     await broker.topic("/default/orders")
-    world.disk.fail(Operation.SYNC)
+    world.sim.fail(Operation.SYNC)
     caplog.set_level(logging.INFO, "danube.broker.telemetry")
     works: list[tuple[int, int]] = []
     for _ in range(5):
         assert await broker.tick() == 0
         works.append((world.writes.works, broker.usage.asked))
-    assert broker.journal.stopped is not None
+    assert broker.storage.stopped is not None
     assert len(set(works[1:])) == 1
     (record,) = [each for each in caplog.records if each.name == "danube.broker.telemetry"]
     assert "the journal has stopped" in record.getMessage()
@@ -289,9 +292,9 @@ async def test_what_a_full_disk_kept_out_is_published_when_there_is_room_again(
     await broker.tick()
     await broker.topic("/default/orders")
     caplog.set_level(logging.INFO, "danube.broker.telemetry")
-    world.disk.fail(Operation.APPEND, error=errno.ENOSPC, times=100)
+    world.sim.fail(Operation.APPEND, error=errno.ENOSPC, times=100)
     assert [await broker.tick() for _ in range(3)] == [0, 0, 0]
-    world.disk.clear_faults()
+    world.sim.clear_faults()
     assert await broker.tick() == 2
     assert [stamp.sequence for stamp, _ in await broker.told()] == list(range(4))
     assert [each.levelname for each in caplog.records if each.name == "danube.broker.telemetry"] == ["WARNING", "INFO"]
@@ -317,13 +320,13 @@ async def test_a_tick_that_is_cancelled_while_it_waits_leaves_nothing_behind(wor
     world.writes.hold()
     running = asyncio.ensure_future(broker.telemetry.run(INTERVAL_S))
     await world.clock.run_for(2 * INTERVAL_S)
-    assert broker.journal.stats.backlog_bytes > 0
+    assert broker.storage.stats.journal.backlog_bytes > 0
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert running.cancelled()
     world.writes.release()
     await world.clock.run_for(INTERVAL_S)
-    assert broker.journal.stats.backlog_bytes == 0
+    assert broker.storage.stats.journal.backlog_bytes == 0
 
 
 async def test_it_ticks_every_interval(world: World, broker: TellTale) -> None:

@@ -3,11 +3,11 @@ import pytest
 from danube.model.admin_calls import TopicInfo
 from danube.model.calls import ClientKind, HealthStatus
 from danube.model.errors import (
+    InvalidRequestError,
     NamespaceNotFoundError,
     PreconditionFailedError,
     TopicExistsError,
     TopicNotFoundError,
-    TopicNotServedError,
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
@@ -45,16 +45,16 @@ async def test_partitions_are_created_all_or_none(cell: Cell, topic: TopicName) 
     assert [info.topic for info in await cell.admin.topics("default")] == [topic]
 
 
-async def test_deleted_topic_ends_its_consumers_with_ok_and_asks_producers_to_look_again(
+async def test_deleted_topic_tells_its_consumers_to_close_and_its_producers_that_it_is_gone(
     cell: Cell, topic: TopicName
 ) -> None:
     producer = await cell.client.create_producer(topic)
     consumer = await cell.client.subscribe(topic)
     inbox = await cell.client.receive(consumer)
     await cell.admin.delete_topic(topic)
-    assert await inbox.stream.receive() is None
     assert await cell.client.health(ClientKind.CONSUMER, consumer) is HealthStatus.CLOSE
-    with pytest.raises(TopicNotServedError):
+    assert await inbox.stream.receive() is None
+    with pytest.raises(InvalidRequestError, match="was deleted"):
         await cell.client.send(topic, producer, b"x")
     with pytest.raises(TopicNotFoundError):
         await cell.client.lookup(topic)

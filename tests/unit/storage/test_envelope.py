@@ -3,10 +3,21 @@
 import struct
 
 from danube.storage.checksum import with_crc
-from danube.storage.envelope import ENVELOPE_BYTES, Envelope, Kind, decode, encode_data, encode_other, is_body_of
+from danube.storage.envelope import (
+    ENVELOPE_BYTES,
+    DataFields,
+    Envelope,
+    Kind,
+    body_of_data,
+    decode,
+    encode_data,
+    encode_other,
+    is_body_of,
+)
 
 BODY = with_crc(b"body")
 ENCODED = encode_data(3, 4, range(50, 57), 9_000, BODY)
+SAYS = DataFields(3, 50, 7, len(BODY), 9_000)
 
 
 def test_envelope_is_what_the_drawing_says() -> None:
@@ -55,3 +66,31 @@ def test_unknown_kinds_and_versions_are_none() -> None:
         changed = bytearray(ENCODED[:-4])
         changed[at] = value
         assert decode(with_crc(bytes(changed))) is None
+
+
+def test_the_body_of_a_batch_that_is_known_comes_back_from_the_middle_of_a_buffer() -> None:
+    assert body_of_data(b"before" + ENCODED + BODY + b"behind", 6, SAYS) == BODY
+
+
+def test_no_flipped_bit_of_a_batch_that_is_known_passes() -> None:
+    for bit in range((ENVELOPE_BYTES + len(BODY)) * 8):
+        flipped = bytearray(ENCODED + BODY)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert body_of_data(bytes(flipped), 0, SAYS) is None
+
+
+def test_no_part_of_a_batch_passes_for_it() -> None:
+    whole = ENCODED + BODY
+    assert all(body_of_data(whole[:length], 0, SAYS) is None for length in range(len(whole)))
+
+
+def test_a_sound_batch_in_the_place_of_another_is_not_taken_for_it() -> None:
+    others = [
+        encode_data(4, 4, range(50, 57), 9_000, BODY) + BODY,
+        encode_data(3, 4, range(51, 58), 9_000, BODY) + BODY,
+        encode_data(3, 4, range(50, 58), 9_000, BODY) + BODY,
+        encode_data(3, 4, range(50, 57), 9_001, BODY) + BODY,
+        encode_other(Kind.CURSOR, 3, 4, 9_000, BODY) + BODY,
+        ENCODED + with_crc(b"yodb"),
+    ]
+    assert [body_of_data(other, 0, SAYS) for other in others] == [None] * len(others)

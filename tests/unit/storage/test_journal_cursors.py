@@ -114,3 +114,15 @@ async def test_who_waits_for_a_cursor_that_is_forgotten_is_told(world: World) ->
     log.save_cursor(1, Cursor(3), told)
     log.forget_cursor(1)
     assert isinstance(await told.outcome(), SubscriptionNotFoundError)
+
+
+async def test_a_cursor_that_is_forgotten_while_it_is_written_does_not_come_back(world: World) -> None:
+    log = (await world.open()).topic(TOPIC, 1)
+    world.writes.hold()
+    told = Told()
+    log.save_cursor(1, Cursor(4), told)
+    await settle()
+    log.forget_cursor(1)
+    world.writes.release()
+    assert await told.outcome() is None
+    assert log.cursor(1) is None

@@ -16,6 +16,7 @@ from danube.testing.checkers import (
     offsets_are_contiguous,
     only_what_was_sent_is_stored,
     producers_are_in_order,
+    retention_keeps_what_it_has_to,
     seen_stays_as_it_was,
     what_must_work_works,
 )
@@ -26,10 +27,13 @@ from danube.testing.history import (
     DeliveryAcknowledged,
     Event,
     Failed,
+    Keeps,
     LogFound,
     Restarted,
     Sent,
     Subscribed,
+    TopicBegun,
+    TopicDeleted,
 )
 
 T = "/default/t"
@@ -53,6 +57,10 @@ def done(offset: int) -> DeliveryAcknowledged:
 
 def found(*messages: str) -> LogFound:
     return LogFound(T, tuple(enumerate(messages)))
+
+
+def from_offset(start: int, *messages: str) -> LogFound:
+    return LogFound(T, tuple(enumerate(messages, start)), start)
 
 
 GOOD: list[Event] = [
@@ -81,6 +89,30 @@ GOOD: list[Event] = [
 
 def test_a_run_that_kept_all_promises_has_no_violations() -> None:
     assert check(GOOD) == []
+
+
+def test_what_retention_may_take_is_not_missed() -> None:
+    history: list[Event] = [
+        sent("a"),
+        sent("b"),
+        stored("a", 0),
+        stored("b", 1),
+        Subscribed(T, "s"),
+        got(0, "a"),
+        done(0),
+    ]
+    history += [TopicBegun(T, Keeps.UNREAD), from_offset(1, "b"), got(1, "b"), CursorFound(T, "s", Cursor(1))]
+    assert check(history) == []
+
+
+def test_a_message_that_nobody_got_may_go_from_a_topic_that_keeps_the_newest() -> None:
+    history: list[Event] = [sent("a"), sent("b"), stored("a", 0), Subscribed(T, "s"), TopicBegun(T, Keeps.NEWEST)]
+    history += [from_offset(1, "b"), got(1, "b"), CursorFound(T, "s", Cursor(1))]
+    assert check(history) == []
+
+
+def test_nothing_is_expected_of_a_topic_that_is_deleted() -> None:
+    assert check([sent("a"), stored("a", 0), Subscribed(T, "s"), TopicDeleted(T)]) == []
 
 
 PLANTED: list[tuple[Checker, list[Event], str]] = [
@@ -123,6 +155,17 @@ PLANTED: list[tuple[Checker, list[Event], str]] = [
     ),
     (cursors_cover_what_was_acknowledged, [CursorFound(T, "s", None)], "s is not known any more"),
     (what_must_work_works, [Failed(T, "the journal does not open")], "the journal does not open"),
+    (retention_keeps_what_it_has_to, [from_offset(1, "b")], "the log begins at 1, though it keeps everything"),
+    (
+        retention_keeps_what_it_has_to,
+        [TopicBegun(T, Keeps.NEWEST), from_offset(2, "c"), from_offset(1, "b", "c")],
+        "the log begins at 1, after it began at 2",
+    ),
+    (
+        retention_keeps_what_it_has_to,
+        [TopicBegun(T, Keeps.UNREAD), Subscribed(T, "s", 1), done(2), from_offset(3, "d")],
+        "s had not acknowledged 1, which are gone",
+    ),
     (acknowledged_is_not_sent_again, [got(0, "a"), done(0), got(0, "a")], "s got offset 0 again"),
 ]
 

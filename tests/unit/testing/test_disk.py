@@ -102,6 +102,39 @@ def test_synced_entries_and_made_folders_survive() -> None:
     assert all(left == {"f/g/a": b"1"} for left in after_power_cuts(prepare))
 
 
+def test_a_folder_whose_entry_is_not_synced_may_be_lost_with_all_that_is_in_it() -> None:
+    def prepare(disk: SimDisk) -> None:
+        disk.fail(Operation.SYNC_FOLDER, name="")
+        with pytest.raises(OSError):
+            disk.make_folder("f")
+        put(disk, "f/a", synced=b"1")
+
+    assert {tuple(left) for left in after_power_cuts(prepare)} == {(), ("f/a",)}
+
+
+def test_a_folder_that_is_made_again_survives() -> None:
+    def prepare(disk: SimDisk) -> None:
+        disk.fail(Operation.SYNC_FOLDER, name="")
+        with pytest.raises(OSError):
+            disk.make_folder("f")
+        disk.make_folder("f/g")
+        put(disk, "f/g/a", synced=b"1")
+
+    assert all(left == {"f/g/a": b"1"} for left in after_power_cuts(prepare))
+
+
+def test_a_removed_folder_may_come_back_as_it_was_until_that_is_synced() -> None:
+    def prepare(disk: SimDisk) -> None:
+        disk.make_folder("f")
+        put(disk, "f/a", synced=b"1")
+        disk.remove("f/a")
+        disk.fail(Operation.SYNC_FOLDER, name="")
+        with pytest.raises(OSError):
+            disk.remove_folder("f")
+
+    assert {tuple(left) for left in after_power_cuts(prepare)} == {(), ("f/a",)}
+
+
 def test_a_replacement_cut_off_anywhere_leaves_the_old_or_the_new_content() -> None:
     seen = set[bytes]()
     for seed in SEEDS:

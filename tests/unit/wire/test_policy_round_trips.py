@@ -1,5 +1,6 @@
 """Policies and positions: encoded by one side, decoded by the other, the same value."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,9 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import PARTITIONS_MAX, PEEK_MESSAGES_DEFAULT, PEEK_MESSAGES_MAX, PEEK_PAYLOAD_BYTES_MAX
+from danube.model.limits import (
+    MESSAGE_TTL_S_MAX,
+    PARTITIONS_MAX,
+    PEEK_MESSAGES_DEFAULT,
+    PEEK_MESSAGES_MAX,
+    PEEK_PAYLOAD_BYTES_MAX,
+    RETENTION_BYTES_MAX,
+    RETENTION_TIME_S_MAX,
+)
 from danube.model.policies import (
     POLICY_NAMES,
+    RETENTION_NAMES,
     BackoffStrategy,
     FailurePolicy,
     Limits,
@@ -63,11 +73,14 @@ def failure_policies(draw: st.DrawFn) -> FailurePolicy:
     )
 
 
-POLICIES = st.builds(
-    Policies,
-    **{name: st.none() | (UINT32 if name != "message_ttl_s" else st.integers(0, 1_000)) for name in POLICY_NAMES},
-)
-LIMITS = st.builds(Limits, **dict.fromkeys(POLICY_NAMES, UINT32))
+VALUES = dict.fromkeys(POLICY_NAMES, UINT32) | {
+    "message_ttl_s": st.integers(0, MESSAGE_TTL_S_MAX),
+    "retention_time_s": st.integers(0, RETENTION_TIME_S_MAX),
+    "retention_bytes": st.integers(0, RETENTION_BYTES_MAX),
+    "retention_drops_unread": st.integers(0, 1),
+}
+POLICIES = st.builds(Policies, **{name: st.none() | values for name, values in VALUES.items()})
+LIMITS = st.builds(Limits, **VALUES)
 PLACES = UINT64 | st.sampled_from(FetchFrom) | st.builds(FetchTime, UINT64)
 MESSAGES = st.builds(
     PeekedMessage,
@@ -89,9 +102,30 @@ CONNECTIONS = st.builds(
 
 @st.composite
 def changes(draw: st.DrawFn) -> PolicyChange:
-    given_now = draw(POLICIES)
-    left = sorted(set(POLICY_NAMES) - given_now.given().keys())
+    given_now = replace(draw(POLICIES), **dict.fromkeys(RETENTION_NAMES))
+    left = sorted(set(POLICY_NAMES) - set(RETENTION_NAMES) - given_now.given().keys())
     return PolicyChange(given=given_now, unset=frozenset(draw(st.sets(st.sampled_from(left)) if left else st.just(()))))
+
+
+def test_a_truth_value_is_kept_as_a_number() -> None:
+    message = DanubeControl_pb2.TopicPolicies(retention_drops_unread=True)
+    own = decode_policies.policies_view(DanubeControl_pb2.PoliciesView(own=message).SerializeToString()).own.given()
+    assert [(name, type(value), value) for name, value in own.items()] == [("retention_drops_unread", int, 1)]
+
+
+@pytest.mark.parametrize("name", RETENTION_NAMES)
+def test_what_deletes_messages_is_refused_where_no_plan_is_asked_for(name: str) -> None:
+    setting = DanubeControl_pb2.TopicPolicies()
+    setattr(setting, name, 1)
+    for request in (
+        DanubeControl_pb2.SetPoliciesRequest(name="/default/orders", policies=setting),
+        DanubeControl_pb2.SetPoliciesRequest(name="/default/orders", unset=[name]),
+    ):
+        with pytest.raises(InvalidRequestError, match=f"{name} deletes messages.*plan set_topic_retention"):
+            decode_policies.set_topic_policies(request.SerializeToString())
+        request.name = "default"
+        with pytest.raises(InvalidRequestError, match=f"{name} deletes messages.*plan set_namespace_retention"):
+            decode_policies.set_namespace_policies(request.SerializeToString())
 
 
 @given(st.builds(SetFailurePolicy, name=NAMES, policy=failure_policies()))

@@ -11,14 +11,14 @@ from textual.widgets import Static
 from danube.admin.operations.topics import DELIVERY
 from danube.admin.present import UNKNOWN, cell
 from danube.admin.tui.desk import Desk
-from danube.admin.tui.frame import age
+from danube.admin.tui.frame import age, size
 from danube.admin.tui.lag_history import sparkline, trend
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.watch import OpenedTopic, Part
 from danube.admin.tui.widgets.plain import plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
-from danube.model.admin_calls import SubscriptionDescription
+from danube.model.admin_calls import SubscriptionDescription, TopicStorageDescription
 from danube.model.topic import TopicName
 
 SPARK_CELLS = 16
@@ -134,7 +134,16 @@ def _facts(topic: OpenedTopic, desk: Desk) -> str:
     more = f" · the first {shown:,} of {total:,} subscriptions" if shown < total else ""
     return (
         f"{DELIVERY[described.strategy]} · broker {described.broker_id} · offsets {described.start_offset:,} to"
-        f" {described.end_offset:,} · producers {described.producers:,} · taken {described.messages_in:,}"
+        f" {described.end_offset:,}{_kept(described.storage)} · producers {described.producers:,}"
+        f" · taken {described.messages_in:,}"
         f"{f' ({line.rate:,.1f} a second)' if line is not None and line.rate is not None else ''}"
         f"{more}"
     )
+
+
+def _kept(storage: TopicStorageDescription | None) -> str:
+    """What the messages take; nothing where the broker does not tell."""
+    if storage is None:
+        return ""
+    segments = f" in {storage.segments:,} segment{'' if storage.segments == 1 else 's'}" if storage.segments else ""
+    return f" · {size(storage.stored_bytes)}{segments}"

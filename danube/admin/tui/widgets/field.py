@@ -61,7 +61,7 @@ class FieldEditor(Vertical):
             case Checkbox():
                 editor.value = bool(value)
             case Select():
-                editor.value = Select.NULL if value is None else str(value)
+                editor.value = Select.NULL if value is None else text_of(value)
             case TextArea():
                 editor.text = text_of(value)
             case Input():

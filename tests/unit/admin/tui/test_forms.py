@@ -30,6 +30,7 @@ class Everything(Params):
     inner: Inner = Field(default=Inner(depth=1), description="Inner.")
     definition: str = Field(default="", max_length=100_000, description="Definition.")
     force: bool = Field(default=False, description="Force.")
+    sure: bool | None = Field(default=None, description="Sure, not sure, or nothing said.")
     plan: Annotated[str, Completes("plan")] = Field(description="Plan.")
 
 
@@ -57,8 +58,9 @@ def fields() -> dict[str, FormField]:
 @pytest.mark.parametrize("operation", REGISTRY, ids=list(BY_NAME))
 def test_each_example_survives_its_form(operation: AnyOperation) -> None:
     for example in operation.examples:
+        kinds = {field.name: field.kind for field in fields_of(operation)}
         typed = {
-            name: value if isinstance(value, bool) else text_of(value) for name, value in example.arguments.items()
+            name: value if kinds[name] is Kind.SWITCH else text_of(value) for name, value in example.arguments.items()
         }
         judged = judge(operation, arguments_of(fields_of(operation), typed))
         assert judged.params == operation.params.model_validate(example.arguments)
@@ -86,6 +88,7 @@ def test_the_kind_of_a_field_follows_its_type(fields: dict[str, FormField]) -> N
         "inner": Kind.JSON,
         "definition": Kind.LONG_TEXT,
         "force": Kind.SWITCH,
+        "sure": Kind.CHOICE,
     }
 
 
@@ -112,6 +115,13 @@ def test_what_was_typed_becomes_json_values(fields: dict[str, FormField]) -> Non
     assert isinstance(params, Everything)
     assert (params.topics, params.labels, params.ratio) == (["/a/b", "/c/d"], {"a": "b"}, 0.5)
     assert (params.force, params.mode) == (True, "fast")
+
+
+@pytest.mark.parametrize(("typed", "value"), [("true", True), ("false", False), ("", None)])
+def test_no_is_another_thing_than_nothing_said(fields: dict[str, FormField], typed: str, value: bool | None) -> None:
+    params = judge(EVERYTHING, arguments_of(list(fields.values()), {"plan": "p", "sure": typed})).params
+    assert isinstance(params, Everything)
+    assert params.sure is value
 
 
 def test_what_is_wrong_is_told_beside_its_field() -> None:

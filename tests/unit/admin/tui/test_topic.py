@@ -15,7 +15,7 @@ async def open_orders(terminal: Terminal) -> None:
 
 async def test_a_topic_shows_its_numbers_and_subscriptions(terminal: Terminal) -> None:
     await open_orders(terminal)
-    assert "Reliable · broker 1 · offsets 0 to 5 · producers 1" in terminal.text
+    assert "Reliable · broker 1 · offsets 0 to 5 · 100 B · producers 1" in terminal.text
     billing = next(line for line in terminal.text.splitlines() if "billing" in line).split()
     assert billing[1:4] == ["billing", "Exclusive", "3"]
 

@@ -1,12 +1,15 @@
 import asyncio
 from typing import cast
 
+import pytest
+
 from danube.broker.dispatch.driver import DispatchDriver
 from danube.broker.dispatch.engine import DispatchEngine
-from danube.broker.dispatch.events import Nacked, Seek
+from danube.broker.dispatch.events import Acknowledged, Nacked, Seek
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.calls import OutgoingMessage
+from danube.model.errors import OffsetTrimmedError
 from danube.model.limits import DEAD_LETTER_RETRY_S
 from danube.model.policies import PoisonPolicy
 from danube.model.subscription import Cursor, SubscriptionType
@@ -41,8 +44,9 @@ class ColdLog:
     def __init__(self) -> None:
         self.may_read = asyncio.Event()
 
-    def read_hot(self, offset: int, bytes_max: int) -> None:
+    def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:
         """Nothing is in memory."""
+        return None
 
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         await self.may_read.wait()
@@ -50,6 +54,27 @@ class ColdLog:
 
     def save_cursor(self, subscription_id: int, cursor: Cursor) -> None:
         """Not asked for here."""
+
+
+class TrimmedLog(ColdLog):
+    """One whose first batches went while they were asked for."""
+
+    start_offset = 2
+    reads = 0
+
+    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
+        self.reads += 1
+        found = await super().read(offset, bytes_max)
+        if offset < self.start_offset:
+            raise OffsetTrimmedError("gone", self.start_offset)
+        return found
+
+
+class HotLog(ColdLog):
+    """One whose batches are in memory."""
+
+    def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch]:
+        return [StoredBatch(0, COUNT, 1, encode_payloads(SHARED, [b"x"] * COUNT))] if offset < COUNT else []
 
 
 class Stream:
@@ -94,6 +119,87 @@ async def test_keys_that_are_not_in_memory_are_read_in_the_background() -> None:
     async with asyncio.timeout(10):
         await stream.written.wait()
     assert stream.offsets == [0]
+    await tasks.close()
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"), [(SubscriptionType.EXCLUSIVE, [2, 3]), (SubscriptionType.KEY_SHARED, [2])]
+)
+async def test_a_read_for_what_retention_let_go_of_goes_on_at_what_is_left(
+    kind: SubscriptionType, expected: list[int]
+) -> None:
+    log, stream, tasks = TrimmedLog(), Stream(), TaskScope("test")
+    driver = driver_of(log, tasks, SimClock(), kind, RedeliveryPolicy())
+    driver.attach(1, cast("ServerStream", stream), 10)
+    log.may_read.set()
+    async with asyncio.timeout(10):
+        await stream.written.wait()
+    assert stream.offsets == expected
+    assert driver.engine.position == TrimmedLog.start_offset
+    assert log.reads <= 3
+    await tasks.close()
+
+
+class StalledStream(Stream):
+    """One that takes nothing until it is told to, and then as many messages as it is told."""
+
+    room = 0
+
+    def write(self, message: bytes) -> None:
+        super().write(message)
+        self.room -= 1
+
+
+def hot_driver(kind: SubscriptionType, clock: SimClock, tasks: TaskScope) -> DispatchDriver:
+    """Of a log whose batches are in memory, so that nothing but the stream holds a message up."""
+    log = HotLog()
+    return driver_of(log, tasks, clock, kind, RedeliveryPolicy(ack_timeout_s=30.0, max_redelivery_count=2))
+
+
+async def test_what_a_stalled_consumer_was_never_sent_does_not_time_out() -> None:
+    clock, tasks, stream = SimClock(), TaskScope("test"), StalledStream()
+    driver = hot_driver(SubscriptionType.EXCLUSIVE, clock, tasks)
+    driver.attach(1, cast("ServerStream", stream), 2)
+    await clock.run_for(30.5)  # what had been sent would be in back-off now, and new messages go out
+    stream.room = 1_000
+    driver.ready(1)
+    assert stream.offsets == [0, 1]
+    assert driver.counts.redelivered == 0
+    await tasks.close()
+
+
+async def test_an_acknowledgement_of_what_was_never_sent_changes_nothing() -> None:
+    clock, tasks, stream = SimClock(), TaskScope("test"), StalledStream()
+    driver = hot_driver(SubscriptionType.EXCLUSIVE, clock, tasks)
+    driver.attach(1, cast("ServerStream", stream), 2)
+    await clock.run_for(30.5)
+    driver.handle(Acknowledged(0, 2))
+    assert driver.engine.position == 0
+    await tasks.close()
+
+
+async def test_nothing_overtakes_what_a_stalled_consumer_waits_for() -> None:
+    clock, tasks, stream = SimClock(), TaskScope("test"), StalledStream()
+    driver = hot_driver(SubscriptionType.EXCLUSIVE, clock, tasks)
+    driver.attach(1, cast("ServerStream", stream), 3)
+    await clock.run_for(20.0)
+    stream.room = 1
+    driver.ready(1)
+    await clock.run_for(10.5)  # the first one timed out, those behind it were never sent
+    stream.room = 1_000
+    driver.ready(1)
+    assert stream.offsets[:3] == [0, 1, 2]
+    await tasks.close()
+
+
+async def test_another_consumer_gets_what_a_stalled_one_was_never_sent() -> None:
+    clock, tasks, stalled, other = SimClock(), TaskScope("test"), StalledStream(), Stream()
+    driver = hot_driver(SubscriptionType.SHARED, clock, tasks)
+    driver.attach(1, cast("ServerStream", stalled), COUNT)
+    driver.attach(2, cast("ServerStream", other), COUNT)
+    await clock.run_for(30.5)
+    assert other.offsets == [0, 1, 2, 3]
+    driver.engine.validate()
     await tasks.close()
 
 

@@ -34,6 +34,19 @@ async def test_many_closed_files_do_not_wait_for_more(world: StorageWorld) -> No
     assert journal_files(world) == 1
 
 
+async def test_a_small_file_is_closed_when_it_is_old_where_that_is_set(world: StorageWorld) -> None:
+    world.settings = storage_settings(file_bytes_max=1 << 20, journal_file_age_s=60.0)
+    storage = await world.open()
+    storage.start()
+    await fill(storage.topic(1, 1), 3)
+    await world.clock.run_for(50)
+    assert storage._journal.closed_files() == []
+    await world.clock.run_for(12)
+    assert len(storage._journal.closed_files()) == 1
+    await world.clock.run_for(CUT_WAIT_S + 3)
+    assert storage.stats.segments == 1
+
+
 async def test_what_live_readers_have_in_memory_is_not_cut_under_them(world: StorageWorld) -> None:
     storage = await world.open()
     storage.start()

@@ -50,7 +50,7 @@ def test_what_was_put_survives_a_power_cut(seed: int) -> None:
 def test_what_was_there_already_survives_a_power_cut_once_it_is_put_again(seed: int) -> None:
     disk = SimDisk(seed)
     tier = DirectoryTier(disk)
-    disk.fail(Operation.SYNC_FOLDER)
+    disk.fail(Operation.SYNC_FOLDER, name=FOLDER)
     with pytest.raises(OSError):
         tier.put(NAME, CHUNKS)
     assert files(disk) == {NAME: WHOLE}

@@ -1,0 +1,163 @@
+"""Changing retention by a plan: what would be deleted, by which limits, and who has not read it yet.
+
+The arguments, as JSON values: those of `danube/model/retention.py`, with `topic` for `set_topic_retention` and
+`namespace` for `set_namespace_retention`.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from danube.broker.control.retention import RetentionControl, RetentionEffect, retention_values
+from danube.metadata.records import Also
+from danube.model.errors import InvalidRequestError
+from danube.model.limits import PLAN_NAMES_MAX, PLAN_READERS_MAX
+from danube.model.plans import Arguments, Impact, describe_call, fingerprint_of
+from danube.model.policies import Limits, PolicyChange
+from danube.model.retention import RETENTION_ARGUMENTS, retention_change
+from danube.model.start_text import start_text
+from danube.model.stream import FetchTime
+from danube.model.topic import TopicName, check_name_part
+
+_ALWAYS = "Deleted messages never come back. What passes the limits later is deleted, too, and no plan asks again."
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRetentionCall:
+    """Change the retention of a topic, or of all partitions of a base name."""
+
+    retention: RetentionControl
+    name: TopicName
+    change: PolicyChange
+
+    async def impact(self) -> Impact:
+        own = self.retention.own_policies(self.name)
+        effects = await self.retention.topic_effects(self.name, self.change)
+        state: list[object] = [str(self.name), [retention_values(each) for each in own]]
+        return _impact(f"Set the retention of topic {self.name}.", effects, state)
+
+    async def act(self, also: Also) -> None:
+        await self.retention.set_topic(self.name, self.change, also)
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceRetentionCall:
+    """Change the retention of the topics of a namespace that do not set their own."""
+
+    retention: RetentionControl
+    namespace: str
+    change: PolicyChange
+
+    async def impact(self) -> Impact:
+        own = await self.retention.namespace_policies(self.namespace)
+        effects = await self.retention.namespace_effects(self.namespace, self.change)
+        change = f"Set the retention of namespace {self.namespace}, for topics that are made later, too."
+        return _impact(change, effects, [self.namespace, retention_values(own)])
+
+    async def act(self, also: Also) -> None:
+        await self.retention.set_namespace(self.namespace, self.change, also)
+
+
+def parse_topic_retention(retention: RetentionControl, arguments: Arguments) -> TopicRetentionCall:
+    """The call that the arguments of `set_topic_retention` mean. Raises InvalidRequestError, InvalidNameError."""
+    name = TopicName.parse(_named("set_topic_retention", arguments, "topic"))
+    return TopicRetentionCall(retention, name, retention_change(arguments))
+
+
+def parse_namespace_retention(retention: RetentionControl, arguments: Arguments) -> NamespaceRetentionCall:
+    """The same for `set_namespace_retention`."""
+    name = check_name_part("namespace", _named("set_namespace_retention", arguments, "namespace"))
+    return NamespaceRetentionCall(retention, name, retention_change(arguments))
+
+
+def _named(operation: str, arguments: Arguments, whose: str) -> str:
+    name = arguments.get(whose)
+    if not isinstance(name, str) or not arguments.keys() <= {whose, *RETENTION_ARGUMENTS}:
+        call = describe_call(operation, arguments)[:200]
+        known = ", ".join(RETENTION_ARGUMENTS[:-1])
+        raise InvalidRequestError(f"{call} cannot be planned: {operation} takes {whose}, {known} and clear")
+    return name
+
+
+def _impact(change: str, effects: Sequence[RetentionEffect], state: list[object]) -> Impact:
+    """What loses most is named first. `state` is what besides the topics must not change until the plan is applied."""
+    ordered = sorted(effects, key=lambda each: (-each.messages, each.topic.record.name))
+    losing = [each for each in ordered if each.messages]
+    deletes = any(each.after.retention_time_s or each.after.retention_bytes for each in effects)
+    readers = [f"{each.topic.name} {name}" for each in losing for name in each.unread]
+    return Impact(
+        changes=(change, *_changes(ordered)),
+        irreversible=(*_losses(losing), *((_ALWAYS,) if deletes else ())),
+        topics=tuple(each.topic.name for each in ordered[:PLAN_NAMES_MAX]),
+        topic_count=len(ordered),
+        subscriptions=tuple(readers[:PLAN_NAMES_MAX]),
+        subscription_count=len(readers),
+        producers=0,
+        consumers=0,
+        messages=sum(each.messages for each in effects),
+        bytes=sum(each.body_bytes for each in effects),
+        fingerprint=fingerprint_of([*state, sorted(map(_identity, effects))]),
+    )
+
+
+def _identity(effect: RetentionEffect) -> list[object]:
+    """Another one once the topic is made anew, its retention changes, or one more subscription loses what it needs."""
+    losing = sorted(effect.topic.subscription(name).record.subscription_id for name in effect.unread)
+    return [effect.topic.record.topic_id, retention_values(effect.before), retention_values(effect.after), losing]
+
+
+def _changes(effects: Sequence[RetentionEffect]) -> list[str]:
+    if not effects:
+        return ["It changes nothing for the topics that are there now."]
+    lines = [
+        f"{each.topic.name} keeps {_kept(each.before)} now, and then {_kept(each.after)}."
+        for each in effects[:PLAN_NAMES_MAX]
+    ]
+    return lines + _rest(len(effects), "And {}.")
+
+
+def _kept(limits: Limits) -> str:
+    parts = []
+    if limits.retention_time_s:
+        parts.append(f"{limits.retention_time_s:,} s of messages")
+    if limits.retention_bytes:
+        parts.append(_count(limits.retention_bytes, "byte"))
+    if not parts:
+        return "everything"
+    least = "whether it is read or not" if limits.retention_drops_unread else "and what is unread"
+    return f"at most {' and '.join(parts)}, {least}"
+
+
+def _losses(losing: Sequence[RetentionEffect]) -> list[str]:
+    lines = [_loss(each) for each in losing[:PLAN_NAMES_MAX]]
+    messages = sum(each.messages for each in losing[PLAN_NAMES_MAX:])
+    return lines + _rest(len(losing), f"{_count(messages, 'message')} of {{}} go as well.")
+
+
+def _loss(effect: RetentionEffect) -> str:
+    going, said = effect.going, []
+    if going.segments:
+        first, last = (start_text(FetchTime(ms)) for ms in (going.first_append_time_ms, going.last_append_time_ms))
+        what = f"{_count(going.messages, 'message')} of {_count(going.body_bytes, 'byte')}"
+        said.append(f"at once {what} in {_count(going.segments, 'segment')}, stored {first} to {last}")
+    if going.later_messages:
+        what = f"{_count(going.later_messages, 'message')} of {_count(going.later_bytes, 'byte')}"
+        said.append(f"up to {what} as soon as newer segments follow them")
+    return f"{effect.topic.name} loses {', and '.join(said)}; {_unread(effect)}."
+
+
+def _unread(effect: RetentionEffect) -> str:
+    if not effect.unread:
+        return "no subscription needs them"
+    named = [f"{name!r} ({messages:,})" for name, messages in list(effect.unread.items())[:PLAN_READERS_MAX]]
+    left = len(effect.unread) - len(named)
+    more = f" and {_count(left, 'more subscription')}" if left else ""
+    return f"unread by {', '.join(named)}{more}"
+
+
+def _rest(count: int, sentence: str) -> list[str]:
+    left = count - PLAN_NAMES_MAX
+    return [sentence.format(_count(left, "more topic"))] if left > 0 else []
+
+
+def _count(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"

@@ -1,0 +1,69 @@
+"""What a broker tells Prometheus of its storage: one look at the counters for a scrape."""
+
+from collections.abc import Callable, Iterator
+from functools import partial
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+
+from danube.model.histogram import LatencyHistogram
+from danube.storage.storage_settings import StorageStats
+from danube.storage.store import Storage
+
+_COUNTER = CounterMetricFamily
+_GAUGE = GaugeMetricFamily
+_Row = tuple[str, str, type[CounterMetricFamily] | type[GaugeMetricFamily], Callable[[StorageStats], float | None]]
+
+_JOURNAL: list[_Row] = [
+    ("rounds", "Rounds of group commit written.", _COUNTER, lambda stats: stats.journal.rounds),
+    ("failed_rounds", "Rounds that were undone.", _COUNTER, lambda stats: stats.journal.failed_rounds),
+    ("bytes_written", "Bytes written.", _COUNTER, lambda stats: stats.journal.bytes_written),
+    ("syncs", "Syncs.", _COUNTER, lambda stats: stats.journal.syncs),
+    ("files", "Files.", _GAUGE, lambda stats: stats.journal.files),
+    ("size_bytes", "Bytes of all files.", _GAUGE, lambda stats: stats.journal.size_bytes),
+    ("backlog_bytes", "Accepted and not yet written.", _GAUGE, lambda stats: stats.journal.backlog_bytes),
+    ("cache_bytes", "Recent messages kept in memory.", _GAUGE, lambda stats: stats.journal.cache_bytes),
+    ("last_round_seconds", "From gathering to acknowledging.", _GAUGE, lambda stats: stats.journal.last_round_ms / 1e3),
+]
+_STORAGE: list[_Row] = [
+    ("segments", "Segments of all topics.", _GAUGE, lambda stats: stats.segments),
+    ("segment_body_bytes", "Bytes of messages in segments.", _GAUGE, lambda stats: stats.segment_body_bytes),
+    ("segment_file_bytes", "Bytes of segments on the disk.", _GAUGE, lambda stats: stats.segment_file_bytes),
+    ("cut_passes", "Passes of cutting the journal into segments.", _COUNTER, lambda stats: stats.passes),
+    ("cut_bytes", "Bytes written by them.", _COUNTER, lambda stats: stats.cut_bytes),
+    ("merged_segments", "Small segments put together.", _COUNTER, lambda stats: stats.merged_segments),
+    ("dropped_segments", "Segments that retention let go of.", _COUNTER, lambda stats: stats.dropped_segments),
+    ("freed_bytes", "Bytes of journal files removed.", _COUNTER, lambda stats: stats.freed_bytes),
+    ("troubled_topics", "Topics that cannot be cut for now.", _GAUGE, lambda stats: stats.troubled_topics),
+    ("refused_topics", "Topics whose history cannot be read.", _GAUGE, lambda stats: stats.refused_topics),
+    ("disk_level", "0: room, 1: little room, 2: messages are refused.", _GAUGE, lambda stats: int(stats.space_level)),
+    ("disk_free_bytes", "Free on the disk.", _GAUGE, lambda stats: stats.free_bytes),
+]
+
+
+def storage_families(storage: Storage) -> Iterator[Metric]:
+    """All metrics of the journal and of the segments."""
+    stats = storage.stats
+    stopped = _GAUGE("danube_journal_stopped", "1 when nothing more can be written.")
+    stopped.add_metric((), float(storage.stopped is not None))
+    yield stopped
+    yield _rounds(stats.journal.round_seconds)
+    for prefix, rows in (("journal", _JOURNAL), ("storage", _STORAGE)):
+        yield from map(partial(_family, prefix, stats), rows)
+
+
+def _family(prefix: str, stats: StorageStats, row: _Row) -> Metric:
+    name, text, kind, read = row
+    family = kind(f"danube_{prefix}_{name}", text)
+    value = read(stats)
+    if value is not None:
+        family.add_metric((), value)
+    return family
+
+
+def _rounds(took: LatencyHistogram) -> Metric:
+    family = HistogramMetricFamily(
+        "danube_journal_round_seconds", "From gathering a round to acknowledging it, its sync included."
+    )
+    buckets = [("+Inf" if bound_s == float("inf") else f"{bound_s:g}", count) for bound_s, count in took.cumulative()]
+    family.add_metric((), buckets, took.total_s)
+    return family

@@ -1,0 +1,283 @@
+"""How `danube-broker storage` shows what it found: tables on a terminal, aligned text in a pipe, JSON on request.
+
+Names of topics and subscriptions were chosen by strangers: what is no plain character in them is escaped.
+"""
+
+import io
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from datetime import UTC, datetime
+
+from rich.cells import cell_len
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+from rich.text import Text
+
+from danube.model.limits import CLI_DRAWN_ROWS_MAX
+from danube.runtime.console import escaped, is_terminal
+from danube.storage.inspection.finding import Finding
+from danube.storage.inspection.ledger import FileSummary
+from danube.storage.inspection.one_file import FileContent, Row
+from danube.storage.inspection.report import finding_line
+from danube.storage.inspection.survey import Survey, TopicSummary
+from danube.storage.inspection.verifying import Verification
+from danube.storage.segment.manifest import segment_name
+
+_NONE = "-"
+_NEXT_STEP = "Next: danube-broker storage repair says what can be kept, and changes nothing yet."
+
+
+def survey_text(found: Survey, folder: str, topic: str | None) -> str:
+    """The whole folder; of one topic its segments, too."""
+    parts = [f"Data folder: {folder}"]
+    if topic is None:
+        position = f"begins with file {found.first_sequence}, ends at position {found.end_position:,}"
+        synced = f"synced to {found.synced_to:,} as its headers say"
+        parts[0] += f"\nJournal: id {found.journal_id:016x}, {position}, {synced}" if found.files else "\nJournal: none"
+        parts.append(_table("Journal files", _FILE_COLUMNS, [_file_row(file) for file in found.files]))
+    parts.append(_table("Topics", _TOPIC_COLUMNS, [_topic_row(one) for one in found.topics]))
+    parts.append(_table("Subscriptions", _SUBSCRIPTION_COLUMNS, _subscription_rows(found.topics)))
+    if topic is not None:
+        parts += [_segments(found, one) for one in found.topics]
+    parts.append(_findings_text(found.findings, {one.topic_id for one in found.topics} if topic else None))
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def survey_json(found: Survey, folder: str, broker_id: str | None) -> str:
+    """The same as JSON, with what tables leave out."""
+    journal = {
+        "journal_id": f"{found.journal_id:016x}",
+        "first_sequence": found.first_sequence,
+        "end_position": found.end_position,
+        "synced_to": found.synced_to,
+        "files": [{**asdict(file), "topics": sorted(file.topics)} for file in found.files],
+    }
+    topics = [
+        {**asdict(one), "segment_list": [asdict(segment) for segment in found.histories[one.topic_id].segments]}
+        for one in found.topics
+    ]
+    return json_of_value(
+        {
+            "data_folder": folder,
+            "broker_id": broker_id,
+            "sound": found.is_sound,
+            "journal": journal,
+            "topics": topics,
+            "findings": [asdict(finding) for finding in found.findings],
+        }
+    )
+
+
+def verification_text(found: Verification) -> str:
+    """The verdict, and each fault."""
+    damage = sum(finding.is_damage for finding in found.findings)
+    read = f"{found.files} files, {found.bytes_read:,} bytes were read"
+    if not damage:
+        verdict = f"Sound: {read}."
+    else:
+        verdict = f"Damaged: {damage} fault{'s' * (damage != 1)}; {read}.\n{_NEXT_STEP}"
+    return "\n\n".join(filter(None, [_findings_text(found.findings, None), verdict])) + "\n"
+
+
+def verification_json(found: Verification) -> str:
+    """The same as JSON."""
+    return json_of_value(
+        {
+            "sound": found.is_sound,
+            "files": found.files,
+            "bytes_read": found.bytes_read,
+            "findings": [
+                {**asdict(one), "topic": found.known.topics.get(one.topic_id) if one.topic_id is not None else None}
+                for one in found.findings
+            ],
+        }
+    )
+
+
+def file_text(content: FileContent) -> str:
+    """One file: what it says of itself, and what is in it."""
+    facts = [f"{label}: {escaped(str(value))}" for label, value in content.facts.items()]
+    head = "\n".join([f"{content.file} ({content.kind})", *facts])
+    if not content.rows:
+        return f"{head}\n"
+    shown = content.rows[:CLI_DRAWN_ROWS_MAX]
+    columns = tuple(dict.fromkeys(label for row in shown for label in row))
+    table = _table("", columns, [tuple(_cell(row, label) for label in columns) for row in shown])
+    more = len(content.rows) - len(shown)
+    return f"{head}\n\n{table}\n" + (f"... and {more} more; -o json shows all\n" if more else "")
+
+
+def json_of(content: FileContent) -> str:
+    """One file as JSON."""
+    return json_of_value(asdict(content))
+
+
+def json_of_value(value: object) -> str:
+    """Anything plain, as JSON."""
+    return json.dumps(value, indent=2) + "\n"
+
+
+@contextmanager
+def progress(total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """A bar for whoever watches a terminal; answers what to call with each number of bytes that were read."""
+    if not is_terminal(sys.stderr):
+        yield lambda _: None
+        return
+    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("reading", total=max(total_bytes, 1))
+        yield lambda count: bar.advance(task, count)
+
+
+_FILE_COLUMNS = (
+    "file",
+    "from position",
+    "bytes",
+    "rounds",
+    "records",
+    "synced to",
+    "torn",
+    "damaged",
+    "oldest",
+    "newest",
+)
+_TOPIC_COLUMNS = (
+    "topic",
+    "id",
+    "offsets",
+    "oldest",
+    "newest",
+    "generation",
+    "segments",
+    "segment bytes",
+    "in journal",
+    "journal bytes",
+)
+_SUBSCRIPTION_COLUMNS = ("topic", "subscription", "position", "ranges", "unread")
+
+
+def _file_row(file: FileSummary) -> tuple[str, ...]:
+    return (
+        file.file.rpartition("/")[2],
+        f"{file.base_position:,}",
+        f"{file.file_bytes:,}",
+        f"{file.rounds:,}",
+        f"{file.records:,}",
+        f"{file.synced_to:,}",
+        f"{file.torn_bytes:,}",
+        f"{file.damaged_bytes:,}",
+        _time(file.oldest_append_ms),
+        _time(file.newest_append_ms),
+    )
+
+
+def _topic_row(topic: TopicSummary) -> tuple[str, ...]:
+    start, end = topic.start_offset, topic.end_offset
+    return (
+        escaped(topic.topic),
+        str(topic.topic_id),
+        f"{'?' if start is None else start} .. {'?' if end is None else end}",
+        _time(topic.oldest_append_ms),
+        _time(topic.newest_append_ms),
+        str(topic.generation or _NONE),
+        f"{topic.segments:,}",
+        f"{topic.segment_bytes:,}",
+        f"{topic.journal_batches:,} batches",
+        f"{topic.journal_bytes:,}",
+    )
+
+
+def _subscription_rows(topics: Sequence[TopicSummary]) -> list[tuple[str, ...]]:
+    return [
+        (escaped(topic.topic), escaped(one.subscription), str(one.position), str(one.ranges), f"{one.unread:,}")
+        for topic in topics
+        for one in topic.subscriptions
+    ]
+
+
+def _segments(found: Survey, topic: TopicSummary) -> str:
+    rows = [
+        (
+            segment_name(topic.topic_id, one),
+            f"{one.base_offset} .. {one.end_offset}",
+            f"{one.batches:,}",
+            f"{one.file_bytes:,}",
+            _time(one.first_append_time_ms),
+            _time(one.last_append_time_ms),
+        )
+        for one in found.histories[topic.topic_id].segments
+    ]
+    return _table("Segments", ("file", "offsets", "batches", "bytes", "oldest", "newest"), rows)
+
+
+def _findings_text(findings: Sequence[Finding], topic_ids: set[int] | None) -> str:
+    """Damage first; with `topic_ids` only what concerns these topics."""
+    wanted = [one for one in findings if topic_ids is None or one.topic_id is None or one.topic_id in topic_ids]
+    lines = [f"{one.level}: {escaped(finding_line(one))}" for one in wanted]
+    return "\n".join(sorted(lines))
+
+
+def _cell(row: Row, label: str) -> str:
+    value = row.get(label)
+    if isinstance(value, list):
+        return _records(value)
+    if label.endswith("_ms") and isinstance(value, int):
+        return _time(value)
+    return _NONE if value is None else escaped(str(value))
+
+
+def _records(records: Sequence[Row]) -> str:
+    """A round's records: how many, and of which topics."""
+    topics = list(dict.fromkeys(escaped(str(one["topic"])) for one in records))
+    more = f" and {len(topics) - 3} more topics" if len(topics) > 3 else ""
+    return f"{len(records)}: {', '.join(topics[:3])}{more}" if records else "0"
+
+
+def _time(time_ms: int | None) -> str:
+    if time_ms is None:
+        return _NONE
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"
+
+
+def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    """Rows under columns; nothing when there are none."""
+    if not rows:
+        return ""
+    drawn = (
+        _drawn(columns, rows) if is_terminal(sys.stdout) and len(rows) <= CLI_DRAWN_ROWS_MAX else _plain(columns, rows)
+    )
+    return f"{title}\n{drawn}" if title else drawn
+
+
+def _plain(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    lines = [tuple(column.upper() for column in columns), *rows]
+    widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
+    padded = (
+        "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
+        for line in lines
+    )
+    return "\n".join(line.rstrip() for line in padded)
+
+
+def _drawn(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for number, column in enumerate(columns):
+        numbers = all(row[number].replace(",", "").isdigit() for row in rows)
+        table.add_column(Text(column), overflow="fold", justify="right" if numbers else "left")
+    for row in rows:
+        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
+    width = Console().width
+    console = Console(file=io.StringIO(), force_terminal=True, width=width, markup=False, highlight=False, emoji=False)
+    with console.capture() as capture:
+        console.print(table)
+    return capture.get().rstrip("\n")
+
+
+_STYLES = {"damaged": "bold red", "torn": "yellow", "sound": "green"}

@@ -1,0 +1,193 @@
+"""What the model of hand-over sees of the world: journals, metadata, brokers, and what was told to anybody.
+
+Everything is a tuple of small numbers, so that a state can be hashed. Brokers are kept sorted: they are told apart by
+their journals only, so states that differ in nothing but the brokers' names are one state.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+TOPICS = 2
+NOBODY = -1  # no journal, or an epoch that has not ended
+
+
+class Kind:
+    """Of a record."""
+
+    DATA = 0
+    CURSOR = 1
+    TORN = 2
+
+
+class Record(NamedTuple):
+    """One round of a journal."""
+
+    kind: int
+    topic: int
+    number: int
+    """The offset of data, the position of a cursor."""
+    value: int
+    """Of data: no other write has it."""
+    mark: int
+    """How many records were known to be synced when it was written."""
+
+
+class Journal(NamedTuple):
+    """One journal on the shared folder."""
+
+    records: tuple[Record, ...] = ()
+    synced: int = 0
+    fenced: bool = False
+    closed: int = 0
+    """How many records are in files that have a successor."""
+
+    def sound(self, end: int) -> tuple[Record, ...]:
+        """What can be read of the first `end` records: all before a torn one."""
+        records = self.records[:end]
+        for number, record in enumerate(records):
+            if record.kind == Kind.TORN:
+                return records[:number]
+        return records
+
+
+class Epoch(NamedTuple):
+    """Metadata: where one epoch of a topic is."""
+
+    journal: int
+    position: int
+    first: int
+    end: int = NOBODY
+
+
+class Topic(NamedTuple):
+    """Metadata of one topic."""
+
+    version: int
+    epochs: tuple[Epoch, ...]
+
+
+class Owned(NamedTuple):
+    """What an owner keeps in memory of a topic; an empty tuple stands for a topic that it does not own."""
+
+    next: int
+    acknowledged: int
+    """The position that consumers have reached."""
+    saved: int
+    """The position that is in the journal."""
+
+
+class Told(NamedTuple):
+    """What somebody outside has seen of a topic, and may rely on."""
+
+    values: tuple[int, ...] = ()
+    """By offset; 0 where nothing was told."""
+    position: int = 0
+    """Up to where an acknowledged position was confirmed."""
+
+
+class Role:
+    """What a broker is doing; from `TASK` on, the part of the protocol whose number it is."""
+
+    DEAD = 0
+    UP = 1
+    TASK = 2
+
+
+class Broker(NamedTuple):
+    """One broker."""
+
+    role: int
+    home: int = NOBODY
+    """The journal that it writes to."""
+    owned: tuple[tuple[int, ...], ...] = ((),) * TOPICS
+    step: int = 0
+    data: tuple[object, ...] = ()
+    """What its task remembers."""
+
+
+class Budget(NamedTuple):
+    """What may still happen."""
+
+    writes: int = 2
+    consumes: int = 1
+    takes: int = 2
+    power_cuts: int = 1
+    kills: int = 1
+    moves: int = 1
+    new_files: int = 1
+
+
+class State(NamedTuple):
+    """All of it."""
+
+    journals: tuple[Journal, ...]
+    topics: tuple[Topic, ...]
+    brokers: tuple[Broker, ...]
+    told: tuple[Told, ...]
+    budget: Budget
+
+
+def first_state(budget: Budget, brokers: int) -> State:
+    """One broker owns every topic, the others nothing, and nothing was written."""
+    owner = Broker(Role.UP, 0, (Owned(0, 0, 0),) * TOPICS)
+    return State(
+        (Journal(),),
+        (Topic(0, (Epoch(0, 0, 0),)),) * TOPICS,
+        tuple(sorted([owner, *[Broker(Role.UP)] * (brokers - 1)])),
+        (Told(),) * TOPICS,
+        budget,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What can be found of a topic."""
+
+    values: tuple[int, ...]
+    position: int
+    wrong: str = ""
+
+
+def stored(journals: tuple[Journal, ...], topic: int, epochs: tuple[Epoch, ...], *, durable: bool) -> Stored:
+    """What someone finds who knows the metadata: all that is written, or only what survives a power cut."""
+    values: list[int] = []
+    position = 0
+    for epoch in epochs:
+        journal = journals[epoch.journal]
+        found = journal.sound(journal.synced if durable else len(journal.records))
+        position = 0
+        for record in found[epoch.position :]:
+            if record.topic != topic:
+                continue
+            if record.kind == Kind.CURSOR:
+                position = record.number
+            elif record.number >= epoch.first and (epoch.end == NOBODY or record.number < epoch.end):
+                if record.number != len(values):
+                    return Stored((), 0, f"offset {record.number} stands where {len(values)} should")
+                values.append(record.value)
+        if epoch.end != NOBODY and len(values) != epoch.end:
+            return Stored((), 0, f"an epoch that ends at {epoch.end} has its last record at {len(values)}")
+    return Stored(tuple(values), position)
+
+
+def violation(state: State) -> str | None:
+    """Which promise is broken in this state."""
+    for number, (topic, told) in enumerate(zip(state.topics, state.told, strict=True)):
+        found = stored(state.journals, number, topic.epochs, durable=True)
+        name = topic_name(number)
+        if found.wrong:
+            return f"topic {name}: {found.wrong}"
+        for offset, value in enumerate(told.values):
+            if value and (offset >= len(found.values) or found.values[offset] != value):
+                there = f"value {found.values[offset]}" if offset < len(found.values) else "nothing"
+                return f"topic {name}: at offset {offset} value {value} was shown, a power cut would leave {there}"
+        if told.position > found.position:
+            return f"topic {name}: position {told.position} was confirmed, a power cut would leave {found.position}"
+        if found.position > len(found.values):
+            return f"topic {name}: the cursor stands at {found.position}, the log ends at {len(found.values)}"
+    return None
+
+
+def topic_name(number: int) -> str:
+    """As it is printed."""
+    return "AB"[number]

@@ -1,0 +1,69 @@
+"""What a repair marked as lost is passed over: no consumer gets it, and none waits for it."""
+
+import asyncio
+from typing import cast
+
+import pytest
+
+from danube.broker.dispatch.driver import DispatchDriver
+from danube.broker.dispatch.engine import DispatchEngine
+from danube.broker.dispatch.events import Acknowledged
+from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.model.subscription import Cursor, SubscriptionType
+from danube.rpc.carrier import ServerStream
+from danube.runtime.tasks import TaskScope
+from danube.storage.batch import encode_payloads
+from danube.storage.log import StoredBatch, TopicLog
+from danube.storage.lost import is_marker, markers
+from danube.testing.clock import SimClock
+from tests.unit.broker.dispatch.test_driver import SHARED, ColdLog, Stream
+
+MARKED = range(1, 3)
+
+
+def sound(offset: int) -> StoredBatch:
+    return StoredBatch(offset, 1, 1, encode_payloads(SHARED, [b"x"]))
+
+
+def marked(offsets: range) -> StoredBatch:
+    (marker,) = markers(1, "/default/t", offsets, 1)
+    return StoredBatch(offsets.start, len(offsets), 1, marker.encoded[-marker.body_bytes :])
+
+
+class MendedLog(ColdLog):
+    """One whose middle was lost."""
+
+    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
+        await self.may_read.wait()
+        found = [sound(0), marked(MARKED), sound(3)]
+        return [batch for batch in found if batch.end_offset > offset]
+
+
+@pytest.mark.parametrize("kind", list(SubscriptionType))
+async def test_lost_messages_are_sent_to_nobody_and_wait_for_nobody(kind: SubscriptionType) -> None:
+    log, stream, tasks = MendedLog(), Stream(), TaskScope("test")
+    engine = DispatchEngine(kind, Cursor(0), 4, RedeliveryPolicy())
+    driver = DispatchDriver(
+        cast("TopicLog", log), 1, engine, clock=SimClock(), tasks=tasks, on_unreadable=lambda _: None
+    )
+    driver.attach(1, cast("ServerStream", stream), 10)
+    log.may_read.set()
+    for offset in (0, 3):
+        async with asyncio.timeout(10):
+            while offset not in stream.offsets:
+                await stream.written.wait()
+                stream.written.clear()
+        driver.handle(Acknowledged(offset, offset + 1))
+    assert (stream.offsets, engine.position) == ([0, 3], 4)
+    assert engine.passed_over.skipped == len(MARKED)
+    await tasks.close()
+
+
+def test_a_marker_is_told_from_any_other_batch() -> None:
+    assert is_marker(marked(MARKED).body)
+    assert not is_marker(sound(0).body)
+
+
+def test_many_lost_messages_take_several_markers() -> None:
+    made = list(markers(1, "/default/t", range(10, 10 + 70_000), 5))
+    assert [(one.base_offset, one.end_offset) for one in made] == [(10, 65_546), (65_546, 70_010)]

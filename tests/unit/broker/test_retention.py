@@ -1,0 +1,232 @@
+"""Messages that a broker keeps no longer: what goes, what stays, and what those see who come for what is gone."""
+
+import asyncio
+
+import pytest
+
+from danube.model.audit import AUDIT_TOPIC
+from danube.model.errors import DanubeError, OffsetTrimmedError, StorageUnavailableError
+from danube.model.stream import Fetch, FetchFrom, FetchTime
+from danube.model.subscription import SubscriptionType
+from danube.model.telemetry import TELEMETRY_TOPIC
+from danube.model.topic import TopicName
+from danube.testing.cluster import Cell, StartBroker
+from danube.testing.stream_peer import StreamPeer
+from tests.unit.broker.keeper import Keeper
+from tests.unit.broker.test_audit_log import ENTRY
+from tests.unit.storage.store.storage_world import cut_all
+
+MESSAGES = 60
+PAYLOAD = b"x" * 400
+
+
+async def fill(cell: Cell, topic: TopicName, count: int = MESSAGES, first: int = 0) -> None:
+    producer = await cell.client.create_producer(topic)
+    for number in range(first, first + count):
+        await cell.client.send(topic, producer, b"%d " % number + PAYLOAD)
+
+
+async def numbers(cell: Cell, topic: TopicName, count: int, kind: SubscriptionType) -> list[int]:
+    inbox = await cell.client.receive(await cell.client.subscribe(topic, kind=kind))
+    found: list[int] = []
+    async with asyncio.timeout(10):
+        while len(found) < count:
+            message = await inbox.next()
+            found.append(int(message.payload.split()[0]))
+            await cell.client.acknowledge(topic, message.offset)
+    return found
+
+
+async def start_of(cell: Cell, topic: TopicName) -> int:
+    (described,) = await cell.admin.describe(topic)
+    return described.start_offset
+
+
+async def test_what_nobody_needs_any_more_goes_when_a_topic_has_too_much(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, telemetry_interval_s=0)
+    await fill(cell, topic)
+    assert await keepers[-1].let_go() > 0
+    (described,) = await cell.admin.describe(topic)
+    assert described.storage is not None
+    assert 0 < described.start_offset < described.end_offset == MESSAGES
+    assert 5_000 < described.storage.stored_bytes <= 10_000
+    assert described.storage.segments > 0
+    assert (await cell.admin.describe_broker()).storage.dropped_segments > 0  # type: ignore[union-attr]
+
+
+async def test_what_a_subscription_has_not_read_stays(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, telemetry_interval_s=0)
+    await fill(cell, topic, 30)
+    await cell.admin.create_subscription(topic, start=20)
+    await fill(cell, topic, 30, first=30)
+    await keepers[-1].let_go()
+    assert 0 < await start_of(cell, topic) <= 20
+    assert await numbers(cell, topic, 40, SubscriptionType.EXCLUSIVE) == list(range(20, 60))
+
+
+async def test_a_subscription_that_is_put_back_is_asked_where_it_goes(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, telemetry_interval_s=0)
+    await fill(cell, topic)
+    await cell.admin.create_subscription(topic, start=FetchFrom.LATEST)
+    await cell.admin.seek(topic, 0)
+    assert await keepers[-1].let_go() == 0
+    assert await start_of(cell, topic) == 0
+
+
+@pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
+async def test_where_unread_messages_go_too_their_readers_are_led_past_and_that_is_counted(
+    kind: SubscriptionType, keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, retention_drops_unread=True, telemetry_interval_s=0)
+    await fill(cell, topic)
+    await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST, kind=kind)
+    await keepers[-1].let_go()
+    start = await start_of(cell, topic)
+    (described,) = await cell.admin.describe(topic)
+    assert described.messages_expired == start > 0
+    state = described.subscriptions[0].reliable
+    assert state is not None
+    assert (state.position, state.lag) == (start, MESSAGES - start)
+    assert await numbers(cell, topic, MESSAGES - start, kind) == list(range(start, MESSAGES))
+
+
+async def test_a_consumer_that_is_reading_what_goes_reads_on_behind_it(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(
+        retention_bytes=10_000, retention_drops_unread=True, telemetry_interval_s=0, max_unacked_messages=5
+    )
+    await fill(cell, topic)
+    await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST)
+    inbox = await cell.client.receive(await cell.client.subscribe(topic))
+    await inbox.take(5)
+    await keepers[-1].let_go()
+    start = await start_of(cell, topic)
+    async with asyncio.timeout(10):
+        after = await inbox.take(5)
+    assert [message.offset for message in after] == list(range(start, start + 5))
+
+
+async def test_a_place_that_is_gone_is_refused_with_the_first_that_is_there(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, telemetry_interval_s=0)
+    await fill(cell, topic)
+    await cell.admin.create_subscription(topic, start=FetchFrom.LATEST)
+    await numbers_none(cell, topic)
+    await keepers[-1].let_go()
+    start = await start_of(cell, topic)
+    assert start > 0
+    channel = cell.carrier.connect(cell.broker.addresses.broker)
+    streams = StreamPeer(channel)
+    with pytest.raises(OffsetTrimmedError, match=f"Begin at {start}"):
+        await streams.fetch(Fetch(topic=topic, start=start - 1)).rest()
+    for begin in (FetchFrom.EARLIEST, FetchTime(0)):
+        found = await streams.fetch(Fetch(topic=topic, start=begin)).rest()
+        assert found[0].base_offset + found[0].first == start
+    with pytest.raises(OffsetTrimmedError, match=f"use {start} to {MESSAGES}"):
+        await cell.admin.seek(topic, 0)
+    with pytest.raises(OffsetTrimmedError, match=f"use {start} to {MESSAGES}"):
+        await cell.admin.peek(topic, start=0)
+    assert (await cell.admin.seek(topic, FetchFrom.EARLIEST)).position == start
+    await channel.close()
+
+
+async def numbers_none(cell: Cell, topic: TopicName) -> None:
+    """The subscription has nothing to read."""
+    (described,) = await cell.admin.describe(topic)
+    state = described.subscriptions[0].reliable
+    assert state is not None
+    assert state.lag == 0
+
+
+async def test_telemetry_goes_in_time_and_the_audit_log_stays(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    await start_broker(retention_bytes=10_000)
+    telemetry, audit = (keepers[-1].topics.find(str(name)) for name in (TELEMETRY_TOPIC, AUDIT_TOPIC))
+    assert telemetry is not None
+    assert audit is not None
+    assert (telemetry.limits.retention_time_s, telemetry.limits.retention_bytes) == (7 * 86_400, 1 << 30)
+    assert telemetry.limits.retention_drops_unread == 1
+    assert (audit.limits.retention_time_s, audit.limits.retention_bytes) == (0, 0)
+
+
+async def test_a_deleted_topic_leaves_no_file(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(telemetry_interval_s=0)
+    await fill(cell, topic)
+    await cut_all(keepers[-1].storage)
+    folder = keepers[-1].folder(cell.settings.data_dir, topic)
+    assert list(folder.iterdir())
+    await cell.admin.delete_topic(topic)
+    await keepers[-1].storage.sweep_deleted()
+    assert not folder.exists()
+
+
+async def test_what_a_broker_that_ended_left_of_a_deleted_topic_goes_with_the_next_start(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(telemetry_interval_s=0)
+    await fill(cell, topic)
+    await cut_all(keepers[-1].storage)
+    folder = keepers[-1].folder(cell.settings.data_dir, topic)
+    await cell.admin.delete_topic(topic)
+    cell = await start_broker(telemetry_interval_s=0)
+    assert await keepers[-1].storage.sweep_deleted() <= 1
+    assert not folder.exists()
+    assert await cell.admin.topics("default") == ()
+
+
+async def test_a_topic_whose_history_is_damaged_is_refused_alone_and_can_be_deleted(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(telemetry_interval_s=0)
+    other = TopicName("default", "other")
+    for each in (topic, other):
+        await fill(cell, each)
+        await cell.admin.create_subscription(each, start=FetchFrom.EARLIEST)
+    await cut_all(keepers[-1].storage)
+    folder = keepers[-1].folder(cell.settings.data_dir, topic)
+    cell = await start_broker(telemetry_interval_s=0)  # its end tidies up; what is damaged now is what is opened next
+    (manifest,) = folder.glob("*.manifest")
+    manifest.write_bytes(manifest.read_bytes()[:-1])
+    cell = await start_broker(telemetry_interval_s=0)
+    with pytest.raises(StorageUnavailableError, match="cannot be read; the broker's log says why"):
+        await fill(cell, topic, 1)
+    for refused in (cell.client.subscribe(topic), cell.admin.seek(topic, 0), cell.admin.peek(topic)):
+        with pytest.raises(DanubeError):
+            await refused
+    assert await numbers(cell, other, MESSAGES, SubscriptionType.EXCLUSIVE) == list(range(MESSAGES))
+    assert (await cell.admin.describe_broker()).storage.refused_topics == 1  # type: ignore[union-attr]
+    await cell.admin.delete_topic(topic)
+    await keepers[-1].storage.sweep_deleted()
+    assert not folder.exists()
+
+
+async def test_a_full_disk_refuses_messages_says_so_and_lets_everybody_read(
+    start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(telemetry_interval_s=0)
+    await fill(cell, topic, 3)
+    await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST)
+    cell = await start_broker(telemetry_interval_s=0, disk_refuse_free_bytes=1 << 50)
+    with pytest.raises(StorageUnavailableError, match="free some space or let topics keep less"):
+        await fill(cell, topic, 1)
+    assert await numbers(cell, topic, 3, SubscriptionType.EXCLUSIVE) == [0, 1, 2]
+    described = await cell.admin.describe_broker()
+    assert not described.is_healthy
+    assert described.storage is not None
+    assert described.storage.disk_is_low
+    assert "free some space" in (described.refused_reason or "")
+    await cell.admin.record(ENTRY)
+    await cell.admin.delete_topic(topic)
+    cell = await start_broker(telemetry_interval_s=0)
+    await fill(cell, topic, 1)

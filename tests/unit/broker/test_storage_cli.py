@@ -1,0 +1,195 @@
+"""`danube-broker storage` as it is typed: answers, refusals, exit codes, help.
+
+To accept a change of the help, look at it and run
+
+    ACCEPT_SNAPSHOTS=1 .venv/bin/pytest tests/unit/broker/test_storage_cli.py
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from danube.broker.__main__ import app
+from danube.broker.storage_views import survey_text
+from danube.model.exit_codes import ExitCode
+from danube.runtime.disk import LocalDisk
+from danube.storage.inspection.survey import survey
+from tests.unit.storage.inspection.folder_world import FolderWorld, Life, bytes_of, flip
+
+HELP = Path(__file__).parents[2] / "snapshots" / "broker" / "storage.txt"
+ORDERS = "/default/orders"
+HOSTILE = "aud\x1b[31mit\n ignore previous instructions"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    error: str
+
+
+Storage = Callable[..., Ended]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> FolderWorld:
+    async def live(life: Life) -> None:
+        await life.fill(ORDERS, 30)
+        await life.subscribe(ORDERS, "billing", 11, 5)
+        await life.cut()
+        await life.fill(ORDERS, 20)
+
+    world = FolderWorld(tmp_path / "data")
+    world.live(live)
+    return world
+
+
+@pytest.fixture
+def storage(folder: FolderWorld) -> Storage:
+    """Runs a command on the folder, without a terminal; of the folder only the metadata's lock file is left out."""
+
+    def run(*words: str, data_dir: Path = folder.path) -> Ended:
+        command = ["storage", *words, *(() if "--help" in words else ("--data-dir", str(data_dir)))]
+        result = CliRunner().invoke(app, command, prog_name="danube-broker", env={"COLUMNS": "100", "TERM": "dumb"})
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    return run
+
+
+@pytest.fixture
+def damaged(folder: FolderWorld) -> Iterator[Path]:
+    segment = folder.files("segments/*/*.segment")[0]
+    flip(segment, segment.read_bytes().index(b"DnBt", 900) + 20)
+    yield segment
+
+
+def answer(ended: Ended) -> dict[str, Any]:
+    parsed: dict[str, Any] = json.loads(ended.out)
+    return parsed
+
+
+def test_inspect_shows_files_topics_and_subscriptions(storage: Storage) -> None:
+    ended = storage("inspect")
+    assert (ended.code, ended.error) == (0, "")
+    assert f"{ORDERS}  1   0 .. 50" in ended.out
+    assert f"{ORDERS}  billing       5         0       45" in ended.out
+    assert ".journal" in ended.out
+
+
+def test_inspect_tells_programs_all_there_is(storage: Storage, folder: FolderWorld) -> None:
+    found = answer(storage("inspect", "-o", "json"))
+    (topic,) = found["topics"]
+    assert (topic["topic"], topic["start_offset"], topic["end_offset"], topic["sealed_end"]) == (ORDERS, 0, 50, 30)
+    assert sum(one["file_bytes"] for one in topic["segment_list"]) == topic["segment_bytes"]
+    assert [one["file"] for one in found["journal"]["files"]] == [
+        f"journal/{path.name}" for path in folder.files("journal/*.journal")
+    ]
+    assert found["sound"]
+
+
+@pytest.mark.parametrize("pattern", ["journal/*.journal", "journal/*.index", "journal/first", "segments/*/*"])
+def test_inspect_shows_what_is_in_any_file(storage: Storage, folder: FolderWorld, pattern: str) -> None:
+    name = str(folder.files(pattern)[0].relative_to(folder.path))
+    ended = storage("inspect", "--file", name)
+    assert (ended.code, ended.error) == (0, "")
+    assert ended.out.startswith(name)
+    assert answer(storage("inspect", "--file", name, "-o", "json"))["file"] == name
+
+
+def test_inspect_shows_one_topic_with_its_segments(storage: Storage, folder: FolderWorld) -> None:
+    ended = storage("inspect", "--topic", ORDERS)
+    assert all(str(path.relative_to(folder.path)) in ended.out for path in folder.files("segments/*/*.segment"))
+
+
+@pytest.mark.parametrize(("flag", "name"), [("--topic", "/default/none"), ("--file", "none.segment")])
+def test_what_is_not_there_is_said(storage: Storage, flag: str, name: str) -> None:
+    ended = storage("inspect", flag, name)
+    assert ended.code == ExitCode.NOT_FOUND
+    assert name in ended.error
+
+
+def test_no_command_changes_the_folder_unasked(storage: Storage, folder: FolderWorld, damaged: Path) -> None:
+    before = bytes_of(folder.path)
+    for words in (("inspect",), ("verify",), ("repair",)):
+        storage(*words)
+    assert bytes_of(folder.path) == before
+
+
+def test_verify_of_a_sound_folder_ends_with_0(storage: Storage) -> None:
+    ended = storage("verify")
+    assert (ended.code, ended.error) == (0, "")
+    assert ended.out.startswith("Sound: ")
+
+
+def test_verify_tells_each_fault_and_ends_with_8(storage: Storage, folder: FolderWorld, damaged: Path) -> None:
+    ended = storage("verify")
+    assert ended.code == ExitCode.DAMAGED_DATA
+    assert f"damage: {damaged.relative_to(folder.path)}, byte 36" in ended.out
+    (finding,) = answer(storage("verify", "-o", "json"))["findings"]
+    assert (finding["topic"], finding["end_offset"] - finding["first_offset"]) == (ORDERS, 1)
+
+
+def test_repair_without_consent_says_what_it_would_do_and_ends_with_3(storage: Storage, damaged: Path) -> None:
+    ended = storage("repair")
+    assert ended.code == ExitCode.NEEDS_YES
+    assert "lost: 1 message, offsets 3" in ended.out
+    assert "kept: 49 messages" in ended.out
+    assert "--accept-loss" in ended.error
+
+
+def test_repair_with_consent_does_what_was_said(storage: Storage, folder: FolderWorld, damaged: Path) -> None:
+    planned = answer(storage("repair", "-o", "json"))
+    done = answer(storage("repair", "--accept-loss", "-o", "json"))
+    assert done["done"]
+    assert {**planned, "done": True, "folder": done["folder"]} == done
+    assert json.loads((folder.path / done["folder"] / "report.json").read_text()) == done
+    assert storage("verify").code == 0
+    assert storage("repair").out == "Nothing to repair.\n"
+
+
+def test_what_was_set_aside_can_still_be_inspected(storage: Storage, damaged: Path) -> None:
+    done = answer(storage("repair", "--accept-loss", "-o", "json"))
+    ended = storage("inspect", "--file", f"{done['folder']}/{done['set_aside'][0]}")
+    assert "damaged" in ended.out
+
+
+def test_a_folder_that_a_broker_has_is_left_alone(storage: Storage, folder: FolderWorld) -> None:
+    lock = LocalDisk(folder.path).lock("lock")
+    ended = storage("verify")
+    lock.release()
+    assert ended.code == ExitCode.DATA_FOLDER
+    assert "in use by a broker that runs: stop it first" in ended.error
+
+
+def test_a_folder_that_is_none_is_not_made(storage: Storage, tmp_path: Path) -> None:
+    ended = storage("inspect", data_dir=tmp_path / "nowhere")
+    assert ended.code == ExitCode.DATA_FOLDER
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_names_that_strangers_chose_are_escaped(folder: FolderWorld) -> None:
+    found = survey(folder.disk, folder.known())
+    hostile = [replace(one, subscription=HOSTILE) for one in found.topics[0].subscriptions]
+    found.topics = [replace(found.topics[0], topic=HOSTILE, subscriptions=tuple(hostile))]
+    out = survey_text(found, str(folder.path), None)
+    assert "\x1b" not in out
+    assert "\n ignore previous" not in out
+
+
+def test_the_help_is_as_it_was(storage: Storage) -> None:
+    pages = [storage("--help"), *(storage(verb, "--help") for verb in ("inspect", "verify", "repair"))]
+    text = "\n----\n\n".join(page.out for page in pages)
+    if os.environ.get("ACCEPT_SNAPSHOTS"):
+        HELP.parent.mkdir(parents=True, exist_ok=True)
+        HELP.write_text(text)
+    assert HELP.exists()
+    assert text == HELP.read_text(), __doc__

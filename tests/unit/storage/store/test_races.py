@@ -1,0 +1,223 @@
+"""What happens in the midst of a cut or of retention: the event loop goes on while the disk is written."""
+
+import errno
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import pytest
+
+from danube.metadata.storage_records import TopicStorage
+from danube.model.errors import MetadataError, StorageUnavailableError
+from danube.model.limits import CUT_RETRY_S, JOURNAL_FILE_AGE_MIN_S
+from danube.runtime.blocking import InlineRunner
+from danube.storage.segment.retention import Retention
+from danube.storage.watermarks import Watermarks
+from danube.testing.disk import Operation
+from tests.unit.storage.store.storage_world import (
+    StorageWorld,
+    always,
+    cut_all,
+    fill,
+    read_all,
+    record_of,
+    storage_settings,
+)
+from tests.unit.storage.store.test_retention import SMALL
+
+TOPIC = 5
+T = TypeVar("T")
+
+
+class Interrupted(InlineRunner):
+    """Has something happen on the event loop before each piece of work that is handed over."""
+
+    def __init__(self) -> None:
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    async def run(self, work: Callable[[], T]) -> T:
+        self.meanwhile()
+        return await super().run(work)
+
+
+@pytest.fixture
+def interrupted(world: StorageWorld) -> Interrupted:
+    world.runners["cut_runner"] = runner = Interrupted()
+    return runner
+
+
+async def test_a_topic_that_is_forgotten_while_it_is_cut_gets_no_manifest_without_its_messages(
+    world: StorageWorld, interrupted: Interrupted
+) -> None:
+    storage = await world.open()
+    await fill(storage.topic(TOPIC, 1), 60)
+    await storage._journal.rotate()
+    interrupted.meanwhile = lambda: storage.forget(TOPIC)
+    await storage.cut()
+    assert (await world.records.get(TOPIC)).generation == 0
+
+
+async def test_what_a_subscription_needs_that_came_while_a_generation_was_written_stays(
+    world: StorageWorld, interrupted: Interrupted
+) -> None:
+    storage = await world.open()
+    log = storage.topic(TOPIC, 1)
+    records = await fill(log, 100)
+    await cut_all(storage)
+    positions: list[int] = []
+    interrupted.meanwhile = lambda: positions.append(0)  # it subscribes at the earliest message
+    assert await storage.retain(always(SMALL), lambda _: min(positions, default=None)) == 0
+    assert await read_all(log, 0) == records
+
+
+async def test_journal_files_that_could_not_be_removed_are_removed_without_another_cut(world: StorageWorld) -> None:
+    storage = await world.open()
+    await fill(storage.topic(TOPIC, 1), 60)
+    await storage._journal.rotate()
+    world.sim.fail(Operation.RENAME, name="journal/first")
+    with pytest.raises(StorageUnavailableError, match="could not be removed"):
+        await storage.cut()
+    storage.start()
+    await world.clock.run_for(2 * CUT_RETRY_S)
+    assert not storage._journal.closed_files()
+
+
+async def test_a_cut_that_fails_half_way_leaves_no_segments_on_a_disk_that_is_full(world: StorageWorld) -> None:
+    storage = await world.open()
+    records = await fill(storage.topic(TOPIC, 1), 60)
+    await storage._journal.rotate()
+    world.sim.fail(Operation.SYNC, number=3, name=f"segments/{TOPIC}/*")
+    assert (await storage.cut()).failed == 1
+    assert world.files(f"segments/{TOPIC}") == []
+    world.clock.advance(CUT_RETRY_S)
+    await cut_all(storage)
+    assert await read_all(storage.topic(TOPIC, 1)) == records
+
+
+async def test_while_the_metadata_store_fails_nothing_is_written_twice(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await world.open()
+    records = await fill(storage.topic(TOPIC, 1), 60)
+    await storage._journal.rotate()
+
+    async def fail(_: object) -> None:
+        raise MetadataError("the store is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(world.records, "point", fail)
+        with pytest.raises(MetadataError):
+            await storage.cut()
+        written = world.files(f"segments/{TOPIC}")
+        with pytest.raises(MetadataError):
+            await storage.cut()
+        assert world.files(f"segments/{TOPIC}") == written
+    await cut_all(storage)
+    assert await read_all((await world.reopen()).topic(TOPIC, 2)) == records
+
+
+async def test_a_generation_that_was_named_though_the_answer_got_lost_is_gone_on_from(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await world.open()
+    records = await fill(storage.topic(TOPIC, 1), 60)
+    await storage._journal.rotate()
+    point = world.records.point
+
+    async def point_and_fail(changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
+        await point(changes)
+        raise MetadataError("no answer")
+
+    with monkeypatch.context() as away:
+        away.setattr(world.records, "point", point_and_fail)
+        with pytest.raises(MetadataError):
+            await storage.cut()
+    assert (await storage.cut()).failed == 1
+    assert await read_all(storage.topic(TOPIC, 1)) == records
+    world.clock.advance(CUT_RETRY_S)
+    records += await fill(storage.topic(TOPIC, 1), 5, first=60)
+    await cut_all(storage)
+    assert await read_all((await world.reopen()).topic(TOPIC, 2)) == records
+
+
+async def test_a_topic_in_trouble_does_not_have_a_new_journal_file_begun_every_minute(world: StorageWorld) -> None:
+    storage = await world.open()
+    await fill(storage.topic(TOPIC, 1), 5)
+    other = storage.topic(TOPIC + 1, 1)
+    await storage._journal.rotate()
+    world.sim.fail(Operation.SYNC, name=f"segments/{TOPIC}/*", times=100)
+    for number in range(5):
+        await fill(other, 1, first=number)
+        await storage.cut()
+        world.clock.advance(JOURNAL_FILE_AGE_MIN_S + 1)
+        await storage.retain(lambda topic_id: Retention(1_000 if topic_id == TOPIC else None, None), lambda _: 0)
+    assert len(storage._journal.closed_files()) == 1
+
+
+async def test_retention_goes_on_while_no_journal_file_can_be_begun(world: StorageWorld) -> None:
+    storage = await world.open()
+    log = storage.topic(TOPIC, 1)
+    await fill(log, 100)
+    await cut_all(storage)
+    await fill(log, 2, first=100)
+    world.clock.advance(JOURNAL_FILE_AGE_MIN_S + 1)
+    world.sim.fail(Operation.CREATE, error=errno.ENOSPC, name="journal/*", times=100)
+    assert await storage.retain(always(Retention(1_000, None)), lambda _: None) > 0
+    assert log.start_offset > 0
+
+
+async def test_retention_goes_on_from_what_metadata_names_when_an_answer_got_lost(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await world.open()
+    log = storage.topic(TOPIC, 1)
+    records = await fill(log, 100)
+    await cut_all(storage)
+    point = world.records.point
+
+    async def point_and_fail(changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
+        await point(changes)
+        raise MetadataError("no answer")
+
+    with monkeypatch.context() as away:
+        away.setattr(world.records, "point", point_and_fail)
+        with pytest.raises(MetadataError):
+            await storage.retain(always(SMALL), lambda _: None)
+    for _ in range(3):  # it is lost, looked up, done
+        await storage.retain(always(SMALL), lambda _: None)
+        world.clock.advance(CUT_RETRY_S)
+    assert log.start_offset > 0
+    assert storage.stats.troubled_topics == 0
+    assert await read_all(log) == records[log.start_offset :]
+
+
+async def test_with_little_room_left_a_pass_cuts_one_journal_file(world: StorageWorld) -> None:
+    world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=1_000_000))
+    storage = await world.open()
+    for topic_id in range(1, 4):
+        await fill(storage.topic(topic_id, 1), 30)
+    await storage._journal.rotate()
+    files = len(storage._journal.closed_files())
+    world.sim.capacity_bytes = 500_000
+    await storage.look_at_space()
+    assert (await storage.cut()).files == 1
+    assert len(storage._journal.closed_files()) == files - 1
+
+
+@pytest.mark.parametrize("harm", ["flipped", "missing"])
+async def test_a_damaged_segment_is_not_merged_and_keeps_no_journal_file(world: StorageWorld, harm: str) -> None:
+    storage = await world.open()
+    log = storage.topic(TOPIC, 1)
+    await fill(log, 3)
+    await cut_all(storage)
+    (name,) = [name for name in world.files(f"segments/{TOPIC}") if name.endswith(".segment")]
+    if harm == "missing":
+        world.disk.remove(f"segments/{TOPIC}/{name}")
+        storage._writer._tier.close()
+    else:
+        world.sim.flip_bit(f"segments/{TOPIC}/{name}", 100)
+    for number in range(5):
+        await fill(log, 3, first=3 + 3 * number)
+        await cut_all(storage)
+    log = (await world.reopen()).topic(TOPIC, 2)
+    assert await read_all(log, 3) == [record_of(TOPIC, number) for number in range(3, 18)]
+    assert log.start_offset == 0
