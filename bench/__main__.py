@@ -1,10 +1,26 @@
-"""`python -m bench [NAME ...]`: run all benchmarks, or those named, and print each figure with the machine."""
+"""`python -m bench [NAME ...]`: run all benchmarks, or those named, and print each figure with the machine.
+
+With --quick, those that have a small size run with it, in seconds: to see that they work. Their figures say nothing.
+"""
 
 import argparse
 import sys
 from collections.abc import Callable, Iterator
 
-from bench import admin_start, dispatch, fan_out, journal, machine, mcp, spark, startup, stream, unary, wheel
+from bench import (
+    admin_start,
+    cold_reader,
+    dispatch,
+    fan_out,
+    machine,
+    mcp,
+    spark,
+    startup,
+    storage,
+    stream,
+    unary,
+    wheel,
+)
 from bench.result import Figure
 
 BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
@@ -14,22 +30,32 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "fan_out": fan_out.run,
     "spark": spark.run,
     "wheel": wheel.run,
-    "journal": journal.run,
+    "storage": storage.run,
+    "cold_reader": cold_reader.run,
     "mcp": mcp.run,
     "admin_start": admin_start.run,
     "dispatch": dispatch.run,
+}
+QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
+    "storage": storage.run_quick,
+    "cold_reader": cold_reader.run_quick,
 }
 
 
 def main() -> None:
     """Run and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="*", choices=[*BENCHES, []], help="which ones [all]")
-    names = parser.parse_args().names or list(BENCHES)
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones of {', '.join(BENCHES)} [all]")
+    parser.add_argument("--quick", action="store_true", help=f"only see that they work; for {', '.join(QUICK)}")
+    wanted = parser.parse_args()
+    benches = QUICK if wanted.quick else BENCHES
+    names = wanted.names or list(benches)
+    if unknown := [name for name in names if name not in benches]:
+        parser.error(f"there is no {unknown[0]}{' with --quick' * wanted.quick}: take {', '.join(benches)}")
     print(f"machine: {machine.describe()}")
     for name in names:
         print(f"\n{name}", flush=True)
-        for figure in BENCHES[name]():
+        for figure in benches[name]():
             print(figure, flush=True)
     sys.exit(0)
 

@@ -72,6 +72,8 @@ class PendingCursor:
     must_sync: bool = True
     """Whether it counts as saved only after a sync."""
     waiting: list[Saved] = field(default_factory=list)
+    is_gone: bool = False
+    """Whether its subscription was deleted while it was being written."""
 
 
 CursorKey = tuple[int, int]

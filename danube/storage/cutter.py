@@ -6,9 +6,10 @@ through, the file goes. A pass that ended anywhere is simply done again: what it
 is made anew.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from danube.model.errors import MetadataError
 from danube.model.limits import CUT_DELAY_S, CUT_TOPICS_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -62,6 +63,7 @@ class Cutter:
         clock: Clock,
         runner: BlockingRunner,
         cache_bytes: int,
+        is_room_short: Callable[[], bool],
     ) -> None:
         self._journal = journal
         self._topics = topics
@@ -69,16 +71,19 @@ class Cutter:
         self._publisher = publisher
         self._clock = clock
         self._runner = runner
+        self._is_room_short = is_room_short
         self._cache_bytes = cache_bytes
         """Of the journal's newest data that are read from memory, roughly."""
         self._passed_to = 0
         """The last file that a pass went through; it may be there still, for a topic that could not be cut."""
         self._removal_due = True
+        self._unnamed: Sequence[NextGeneration] = ()
+        """Written while the metadata store failed: they are named once it works, and nothing is written twice."""
 
     @property
     def is_due(self) -> bool:
         """Whether there is something to remove, or enough for a pass to be worth its syncs."""
-        if self._removal_due:
+        if self._removal_due and self._journal.stopped is None:
             return True
         cold = [file for file in self._pending() if self._is_cold(file)]
         return is_worth_a_pass(files_of_pass(cold), self._clock.now_ms())
@@ -92,7 +97,11 @@ class Cutter:
         if self._topics.troubles.any_due(self._clock.monotonic_s()):
             self._passed_to = 0
         files = files_of_pass(self._pending())
+        if self._is_room_short():
+            files = files[:1]  # what a pass writes is on the disk beside the files until they go
         report = CutReport(files=len(files))
+        if self._unnamed:
+            await self._name(self._unnamed, report)
         if files:
             position = files[-1].end_position
             wanted = frozenset[int]().union(*(file.topics for file in files))
@@ -111,13 +120,25 @@ class Cutter:
 
     async def _cut_group(self, topic_ids: Sequence[int], position: int, report: CutReport) -> None:
         made = [one for topic_id in topic_ids if (one := await self._try(topic_id, position)) is not None]
-        lost = await self._publisher.publish(made)
+        report.failed += len(topic_ids) - len(made)
+        await self._name(made, report)
+
+    async def _name(self, made: Sequence[NextGeneration], report: CutReport) -> None:
+        made = [
+            one for one in made if not self._topics.is_dead(one.manifest.topic_id)
+        ]  # it may lack what was forgotten
+        self._unnamed = ()
+        try:
+            lost = await self._publisher.publish(made)
+        except MetadataError:
+            self._unnamed = made
+            raise
         self._topics.note_lost(lost, self._clock.monotonic_s())
         named = [one for one in made if one.manifest.topic_id not in lost]
         for one in named:
             self._topics.note_published(one.manifest.topic_id)
         report.topics += len(named)
-        report.failed += len(topic_ids) - len(named)
+        report.failed += len(made) - len(named)
         report.written_bytes += sum(one.written_bytes for one in named)
         report.merged += sum(one.merged for one in named)
 
@@ -148,12 +169,13 @@ class Cutter:
         return await self._runner.run(lambda: self._writer.cut(cut))
 
     async def _remove_files(self, report: CutReport) -> None:
-        self._removal_due = False
+        self._removal_due = True  # until it is done
         closed = self._journal.closed_files()
         first = first_needed(closed, self._covered_to)
         if closed and first > closed[0].sequence:
             report.freed_bytes = await self._journal.remove_files(first)
             await self._runner.run(lambda: self._writer.forget_journal_below(first))
+        self._removal_due = False
 
     def _is_cold(self, file: ClosedFile) -> bool:
         """Whether those who read close behind the end do not read this file from memory any more."""

@@ -50,10 +50,14 @@ def first_needed(closed: Sequence[ClosedFile], covered: Callable[[int], float]) 
 
     `covered` says up to which position of the journal a topic's records are in the manifest that metadata points to.
     """
+    if not closed:
+        return 0
+    reached = {topic_id: covered(topic_id) for topic_id in frozenset[int]().union(*(file.topics for file in closed))}
+    behind = {topic_id: position for topic_id, position in reached.items() if position < closed[-1].end_position}
     for file in closed:
-        if any(covered(topic_id) < file.end_position for topic_id in file.topics):
+        if any(behind[topic_id] < file.end_position for topic_id in file.topics.intersection(behind)):
             return file.sequence
-    return closed[-1].sequence + 1 if closed else 0
+    return closed[-1].sequence + 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ Every body of any kind ends with the CRC-32C of all its other bytes, so envelope
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
 
@@ -46,6 +47,8 @@ class Kind(IntEnum):
 
 
 _DATA = int(Kind.DATA)
+_DATA_START = MAGIC + bytes([VERSION, _DATA, 0, 0])
+_DATA_FIELDS = struct.Struct("<8sQ8xQIIQ")  # all but the epoch
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,16 @@ class Envelope:
     def total_bytes(self) -> int:
         """Envelope and body together."""
         return ENVELOPE_BYTES + self.body_bytes
+
+
+class DataFields(NamedTuple):
+    """What the envelope of a record batch is known to say; under which epoch it was written is left open."""
+
+    topic_id: int
+    base_offset: int
+    records: int
+    body_bytes: int
+    append_time_ms: int
 
 
 def encode_data(topic_id: int, epoch: int, offsets: range, append_time_ms: int, body: bytes) -> bytes:
@@ -90,6 +103,19 @@ def decode(buffer: bytes, at: int = 0) -> Envelope | None:
         return None
     body_crc = int.from_bytes(encoded[48:52], "little")
     return Envelope(Kind(kind), topic_id, epoch, base, count, length, time_ms, body_crc)
+
+
+def body_of_data(buffer: bytes, at: int, says: DataFields) -> bytes | None:
+    """The body of the record batch at `at` when every byte is intact and the envelope says just this; else None.
+
+    It judges as `decode` and `is_body_of` do, in a third of the time: for who reads many batches that it knows of.
+    """
+    body_at = at + ENVELOPE_BYTES
+    envelope, body = buffer[at:body_at], buffer[body_at : body_at + says.body_bytes]
+    if len(envelope) < ENVELOPE_BYTES or _DATA_FIELDS.unpack_from(envelope) != (_DATA_START, *says):
+        return None
+    is_sound = len(body) == says.body_bytes and body[-CRC_BYTES:] == envelope[48:52]
+    return body if is_sound and is_intact(envelope) and is_intact(body) else None
 
 
 def is_body_of(envelope: Envelope, body: bytes) -> bool:

@@ -3,10 +3,13 @@
 Nothing that is written here counts before metadata names it (`publishing.py`), so a crash anywhere leaves only orphans.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+import contextlib
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from danube.metadata.storage_records import TopicStorage
+from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.storage.cutting import Numberings, Piece, manifest_after_cut, manifest_without, plan_pieces
 from danube.storage.histories import History
@@ -19,6 +22,8 @@ from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment
 from danube.storage.sweeping import highest_generation, orphans
 from danube.storage.tiers.tier import SegmentTier
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +58,10 @@ class NextGeneration:
 
 
 class GenerationWriter:
-    """Writes generations into one tier. Owned by one thread at a time; it holds one segment in memory at most."""
+    """Writes generations into one tier. Owned by one thread at a time; it holds one segment in memory at most.
+
+    Nobody else writes to the tier's folders: what fails half-way is removed at once, or retries would fill the disk.
+    """
 
     def __init__(self, tier: SegmentTier, journal: JournalReader, *, segment_bytes_max: int, codec: Codec) -> None:
         self._tier = tier
@@ -69,29 +77,23 @@ class GenerationWriter:
         fresh = [place.batch for place in places]
         if fresh and fresh[0].base_offset != before.end_offset:
             raise ValueError(f"the journal goes on at {fresh[0].base_offset}, the segments end at {before.end_offset}")
-        names = self._tier.list(folder_of(before.topic_id))
-        generation = _next_generation(cut.history, names)
         pieces = plan_pieces(before.segments, fresh, self._segment_bytes_max)
-        segments = [
-            piece.shape if piece.stays else self._seal(before.topic_id, generation, piece, places) for piece in pieces
-        ]
-        manifest = manifest_after_cut(
-            before,
-            generation,
-            segments,
-            cursors=cut.cursors,
-            numberings=cut.numberings,
-            journal_id=cut.journal_id,
-            position=cut.position,
-        )
-        self._segments.forget(before.topic_id)  # what was merged is deleted elsewhere, and open it would take up room
-        return self._put(cut.history, manifest, names)
+        try:
+            return self._write(cut, pieces, places)
+        except (DamagedDataError, DataFolderError, StorageUnavailableError, OSError) as error:
+            if not any(piece.sources and not piece.stays for piece in pieces):
+                raise
+            _log.warning("segments of topic %d are not merged: %s", before.topic_id, error)
+            # What is in the journal need not wait for what cannot be read, or for the room: it would keep every file.
+            pieces = [Piece(segment, (segment,)) for segment in before.segments]
+            return self._write(cut, [*pieces, *plan_pieces((), fresh, self._segment_bytes_max)], places)
 
     def trim(self, history: History, dropped: int) -> NextGeneration:
         """The generation without the first `dropped` segments. Raises DanubeError, OSError, ValueError."""
         names = self._tier.list(folder_of(history.manifest.topic_id))
         manifest = manifest_without(history.manifest, _next_generation(history, names), dropped)
-        return self._put(history, manifest, names)
+        with self._whole_or_nothing(manifest.topic_id, names):
+            return self._put(history, manifest, names)
 
     def orphans(self, manifest: Manifest) -> list[str]:
         """The files of a topic that nobody needs. Raises OSError."""
@@ -105,6 +107,38 @@ class GenerationWriter:
         """Let go of files that are kept open."""
         self._journal.close()
         self._tier.close()
+
+    def _write(self, cut: TopicCut, pieces: Sequence[Piece], places: Sequence[Place]) -> NextGeneration:
+        before = cut.history.manifest
+        names = self._tier.list(folder_of(before.topic_id))
+        generation = _next_generation(cut.history, names)
+        with self._whole_or_nothing(before.topic_id, names):
+            segments = [
+                piece.shape if piece.stays else self._seal(before.topic_id, generation, piece, places)
+                for piece in pieces
+            ]
+            manifest = manifest_after_cut(
+                before,
+                generation,
+                segments,
+                cursors=cut.cursors,
+                numberings=cut.numberings,
+                journal_id=cut.journal_id,
+                position=cut.position,
+            )
+            self._segments.forget(before.topic_id)  # what was merged is deleted elsewhere, and open it takes up room
+            return self._put(cut.history, manifest, names)
+
+    @contextlib.contextmanager
+    def _whole_or_nothing(self, topic_id: int, names: Sequence[str]) -> Iterator[None]:
+        """Where something fails, remove what was put beside the files that were there before."""
+        try:
+            yield
+        except Exception:
+            with contextlib.suppress(OSError):
+                for name in set(self._tier.list(folder_of(topic_id))).difference(names):
+                    self._tier.delete(f"{folder_of(topic_id)}/{name}")
+            raise
 
     def _seal(self, topic_id: int, generation: int, piece: Piece, places: Sequence[Place]) -> Segment:
         batches: list[EncodedBatch] = []

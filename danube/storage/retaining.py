@@ -20,6 +20,9 @@ Policies = Callable[[int], Retention]
 OldestUnread = Callable[[int], int | None]
 """By topic id: the lowest offset that a subscription has not acknowledged; None without subscriptions."""
 
+_Wanted = Callable[[TieredLog, History], int]
+"""How many of the first segments may go now."""
+
 _LOGS_PER_TURN = 100
 
 
@@ -44,26 +47,27 @@ class Retainer:
 
     async def retain(self, logs: Iterable[TieredLog], policies: Policies, oldest_unread: OldestUnread) -> int:
         """One pass over these topics; answers how many segments went. Raises MetadataError."""
-        made: list[tuple[NextGeneration, int]] = []
+        made: list[tuple[NextGeneration, TieredLog]] = []
         dropped = 0
+
+        def wanted(log: TieredLog, history: History) -> int:
+            unsealed_bytes = log.body_bytes - history.body_bytes
+            unread = oldest_unread(log.topic_id)
+            policy, now_ms = policies(log.topic_id), self._clock.now_ms()
+            return segments_to_drop(history.manifest, policy, now_ms, unread, unsealed_bytes)
+
         async for log in _in_turns(logs):
             history = self._topics.histories.get(log.topic_id)
             if history is None:
                 continue
-            count = segments_to_drop(
-                history.manifest,
-                policies(log.topic_id),
-                self._clock.now_ms(),
-                oldest_unread(log.topic_id),
-                log.body_bytes - history.body_bytes,
-            )
+            count = wanted(log, history)
             trimmed = await self._trim(history, count) if count else None
             if trimmed is not None:
-                made.append((trimmed, count))
+                made.append((trimmed, log))
             if len(made) == CUT_TOPICS_MAX:
-                dropped += await self._publish(made)
+                dropped += await self._publish(made, wanted)
                 made = []
-        return dropped + await self._publish(made)
+        return dropped + await self._publish(made, wanted)
 
     def going(self, log: TieredLog, retention: Retention, oldest_unread: int | None) -> Going:
         """What `retain` would take of a topic now, and soon, if it kept this; changes nothing."""
@@ -81,12 +85,15 @@ class Retainer:
         return going(manifest, retention, now_ms, oldest_unread, unsealed)
 
     async def wants_new_file(self, logs: Iterable[TieredLog], policies: Policies) -> bool:
-        """Whether the journal should begin a new file, so that what topics need not keep can be cut, and go."""
+        """Whether the journal should begin a new file, so that what topics need not keep can be cut, and go.
+
+        What is in its closed files is cut without that.
+        """
         if self._clock.monotonic_s() - self._rotated_s < JOURNAL_FILE_AGE_MIN_S:
             return False
         now_ms = self._clock.now_ms()
         async for log in _in_turns(logs):
-            max_age_ms, oldest_ms = policies(log.topic_id).max_age_ms, log.oldest_in_journal_ms
+            max_age_ms, oldest_ms = policies(log.topic_id).max_age_ms, log.oldest_in_last_file_ms
             if max_age_ms is not None and oldest_ms is not None and oldest_ms < now_ms - max_age_ms:
                 self._rotated_s = self._clock.monotonic_s()
                 return True
@@ -98,18 +105,35 @@ class Retainer:
         if self._topics.is_dead(topic_id) or self._topics.troubles.leaves_out(topic_id, now_s):
             return None
         try:
+            if topic_id in self._topics.lost:
+                await self._look_up(topic_id)
+                return None  # what goes is decided anew, by the next pass
             return await self._runner.run(lambda: self._writer.trim(history, count))
         except FAULTS as error:
             self._topics.note_trouble(topic_id, error, now_s)
             return None
 
-    async def _publish(self, made: list[tuple[NextGeneration, int]]) -> int:
-        lost = await self._publisher.publish([one for one, _ in made])
+    async def _look_up(self, topic_id: int) -> None:
+        """Learn what metadata names of a topic that somebody else changed."""
+        if not await self._publisher.reload(topic_id):
+            self._topics.troubles.leave(topic_id, "another broker has taken it over")
+            return
+        self._topics.lost.discard(topic_id)
+        self._topics.troubles.clear(topic_id)
+
+    async def _publish(self, made: list[tuple[NextGeneration, TieredLog]], wanted: _Wanted) -> int:
+        """Name what was made, but for what is needed again since: a subscription may have come meanwhile."""
+        going = [one for one, log in made if wanted(log, one.history) >= _dropped(one)]
+        lost = await self._publisher.publish(going)
         self._topics.note_lost(lost, self._clock.monotonic_s())
-        named = [(one.manifest.topic_id, count) for one, count in made if one.manifest.topic_id not in lost]
-        for topic_id, _ in named:
-            self._topics.note_published(topic_id)
-        return sum(count for _, count in named)
+        named = [one for one in going if one.manifest.topic_id not in lost]
+        for one in named:
+            self._topics.note_published(one.manifest.topic_id)
+        return sum(map(_dropped, named))
+
+
+def _dropped(one: NextGeneration) -> int:
+    return len(one.history.manifest.segments) - len(one.manifest.segments)
 
 
 async def _in_turns(logs: Iterable[TieredLog]) -> AsyncIterator[TieredLog]:

@@ -1,13 +1,14 @@
 """A broker's storage: its journal, the segments that the journal is cut into, and the background work between them."""
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Callable, Container, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 from danube.metadata.storage_records import StorageRecords
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits import CUT_RETRY_S
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -32,6 +33,7 @@ from danube.storage.stored_topics import Readable, StoredTopics
 from danube.storage.tiered_log import ColdStore, TieredLog
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
+from danube.storage.watermarks import SpaceLevel
 
 _DEFAULTS = StorageSettings()
 
@@ -71,7 +73,12 @@ class Storage:
         self._gate = SpaceGate(ground.settings.watermarks)
         reader = SegmentReader(ground.reading_tier)
         self._cold = ColdStore(
-            reader, ground.read_runner, ground.topics.histories, self._gate, lambda: ground.journal.synced_to
+            reader,
+            ground.read_runner,
+            ground.topics.histories,
+            self._gate,
+            synced_to=lambda: ground.journal.synced_to,
+            last_file_from=lambda: ground.journal.last_file_position,
         )
         self._writer = _writer(ground)
         self._publisher = Publisher(
@@ -89,6 +96,7 @@ class Storage:
             clock=ground.clock,
             runner=ground.cut_runner,
             cache_bytes=ground.settings.journal.cache_bytes_max,
+            is_room_short=lambda: self._gate.level is not SpaceLevel.OK,
         )
         self._retainer = Retainer(
             ground.topics, self._writer, self._publisher, clock=ground.clock, runner=ground.cut_runner
@@ -155,6 +163,7 @@ class Storage:
             known_topics=Readable(known_topics, found.refused),
             bases={history.manifest.topic_id: base_of(history) for history in found.histories},
         )
+        await keep_cursors_within(journal, [history.manifest for history in found.histories])
         storage = cls(
             _Ground(
                 disk=disk,
@@ -195,9 +204,6 @@ class Storage:
             raise self._topics.refused[topic_id]
         journal_log = self._journal.topic(topic_id, epoch)
         self._topics.opened.add(topic_id)
-        history = self._topics.histories.get(topic_id)
-        if history is not None:
-            keep_cursors_within(journal_log, history.manifest.cursors)
         log = self._logs[topic_id] = TieredLog(journal_log, self._cold, uses_reserve=uses_reserve)
         return log
 
@@ -228,11 +234,12 @@ class Storage:
     async def retain(self, policies: Policies, oldest_unread: OldestUnread) -> int:
         """Let go of what the open topics need not keep; answers how many segments went.
 
-        Raises MetadataError, StorageUnavailableError, ShuttingDownError.
+        Raises MetadataError, ShuttingDownError.
         """
         logs = list(self._logs.values())
         if await self._retainer.wants_new_file(logs, policies):
-            await self._journal.rotate()
+            with contextlib.suppress(StorageUnavailableError):  # the journal says so; what is sealed goes all the same
+                await self._journal.rotate()
         async with self._turn:
             dropped = await self._retainer.retain(logs, policies, oldest_unread)
         self._dropped += dropped

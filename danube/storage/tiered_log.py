@@ -34,6 +34,8 @@ class ColdStore:
     gate: SpaceGate
     synced_to: Callable[[], int]
     """Up to which position the journal is synced."""
+    last_file_from: Callable[[], int]
+    """The position at which the journal's last file begins."""
 
 
 class TieredLog:
@@ -81,9 +83,9 @@ class TieredLog:
         )
 
     @property
-    def oldest_in_journal_ms(self) -> int | None:
-        """When the first record that is in the journal only was appended; None when there is none."""
-        return JournalPart(self._journal).first_append_ms
+    def oldest_in_last_file_ms(self) -> int | None:
+        """When the first record that is in the journal's last file was appended; None when there is none."""
+        return self._journal.first_append_ms_from(self._cold.last_file_from())
 
     def offset_in_journal(self, append_time_ms: int) -> int:
         """As `offset_at`, at once, of what is in the journal only."""

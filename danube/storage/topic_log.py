@@ -59,6 +59,11 @@ class JournalTopicLog:
         index = self._topic.index
         return index.body_bytes_from(position) if index is not None else 0
 
+    def first_append_ms_from(self, position: int) -> int | None:
+        """When the first of these was appended; None when there is none."""
+        index = self._topic.index
+        return index.first_append_ms_from(position) if index is not None else None
+
     def append_record(self, record: bytes, done: AppendDone) -> None:
         self._appends.append_record(self._topic, record, done)
 

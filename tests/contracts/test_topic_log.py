@@ -15,6 +15,7 @@ from danube.storage.log import StoredBatch
 from danube.storage.numbering import NumberedBatch, numbered_batch
 from danube.storage.segment.retention import Retention
 from danube.storage.tiered_log import TieredLog
+from danube.testing.disk import Operation
 from tests.contracts.topic_log_places import DISKS, PLACEMENTS, LogPlace
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import always, cut_all, fill, read_all, record_of, records_from
@@ -158,6 +159,16 @@ async def test_a_reader_at_the_tail_sees_only_what_is_new(place: LogPlace) -> No
     reading = asyncio.ensure_future(Follower(log, 50).until(55))
     new = await fill(log, 5, first=50)
     assert await reading == new
+
+
+async def test_a_reader_of_what_is_new_asks_no_disk(tmp_path: Path) -> None:
+    place = LogPlace("segments", "sim", tmp_path)
+    await place.open()
+    log, _ = await filled(place)
+    place.world.sim.fail(Operation.READ, times=1_000)
+    reading = asyncio.ensure_future(Follower(log, 50).until(60))
+    assert await fill(log, 10, first=50) == await reading
+    await place.close()
 
 
 async def test_readers_and_a_writer_do_not_disturb_each_other(place: LogPlace) -> None:

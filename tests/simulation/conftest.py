@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 _SEEDS = 200
-_FAST_SEEDS = 20  # of them, what `make check` runs
+_FAST_SEEDS = 8  # of them, what `make check` runs
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,10 +1,11 @@
 """One producer with de-duplication, and lives of a broker whose streams, rounds and machine fail under it.
 
-The journal, the topic and the sessions are the real ones, on a simulated disk and clock. The producer is as simple as
+The storage, the topic and the sessions are the real ones, on a simulated disk and clock. The producer is as simple as
 can be: it keeps what is not acknowledged and sends it again on the next stream, in the same order.
 """
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Coroutine
 from dataclasses import dataclass, field
@@ -13,7 +14,9 @@ from typing import Any, TypeVar
 from danube.broker.publishing import PublishSession
 from danube.broker.sequences import NumberedStream
 from danube.broker.topic import ReliableTopic
+from danube.metadata.memory import MemoryStore
 from danube.metadata.records import TopicRecord
+from danube.metadata.storage_records import StorageRecords
 from danube.model.calls import OutgoingMessage
 from danube.model.errors import DanubeError
 from danube.model.limits import DEDUPLICATION_BATCHES_MAX
@@ -22,7 +25,9 @@ from danube.model.stream import PublishAcknowledged, PublishBatch, PublishRefuse
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
 from danube.storage.batch import BatchOrigin, encode_payloads, records
-from danube.storage.journal import Journal, JournalSettings
+from danube.storage.journal import JournalSettings
+from danube.storage.storage_settings import StorageSettings
+from danube.storage.store import Storage
 from danube.testing.blocking import SimRunner
 from danube.testing.clock import SimClock
 from danube.testing.disk import MachineOffError, SimDisk
@@ -32,7 +37,10 @@ T = TypeVar("T")
 
 NAME = TopicName("default", "orders")
 ROW = numbering_id(NAME, "p", 77)
-SETTINGS = JournalSettings(file_bytes_max=4_000, round_bytes_max=2_000, cache_bytes_max=0, backlog_bytes_max=6_000)
+SETTINGS = StorageSettings(
+    journal=JournalSettings(file_bytes_max=4_000, round_bytes_max=2_000, cache_bytes_max=0, backlog_bytes_max=6_000),
+    segment_bytes_max=4_000,
+)
 _SHARED = encode.send_message(OutgoingMessage(0, 1, str(NAME), "http://peer", b"", 1, "p"))
 _TICK_S = 0.01
 _PATIENCE_TICKS = 500
@@ -123,7 +131,8 @@ class NumberedWorld:
         self.disk = SimDisk(seed)
         self.clock = SimClock()
         self._rng = SystemRng(seed)
-        self._journal: Journal | None = None
+        self._records = StorageRecords(MemoryStore(self.clock), self._rng)
+        self._storage: Storage | None = None
         self._topic: ReliableTopic | None = None
         self._stream: Stream | None = None
         self._ghosts: list[Stream] = []
@@ -150,6 +159,12 @@ class NumberedWorld:
             self._ghosts.append(self._stream) if unnoticed else self._stream.session.cancel()
             self._stream = None
 
+    async def cut_files(self) -> None:
+        """The journal is cut into segments; a disk that fails may keep it from being so."""
+        if self._storage is not None and not self.disk.is_off:
+            with contextlib.suppress(DanubeError, TimeoutError):
+                await self._patiently(self._cut_files(self._storage))
+
     async def wait(self, seconds: float) -> None:
         """Time passes."""
         await self.clock.run_for(seconds)
@@ -168,7 +183,7 @@ class NumberedWorld:
     async def drain(self) -> list[bytes]:
         """Without faults all is acknowledged; answers what is stored then."""
         self.disk.clear_faults()
-        if self._journal is None or self._journal.stopped or self.disk.is_off:
+        if self._storage is None or self._storage.stopped or self.disk.is_off:
             await self.kill(power_cut=False)
         for _ in range(_DRAIN_ROUNDS_MAX):
             if not self.producer.unacknowledged:
@@ -206,22 +221,31 @@ class NumberedWorld:
         self.disk = disk
         runner = SimRunner(self.clock, self._rng)
         try:
-            journal = await self._patiently(
-                Journal.open(
-                    disk, self.clock, rng=self._rng, runner=runner, read_runner=runner, settings=SETTINGS, broker_id=1
+            storage = await self._patiently(
+                Storage.open(
+                    disk,
+                    self.clock,
+                    rng=self._rng,
+                    records=self._records,
+                    runner=runner,
+                    read_runner=runner,
+                    cut_runner=runner,
+                    settings=SETTINGS,
+                    broker_id=1,
                 )
             )
         except (DanubeError, MachineOffError, TimeoutError):
             return  # as long as the fault lasts
         record = TopicRecord(name=NAME, topic_id=1, epoch=1, strategy=DispatchStrategy.RELIABLE, created_ms=0)
-        self._journal, self._topic = journal, ReliableTopic(record, journal.topic(1, 1))
+        storage.start()
+        self._storage, self._topic = storage, ReliableTopic(record, storage.topic(1, 1))
 
     async def _end(self) -> None:
-        journal = self._journal
+        storage = self._storage
         self._forget()
-        if journal is not None:
+        if storage is not None:
             try:
-                await self._patiently(journal.close())
+                await self._patiently(storage.close())
             except (MachineOffError, TimeoutError):
                 await self._bury()
 
@@ -239,7 +263,11 @@ class NumberedWorld:
     def _forget(self) -> None:
         for stream in [*self._ghosts, *([self._stream] if self._stream else [])]:
             stream.session.cancel()
-        self._ghosts, self._stream, self._topic, self._journal = [], None, None, None
+        self._ghosts, self._stream, self._topic, self._storage = [], None, None, None
+
+    async def _cut_files(self, storage: Storage) -> None:
+        await storage._journal.rotate()
+        await storage.cut()
 
     async def _read_all(self) -> list[bytes]:
         assert self._topic is not None

@@ -9,6 +9,7 @@ import pytest
 
 from danube.broker import sequences
 from danube.broker.sequences import Sequences
+from danube.storage.journal.recovered import Recovered
 from danube.storage.log import AppendDone
 from danube.storage.numbering import NumberedBatch, StoredNumberings
 from danube.testing.disk import MachineOffError, Operation
@@ -20,7 +21,7 @@ STEPS_MAX = 40
 
 async def take_step(world: NumberedWorld, chance: random.Random) -> None:
     """Something happens, most often something ordinary."""
-    match chance.choices(range(6), [8, 6, 4, 5, 2, 1])[0]:
+    match chance.choices(range(7), [8, 6, 4, 5, 2, 1, 1])[0]:
         case 0:
             world.send(chance.randint(1, 4))
         case 1:
@@ -34,6 +35,8 @@ async def take_step(world: NumberedWorld, chance: random.Random) -> None:
         case 5:
             failing = chance.choice([Operation.APPEND, Operation.APPEND, Operation.SYNC, Operation.TRUNCATE])
             world.disk.fail(failing, chance.randint(1, 3), error=chance.choice([errno.EIO, errno.ENOSPC]))
+        case 6:
+            await world.cut_files()
 
 
 async def simulate(seed: int) -> list[str]:
@@ -70,7 +73,7 @@ def forget_what_is_stored(patch: pytest.MonkeyPatch) -> None:
 
 
 def start_with_nothing(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr("danube.storage.journal.recovery.numbered_batch", lambda _: None)
+    patch.setattr(Recovered, "_add_numbers", lambda *_: None)
 
 
 def overlook_what_is_on_its_way(patch: pytest.MonkeyPatch) -> None:

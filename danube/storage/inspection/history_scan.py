@@ -11,7 +11,7 @@ from danube.runtime.disk import Disk
 from danube.storage.inspection.finding import Finding, Level
 from danube.storage.inspection.known import Known
 from danube.storage.manifests import load_history
-from danube.storage.segment.manifest import Manifest, Segment, folder_of, manifest_name, segment_name
+from danube.storage.segment.manifest import Manifest, Segment, folder_of, manifest_name
 from danube.storage.sweeping import orphans
 from danube.storage.tiers.tier import SegmentTier
 
@@ -109,14 +109,3 @@ def _listed(disk: Disk, folder: str) -> Iterator[str]:
 def sizes(disk: Disk, names: tuple[str, ...]) -> int:
     """Of these files together; one that is not there has none."""
     return sum(_size(disk, name) for name in names)
-
-
-__all__ = [
-    "SEGMENTS",
-    "TopicHistory",
-    "scan_history",
-    "segment_name",
-    "segment_of",
-    "sizes",
-    "topic_ids",
-]

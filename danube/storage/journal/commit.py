@@ -144,6 +144,9 @@ class GroupCommit:
 
     def forget_cursor(self, topic: TopicState, subscription_id: int) -> None:
         """As `TopicLog.forget_cursor`, for what waits to be written; whoever waits for it gets an error."""
+        being_written = self._taken[1].get((topic.topic_id, subscription_id))
+        if being_written is not None:
+            being_written.is_gone = True
         for saved in self._cursors.drop(topic.topic_id, subscription_id):
             _call(saved, SubscriptionNotFoundError("the subscription was deleted while its cursor was being saved"))
 
@@ -284,7 +287,8 @@ class GroupCommit:
         self.failed_rounds += 1
         batches, cursors = self._settle()
         for key, pending in cursors.items():
-            self._cursors.put_back(key, pending)
+            if not pending.is_gone:
+                self._cursors.put_back(key, pending)
         if cursors:
             self._cursor_alarm.arm(self._settings.cursor_interval_s)
         _tell([*batches, *self._take_followers(batches)], cursors, error)

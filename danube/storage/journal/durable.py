@@ -2,9 +2,8 @@
 
 from collections.abc import Callable
 
-from danube.model.subscription import Cursor
 from danube.storage.cache import BatchCache
-from danube.storage.cursors import encoded_bytes
+from danube.storage.cursors import PendingCursor, encoded_bytes
 from danube.storage.envelope import ENVELOPE_BYTES
 from danube.storage.journal.backlog import PendingBatch, TopicState
 from danube.storage.journal.contents import FileContents
@@ -80,7 +79,7 @@ class DurableTopics:
             self._take_in_batch(batch, stored, position)
             position += ENVELOPE_BYTES + len(stored.body)
         for (topic_id, subscription_id), pending in written_round.cursors.items():
-            self._take_in_cursor(topic_id, subscription_id, pending.cursor, position)
+            self._take_in_cursor(topic_id, subscription_id, pending, position)
             self._contents.note(topic_id, written_round.now_ms)
             position += ENVELOPE_BYTES + encoded_bytes(len(pending.cursor.beyond))
 
@@ -130,11 +129,11 @@ class DurableTopics:
         if batch.numbers is not None:
             self._contents.note_numbers(topic.topic_id, topic.note_numbers(batch.numbers, base))
 
-    def _take_in_cursor(self, topic_id: int, subscription_id: int, cursor: Cursor, position: int) -> None:
+    def _take_in_cursor(self, topic_id: int, subscription_id: int, pending: PendingCursor, position: int) -> None:
         topic = self._topics.get(topic_id)
-        if topic is not None:
-            topic.save_cursor(subscription_id, cursor)
-        self._contents.cursors[topic_id, subscription_id] = (position, cursor)
+        if topic is not None and not pending.is_gone:
+            topic.save_cursor(subscription_id, pending.cursor)
+        self._contents.cursors[topic_id, subscription_id] = (position, pending.cursor)
 
     def _state(self, topic_id: int) -> TopicState:
         topic = self._topics.get(topic_id)

@@ -41,6 +41,13 @@ class IndexRun:
             self.bases[first:], self.positions[first:], self.times[first:], self.lengths[first:], self.end_offset
         )
 
+    def located(self) -> list[Located]:
+        """One by one, in order."""
+        ends = self.bases[1:]
+        if self.bases:
+            ends.append(self.end_offset)
+        return list(map(Located, self.bases, ends, self.positions, self.lengths, self.times))
+
 
 class TopicIndex:
     """The batches of one topic in offset order, without a gap between them.
@@ -121,23 +128,25 @@ class TopicIndex:
         """
         end_offset = self.end_offset
         first, last = bisect_left(self._positions, position), bisect_left(self._positions, end_position)
-        if last < len(self._bases):
-            end_offset = self._bases[last]
-        return IndexRun(
-            self._bases[first:last],
-            self._positions[first:last],
-            self._times[first:last],
-            self._lengths[first:last],
-            end_offset,
-        )
+        return self._run(first, last, end_offset)
 
     def located(self, below_position: int) -> list[Located]:
         """The batches below a position, in order."""
-        run = self.between(0, below_position)
-        ends = run.bases[1:]
-        if run.bases:
-            ends.append(run.end_offset)
-        return list(map(Located, run.bases, ends, run.positions, run.lengths, run.times))
+        return self.between(0, below_position).located()
+
+    def run_at(self, offset: int, bytes_max: int) -> IndexRun:
+        """The batch that holds `offset`, and those after it whose bodies fit in `bytes_max` with it, as a copy.
+
+        Nothing at `end_offset`. Raises IndexError as `find`.
+        """
+        lengths, first = self._lengths, self.find(offset)
+        last, room = first, bytes_max
+        while last < len(lengths):
+            room -= lengths[last]
+            if room < 0 and last > first:
+                break
+            last += 1
+        return self._run(first, last, self.end_offset)
 
     def drop_below(self, offset: int) -> None:
         """Let go of the batches that end at `offset` or below it."""
@@ -150,6 +159,11 @@ class TopicIndex:
         if not self._positions or self._positions[-1] < position:
             return 0
         return sum(self._lengths[bisect_left(self._positions, position) :])
+
+    def first_append_ms_from(self, position: int) -> int | None:
+        """When the first batch at `position` or behind it was appended; None when there is none."""
+        number = bisect_left(self._positions, position)
+        return self._times[number] if number < len(self._times) else None
 
     def base_offset(self, number: int) -> int:
         """The first offset of batch `number`."""
@@ -170,3 +184,15 @@ class TopicIndex:
     def find_time(self, append_time_ms: int) -> int:
         """The number of the first batch appended at this time or later; how many there are when there is none."""
         return bisect_left(self._times, append_time_ms)
+
+    def _run(self, first: int, last: int, end_offset: int) -> IndexRun:
+        """The batches `[first, last)`; `end_offset` is where the last one of all ends."""
+        if last < len(self._bases):
+            end_offset = self._bases[last]
+        return IndexRun(
+            self._bases[first:last],
+            self._positions[first:last],
+            self._times[first:last],
+            self._lengths[first:last],
+            end_offset,
+        )

@@ -96,6 +96,11 @@ class Journal:
         return self._durable.files.base_position
 
     @property
+    def last_file_position(self) -> int:
+        """At which the last file begins."""
+        return self._durable.files.starts[-1].base_position
+
+    @property
     def end_position(self) -> int:
         """Behind the last round that is durable."""
         return self._durable.end_position

@@ -3,23 +3,22 @@
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
-from danube.model.limits import JOURNAL_OPEN_FILES_MAX
+from danube.model.limits import JOURNAL_OPEN_FILES_MAX, KIB
 from danube.runtime.disk import Disk, File
-from danube.storage.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
+from danube.storage.envelope import ENVELOPE_BYTES, DataFields, Envelope, Kind, body_of_data, decode
 from danube.storage.journal.files import FOLDER, damaged, path
 from danube.storage.journal.index import Located
 from danube.storage.log import StoredBatch
 from danube.storage.segment.format import EncodedBatch
 
-_GAP_BYTES_MAX = 4096  # reading over a small gap costs less than a second read
-_RUN_BYTES_MAX = 4 * 1024 * 1024  # of one read, gaps included, unless a single batch is larger
+_GAP_BYTES_MAX = 4 * KIB  # reading over a small gap costs less than a second read
+_RUN_BYTES_MAX = 256 * KIB  # of one read, gaps included, unless a single batch is larger: memory that is used again
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """One batch and the bytes of the file it is in."""
 
     batch: Located
@@ -97,34 +96,34 @@ class JournalReader:
         return EncodedBatch(batch.base_offset, batch.end_offset, batch.append_time_ms, len(batch.body), encoded)
 
     def _batch(self, topic_id: int, place: Place, content: bytes, start: int) -> StoredBatch:
-        wanted = place.batch
-        envelope = decode(content, start)
-        if envelope is None or envelope.kind is not Kind.DATA:
-            raise self._damaged(place, "there should be an envelope")
-        if (envelope.topic_id, envelope.base_offset, envelope.body_bytes) != (
-            topic_id,
-            wanted.base_offset,
-            wanted.body_bytes,
-        ):
-            raise self._damaged(place, f"there should be offset {wanted.base_offset} of topic {topic_id}")
-        start += ENVELOPE_BYTES
-        body = content[start : start + envelope.body_bytes]
-        if not is_body_of(envelope, body):
-            raise self._damaged(place, f"the checksum of offset {wanted.base_offset} is wrong")
-        return StoredBatch(envelope.base_offset, envelope.count, envelope.append_time_ms, body)
+        base_offset, end_offset, _, body_bytes, append_time_ms = place.batch
+        says = DataFields(topic_id, base_offset, end_offset - base_offset, body_bytes, append_time_ms)
+        body = body_of_data(content, start, says)
+        if body is None:
+            raise self._damage(place, says, decode(content, start))
+        return StoredBatch(base_offset, says.records, append_time_ms, body)
 
-    def _damaged(self, place: Place, what: str) -> DamagedDataError:
+    def _damage(self, place: Place, says: DataFields, found: Envelope | None) -> DamagedDataError:
+        """The error for a place that holds something else than its batch: what is wrong there."""
+        what = f"the checksum of offset {says.base_offset} is wrong"
+        if found is None or found.kind is not Kind.DATA:
+            what = "there should be an envelope"
+        elif (found.topic_id, found.base_offset, found.count, found.body_bytes, found.append_time_ms) != says:
+            what = f"there should be offset {says.base_offset} of topic {says.topic_id}"
         return damaged(place.sequence, place.at, what, self._folder)
 
 
 def _runs(places: Sequence[Place]) -> Iterator[Sequence[Place]]:
     """Cut `places` where one read cannot serve both sides."""
-    first = 0
-    for number in range(1, len(places)):
-        before, after = places[number - 1], places[number]
-        is_far = after.at - before.end > _GAP_BYTES_MAX or after.end - places[first].at > _RUN_BYTES_MAX
-        if after.sequence != before.sequence or is_far:
-            yield places[first:number]
-            first = number
+    first = begin = end = 0
+    sequence = None
+    for number, place in enumerate(places):
+        place_end = place.end
+        is_far = place.at - end > _GAP_BYTES_MAX or place_end - begin > _RUN_BYTES_MAX
+        if is_far or place.sequence != sequence:
+            if number:
+                yield places[first:number]
+            first, begin, sequence = number, place.at, place.sequence
+        end = place_end
     if places:
         yield places[first:]

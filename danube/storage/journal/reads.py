@@ -7,7 +7,7 @@ from danube.runtime.blocking import BlockingRunner
 from danube.storage.cache import BatchCache
 from danube.storage.journal.backlog import TopicState
 from danube.storage.journal.files import FileTable
-from danube.storage.journal.index import Located, TopicIndex
+from danube.storage.journal.index import Located
 from danube.storage.journal.reader import JournalReader, Place
 from danube.storage.log import StoredBatch
 
@@ -48,11 +48,13 @@ class JournalReads:
             return found
         if self._closed:
             raise StorageUnavailableError("the journal is closed: open it to read")
+        if topic.index is None:
+            return []
         try:
-            places = self._places(topic.index, offset, bytes_max) if topic.index is not None else []
+            run = topic.index.run_at(offset, bytes_max)
         except IndexError as error:  # of a deleted topic: its files may go while somebody still reads
             raise StorageUnavailableError(f"offset {offset} of topic id {topic.topic_id} is gone: {error}") from error
-        return await self._runner.run(lambda: self._reader.read(topic.topic_id, places))
+        return await self._runner.run(lambda: self._reader.read(topic.topic_id, self.places(run.located())))
 
     def release(self, topic: TopicState) -> None:
         """Let go of what memory holds of a topic's batches."""
@@ -75,14 +77,3 @@ class JournalReads:
         """Let go of the files; batches in memory stay readable."""
         self._closed = True
         await self._runner.run(self._reader.close)
-
-    def _places(self, index: TopicIndex, offset: int, bytes_max: int) -> list[Place]:
-        places: list[Place] = []
-        room = bytes_max
-        for number in range(index.find(offset), len(index)):
-            batch = index[number]
-            room -= batch.body_bytes
-            if places and room < 0:
-                break
-            places.append(Place(batch, *self._files.locate(batch.position)))
-        return places

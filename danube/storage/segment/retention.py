@@ -40,12 +40,6 @@ class Unsealed:
         messages = min(offset, self.end_offset) - self.start_offset
         return -(-self.body_bytes * messages // (self.end_offset - self.start_offset)) if messages > 0 else 0
 
-    def end_of(self, body_bytes: int) -> int:
-        """The offset after this many bytes, as if all messages were alike."""
-        messages = self.end_offset - self.start_offset
-        wanted = min(body_bytes, self.body_bytes)
-        return self.start_offset + (-(-messages * wanted // self.body_bytes) if wanted > 0 else 0)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Going:
@@ -58,9 +52,7 @@ class Going:
     first_append_time_ms: int = 0
     last_append_time_ms: int = 0
     later_messages: int = 0
-    """That follow: past the limits, too, but in the newest segment, or in none. About: how these will be cut, nobody
-    knows.
-    """
+    """That follow, at most: past the limits, too, but in the newest segment, or in none."""
     later_bytes: int = 0
     """Of their batches, about."""
     end_offset: int = 0
@@ -124,14 +116,15 @@ def _too_many(manifest: Manifest, retention: Retention, journal_body_bytes: int)
 def _past_limits(
     manifest: Manifest, retention: Retention, now_ms: int, oldest_unread: int | None, unsealed: Unsealed
 ) -> int:
-    """The offset up to which messages go once newer segments follow on theirs."""
+    """The offset up to which messages go, at most, once newer segments follow on theirs."""
     past = manifest.start_offset
     if retention.max_age_ms is not None:
         past = _end_of(manifest, _too_old(manifest, retention, now_ms), unsealed.old_end_offset)
     if retention.max_bytes is not None:
-        beyond_segments = unsealed.body_bytes - retention.max_bytes
+        # What is too much goes with the whole segment that it is in, and that may be all that is unsealed.
+        is_more = unsealed.body_bytes > retention.max_bytes
         count = _too_many(manifest, retention, unsealed.body_bytes)
-        past = max(past, _end_of(manifest, count, unsealed.end_of(beyond_segments)))
+        past = max(past, _end_of(manifest, count, unsealed.end_offset if is_more else unsealed.start_offset))
     if retention.keep_unread and oldest_unread is not None:
         past = min(past, oldest_unread)
     return past

@@ -59,6 +59,9 @@ class DirectoryTier(SegmentTier):
             for name in self._disk.list(folder):
                 self.delete(f"{folder}/{name}")
             self._disk.remove_folder(folder)
+            return
+        with contextlib.suppress(FileNotFoundError):  # whoever removed it may have died before that was durable
+            self._disk.sync_folder(folder.rpartition("/")[0])
 
     def let_go(self, folder: str) -> None:
         for name in [name for name in self._open if name.startswith(f"{folder}/")]:

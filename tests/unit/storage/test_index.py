@@ -77,6 +77,31 @@ def test_a_run_of_batches_is_copied_by_position(index: TopicIndex, first: int, l
     assert fresh.body_bytes == sum(batch.body_bytes for batch in wanted)
 
 
+@pytest.mark.parametrize(
+    ("offset", "bytes_max", "wanted"),
+    [
+        (0, 0, BATCHES[:1]),
+        (9, 89, BATCHES[:1]),
+        (9, 90, BATCHES[:2]),
+        (0, 150, BATCHES),
+        (10, 109, BATCHES[1:2]),
+        (10, 110, BATCHES[1:]),
+        (29, 1, BATCHES[2:]),
+        (30, 999, []),
+    ],
+)
+def test_a_run_begins_with_the_batch_that_holds_an_offset_and_goes_on_with_what_fits(
+    index: TopicIndex, offset: int, bytes_max: int, wanted: list[Located]
+) -> None:
+    assert index.run_at(offset, bytes_max).located() == wanted
+
+
+def test_a_run_below_the_first_offset_is_refused(index: TopicIndex) -> None:
+    index.drop_below(10)
+    with pytest.raises(IndexError, match="below 10"):
+        index.run_at(9, 999)
+
+
 def test_batches_below_a_position_are_told(index: TopicIndex) -> None:
     assert [index.located(position) for position in (100, 101, 300, 999)] == [
         [],

@@ -1,6 +1,8 @@
 """What happens in the midst of a cut or of retention: the event loop goes on while the disk is written."""
 
+import asyncio
 import errno
+import threading
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
@@ -8,10 +10,12 @@ import pytest
 
 from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import MetadataError, StorageUnavailableError
-from danube.model.limits import CUT_RETRY_S, JOURNAL_FILE_AGE_MIN_S
+from danube.model.limits import CUT_RETRY_S, CUT_WAIT_S, JOURNAL_FILE_AGE_MIN_S
 from danube.runtime.blocking import InlineRunner
+from danube.storage.generations import GenerationWriter, NextGeneration, TopicCut
 from danube.storage.segment.retention import Retention
 from danube.storage.watermarks import Watermarks
+from danube.testing.clock import settle
 from danube.testing.disk import Operation
 from tests.unit.storage.store.storage_world import (
     StorageWorld,
@@ -221,3 +225,31 @@ async def test_a_damaged_segment_is_not_merged_and_keeps_no_journal_file(world: 
     log = (await world.reopen()).topic(TOPIC, 2)
     assert await read_all(log, 3) == [record_of(TOPIC, number) for number in range(3, 18)]
     assert log.start_offset == 0
+
+
+async def test_closing_waits_for_the_topic_that_is_being_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = StorageWorld(threads=True)
+    storage = await world.open()
+    records = await fill(storage.topic(TOPIC, 1), 60)
+    await storage._journal.rotate()
+    loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    original = GenerationWriter.cut
+
+    def cut(self: GenerationWriter, what: TopicCut) -> NextGeneration:
+        loop.call_soon_threadsafe(begun.set)
+        assert go_on.wait(10)
+        return original(self, what)
+
+    monkeypatch.setattr(GenerationWriter, "cut", cut)
+    storage.start()
+    await world.clock.run_for(CUT_WAIT_S + 3)
+    await asyncio.wait_for(begun.wait(), 10)
+    closing = asyncio.ensure_future(world.close())
+    await settle()
+    assert not closing.done()
+    go_on.set()
+    await closing
+    storage = await world.open()
+    await cut_all(storage)
+    assert await read_all(storage.topic(TOPIC, 2)) == records
+    await world.end()

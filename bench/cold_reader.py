@@ -1,0 +1,201 @@
+"""A reader of a long history beside a live load: what it costs those who read what is new, and the broker's memory.
+
+A broker process with a topic whose messages are all in segments. Rounds of the live load alone and with the reader
+beside take turns, medians of both are compared. Before each round with the reader the files of the segments are dropped
+from the page cache, so that it reads from the disk. Reader, live clients and broker share this machine.
+
+    python -m bench.cold_reader --gib 2 --pace 0
+"""
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from bench import machine
+from bench.live import Latency, LiveLoad, live_load
+from bench.result import Figure, median
+from danube.client import DanubeClientBuilder, DispatchStrategy
+from danube.model.limits import MIB
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.runtime.clock import SystemClock
+from danube.testing.admin_peer import AdminPeer
+from danube.testing.process import BrokerProcess
+
+HISTORY, LIVE = "/default/history", "/default/live"
+GIB = 1 << 30
+PROGRAM = Path(__file__).with_name("replay_program.py")
+MEMORY_INTERVAL_S = 0.05
+CUT_TIMEOUT_S = 900
+SETTINGS = {"max_unacked_messages": 1_000, "telemetry_interval_s": 0}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much of everything."""
+
+    history_bytes: int = 10 * GIB
+    message_bytes: int = 1_024
+    pace: int = 100_000_000
+    """Bytes a second that the reader takes; 0 is all it can get."""
+    live_per_second: int = 1_000
+    rounds: int = 5
+    round_s: float = 10
+    file_bytes: int = 128 * MIB
+    """Of a journal file."""
+
+
+FULL = Size()
+QUICK = Size(history_bytes=24 << 20, live_per_second=100, rounds=2, round_s=1, file_bytes=4 * MIB)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """The live load, and beside what it ran."""
+
+    live: Latency
+    peak_bytes: int
+    """Of the broker's memory."""
+    read_rate: float = 0
+    """Bytes a second that the reader got."""
+    read_to: int = 0
+    """The offset that it came to."""
+
+
+def run(size: Size = FULL) -> Iterator[Figure]:
+    """On a broker of its own; the disk needs room for the history three times while it is prepared."""
+    with tempfile.TemporaryDirectory() as folder:
+        if shutil.disk_usage(folder).free < 3 * size.history_bytes:
+            yield Figure(f"no room for {size.history_bytes >> 20:,} MiB three times in {folder}", 0, "figures")
+            return
+        settings = {**SETTINGS, "journal_file_bytes_max": size.file_bytes}
+        with BrokerProcess(Path(folder) / "data", flags=["--log-level", "warning"], settings=settings) as broker:
+            yield from asyncio.run(_measure(broker, size))
+
+
+def run_quick() -> Iterator[Figure]:
+    """To see that it runs."""
+    return run(QUICK)
+
+
+async def _measure(broker: BrokerProcess, size: Size) -> list[Figure]:
+    end = await _fill(broker, size)
+    await _cut(broker, size)
+    alone: list[Round] = []
+    beside: list[Round] = []
+    async with live_load(broker.endpoints.service_url, LIVE) as load:
+        await load.run(size.live_per_second, size.round_s / 2)  # warms up
+        for _ in range(size.rounds):
+            alone.append(await _watched(broker, load, size))
+            begin = beside[-1].read_to if beside else 0
+            beside.append(await _beside(broker, load, range(begin, end), size))
+    return list(_figures(alone, beside, size))
+
+
+async def _fill(broker: BrokerProcess, size: Size) -> int:
+    """Store the history; answers the offset behind it."""
+    payload = random.Random(1).randbytes(size.message_bytes)
+    count = size.history_bytes // size.message_bytes
+    async with await DanubeClientBuilder().service_url(broker.endpoints.service_url).build() as client:
+        builder = client.new_producer().with_topic(HISTORY).with_name("history")
+        async with builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build() as producer:
+            return await producer.send_many(payload for _ in range(count))
+
+
+async def _cut(broker: BrokerProcess, size: Size) -> None:
+    """Wait until all but the last journal file is in segments."""
+    channel = GrpcCarrier(SystemClock()).connect(broker.endpoints.admin)
+    try:
+        async with asyncio.timeout(CUT_TIMEOUT_S):
+            while await _segment_bytes(AdminPeer(channel)) < size.history_bytes - 2 * size.file_bytes:  # noqa: ASYNC110 - it is another process's work
+                await asyncio.sleep(0.2)
+    finally:
+        await channel.close()
+
+
+async def _segment_bytes(admin: AdminPeer) -> int:
+    described = await admin.describe_broker()
+    return described.storage.segment_file_bytes if described.storage else 0
+
+
+async def _watched(broker: BrokerProcess, load: LiveLoad, size: Size) -> Round:
+    """One round of the live load, with an eye on the broker's memory."""
+    running = asyncio.ensure_future(load.run(size.live_per_second, size.round_s))
+    peak_bytes = broker.resident_bytes()
+    while not running.done():
+        await asyncio.wait([running], timeout=MEMORY_INTERVAL_S)
+        peak_bytes = max(peak_bytes, broker.resident_bytes())
+    return Round(await running, peak_bytes)
+
+
+async def _beside(broker: BrokerProcess, load: LiveLoad, reach: range, size: Size) -> Round:
+    """One round of it while another process reads the history from the first offset of `reach` to its end."""
+    _drop_cached(broker.data_dir)
+    arguments = [broker.endpoints.service_url, HISTORY, str(reach.start), str(reach.stop), str(size.pace)]
+    command = [sys.executable, str(PROGRAM), *arguments]
+    reader = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    if reader.stdin is None or reader.stdout is None or not await reader.stdout.readline():
+        raise RuntimeError("the reader ended before it read anything")
+    try:
+        found = await _watched(broker, load, size)
+    finally:
+        reader.stdin.close()
+        told, _ = await reader.communicate()
+    read = json.loads(told)
+    return replace(found, read_rate=read["bytes"] / read["elapsed_s"], read_to=int(read["at"]))
+
+
+def _drop_cached(data_dir: Path) -> None:
+    """Have the system forget what it keeps of the segments in memory."""
+    for path in data_dir.glob("segments/*/*.segment"):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
+
+
+def _figures(alone: list[Round], beside: list[Round], size: Size) -> Iterator[Figure]:
+    name = f"{size.live_per_second:,} msg/s of 1 KiB, send to receipt"
+    p50, p50_beside = (median([one.live.p50_ms for one in rounds]) for rounds in (alone, beside))
+    p99, p99_beside = (median([one.live.p99_ms for one in rounds]) for rounds in (alone, beside))
+    reader = f"beside a reader of {size.history_bytes >> 20:,} MiB"
+    yield Figure(f"{name}: p50", p50, "ms", f"p99 {p99:.1f} ms")
+    yield Figure(f"{reader}: p50", p50_beside, "ms", f"{p50_beside / p50:.2f} x; p99 {p99_beside:.1f} ms")
+    yield Figure(f"{reader}: p99", p99_beside - p99, "ms more")
+    rate = median([one.read_rate for one in beside])
+    yield Figure("what the reader got", rate / 1e6, "MB/s", f"paced to {size.pace / 1e6:,.0f}" if size.pace else "")
+    before, after = alone[0].peak_bytes, max(one.peak_bytes for one in beside)
+    yield Figure("broker memory, most of all rounds", after / 1e6, "MB", f"{before / 1e6:,.0f} before the first reader")
+
+
+def main() -> None:
+    """Run with another history, or another reader."""
+    parser = argparse.ArgumentParser(prog="python -m bench.cold_reader", description=__doc__.partition("\n")[0])
+    parser.add_argument("--gib", type=float, default=FULL.history_bytes / GIB, help="of the history [%(default)s]")
+    parser.add_argument("--pace", type=float, default=FULL.pace / 1e6, help="MB/s of the reader, 0: all [%(default)s]")
+    parser.add_argument("--live", type=int, default=FULL.live_per_second, help="messages a second [%(default)s]")
+    parser.add_argument("--rounds", type=int, default=FULL.rounds, help="of each kind [%(default)s]")
+    parser.add_argument("--seconds", type=float, default=FULL.round_s, help="of a round [%(default)s]")
+    wanted = parser.parse_args()
+    size = replace(
+        FULL,
+        history_bytes=round(wanted.gib * GIB),
+        pace=round(wanted.pace * 1e6),
+        live_per_second=wanted.live,
+        rounds=wanted.rounds,
+        round_s=wanted.seconds,
+    )
+    print(f"machine: {machine.describe()}")
+    for figure in run(size):
+        print(figure, flush=True)
+
+
+if __name__ == "__main__":
+    main()

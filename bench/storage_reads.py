@@ -1,0 +1,99 @@
+"""Reading topics from their first offset to their last, wherever they are kept, against a plain `read` of a file.
+
+The file holds the same bodies one after the other, and is read a mebibyte at a time. Both take turns, and everything is
+in the page cache: what is compared is the work, which is the same on every disk.
+"""
+
+import asyncio
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.result import Figure, median
+from bench.storage_load import batch_of, opened, publish
+from danube.model.limits import READ_BYTES_MAX
+from danube.storage.store import Storage
+from danube.storage.tiered_log import TieredLog
+
+CUT_TIMEOUT_S = 60
+TIERS = ("cache", "journal", "segments")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """How much of everything."""
+
+    total_bytes: int = 64 << 20
+    file_bytes: int = 8 << 20
+    """Of a journal file."""
+    batch_bytes: Sequence[int] = (1_024, 64 * 1_024)
+    topics: Sequence[int] = (1, 100)
+    """Whose batches come by turns."""
+    rounds: int = 5
+
+
+FULL = Size()
+QUICK = Size(total_bytes=2 << 20, file_bytes=1 << 20, batch_bytes=(1_024,), topics=(1, 10), rounds=1)
+
+
+def run(size: Size = FULL) -> Iterator[Figure]:
+    """Each tier, size of batches and number of topics in turn."""
+    for batch_bytes in size.batch_bytes:
+        for topics in size.topics:
+            for tier in TIERS:
+                with tempfile.TemporaryDirectory() as folder:
+                    yield asyncio.run(_reads(Path(folder), tier, topics, batch_bytes, size))
+
+
+async def _reads(folder: Path, tier: str, topics: int, batch_bytes: int, size: Size) -> Figure:
+    cache_bytes = 4 * size.total_bytes if tier == "cache" else 0
+    async with opened(folder, cache_bytes=cache_bytes, file_bytes=size.file_bytes) as storage:
+        logs = [storage.topic(number + 1, 1) for number in range(topics)]
+        body, turns = batch_of(batch_bytes), size.total_bytes // batch_bytes // topics
+        await publish(logs, topics, body, turns)
+        if tier == "segments":
+            await _cut(storage, logs, body)
+        plain = folder / "plain"
+        plain.write_bytes(body * turns * topics)
+        rates, shares = [], []
+        for _ in range(size.rounds):
+            ours_s = await _read(logs, len(body) * turns * topics)
+            rates.append(size.total_bytes / ours_s)
+            shares.append(_read_plain(plain) / ours_s)
+    name = f"read {batch_bytes >> 10:>2} KiB batches, {topics:>3} topics by turns, {tier}"
+    return Figure(name, median(rates) / 1e6, "MB/s", f"{median(shares):.2f} of plain")
+
+
+async def _cut(storage: Storage, logs: Sequence[TieredLog], body: bytes) -> None:
+    """Have all there is in segments: another topic fills the journal's last file, so that it is closed."""
+    filler, end = storage.topic(len(logs) + 1, 1), storage.stats.journal.files
+    while storage.stats.journal.files == end:
+        await publish([filler], 16, body, 4)
+    async with asyncio.timeout(CUT_TIMEOUT_S):
+        while any(log.offset_in_journal(0) < log.durable_end for log in logs):  # it waits for the index of the file
+            await storage.cut()
+
+
+async def _read(logs: Sequence[TieredLog], expected_bytes: int) -> float:
+    total, started_s = 0, time.monotonic()
+    for log in logs:
+        offset = log.start_offset
+        while batches := await log.read(offset, READ_BYTES_MAX):
+            offset = batches[-1].end_offset
+            total += sum(len(batch.body) for batch in batches)
+    elapsed_s = time.monotonic() - started_s
+    if total != expected_bytes:
+        raise RuntimeError(f"read {total} bytes instead of {expected_bytes}")
+    return elapsed_s
+
+
+def _read_plain(path: Path) -> float:
+    descriptor, started_s = os.open(path, os.O_RDONLY), time.monotonic()
+    while os.read(descriptor, READ_BYTES_MAX):
+        pass
+    elapsed_s = time.monotonic() - started_s
+    os.close(descriptor)
+    return elapsed_s

@@ -1,0 +1,406 @@
+"""What is taken out of the storage on purpose, rule by rule, and by which seed the simulation notices.
+
+`python -m tests.simulation.sabotages` looks for the first seed of each anew, after the simulation has changed.
+"""
+
+import struct
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from danube.metadata.storage_records import TopicStorage
+from danube.model.errors import JournalStoppedError, StorageUnavailableError
+from danube.runtime.disk import Buffer, File
+from danube.storage import cutter, cutting, generations, manifests, retaining
+from danube.storage.batch import BatchHeader, read_header
+from danube.storage.cutter import Cutter
+from danube.storage.deleting import Deleter
+from danube.storage.generations import NextGeneration
+from danube.storage.journal import commit, file_index
+from danube.storage.journal.commit import GroupCommit
+from danube.storage.journal.durable import DurableTopics
+from danube.storage.journal.files import FOLDER, first_path, path
+from danube.storage.journal.folder import JournalFolder
+from danube.storage.journal.format import FirstFile, encode_first
+from danube.storage.journal.reads import JournalReads
+from danube.storage.journal.recovery import Recovery
+from danube.storage.journal.scan import FileScan
+from danube.storage.journal.topic_base import ClosedFile
+from danube.storage.journal.writer import JournalEnd, RoundWriter
+from danube.storage.log import StoredBatch
+from danube.storage.manifests import FoundHistories, load_history
+from danube.storage.publishing import Publisher
+from danube.storage.segment import block
+from danube.storage.segment.manifest import Manifest
+from danube.storage.segment.retention import Retention, segments_to_drop
+from danube.storage.tiered_log import TieredLog
+from danube.storage.tiers.directory import DirectoryTier
+from danube.storage.tiers.tier import SegmentTier
+from danube.testing.simulation import DAMAGE, KINDS, POWER_CUTS
+
+SEEDS = range(400)
+"""Among which the first one is looked for."""
+
+Sabotage = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sabotaged:
+    """A rule, the sabotage that takes it out, and the run that shows what it is for."""
+
+    rule: str
+    sabotage: Sabotage
+    seed: int
+    kind: str = POWER_CUTS
+
+
+# Rules 1 to 4: rounds and the journal's end
+
+
+def leave_out_syncs(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledge what was written, not what was synced."""
+
+    def sync(self: RoundWriter) -> None:
+        self.end.synced_to = self.end.position
+
+    patch.setattr(RoundWriter, "sync", sync)
+
+
+def show_what_is_written(patch: pytest.MonkeyPatch) -> None:
+    """Have dispatch and readers see a round before its sync; producers are told after it."""
+
+    async def write_round(self: GroupCommit) -> None:
+        taken = self._gather()
+        tell = self._on_written
+        try:
+            written = await self._runner.run(
+                lambda: self._writer.write(taken.chunks, taken.content_bytes, taken.envelopes, sync=False)
+            )
+            tell(taken, written)
+            for batch in taken.batches:
+                for listener in batch.topic.listeners:
+                    listener(batch.topic.durable_end)
+            await self._runner.run(self._writer.sync)
+        except StorageUnavailableError as error:
+            self._fail_round(error)
+        except JournalStoppedError as error:
+            self._stop(str(error))
+        else:
+            self._on_written = lambda *_: None
+            self._acknowledge(taken, written)
+            self._on_written = tell
+
+    patch.setattr(GroupCommit, "_write_round", write_round)
+
+
+def take_any_body(patch: pytest.MonkeyPatch) -> None:
+    """Do not check a body on receipt."""
+
+    def check(body: bytes) -> BatchHeader:
+        return read_header(body)
+
+    patch.setattr(commit, "check", check)
+
+
+def leave_failed_rounds(patch: pytest.MonkeyPatch) -> None:
+    """Do not undo a short write."""
+
+    def undo(self: RoundWriter, cause: OSError) -> None:
+        raise StorageUnavailableError("not undone") from cause
+
+    patch.setattr(RoundWriter, "_undo", undo)
+
+
+def retry_failed_syncs(patch: pytest.MonkeyPatch) -> None:
+    """After a failed sync, sync again and believe it."""
+
+    def sync(self: RoundWriter) -> None:
+        try:
+            self._file.sync()
+        except OSError:
+            self._file.sync()
+        self.end.synced_to = self.end.position
+
+    patch.setattr(RoundWriter, "sync", sync)
+
+
+def keep_torn_ends(patch: pytest.MonkeyPatch) -> None:
+    """Append behind what is torn."""
+
+    def settle_end(self: Recovery, end: JournalEnd) -> File:
+        file = self._disk.open_append(path(end.sequence))
+        file.sync()
+        self._disk.sync_folder(FOLDER)
+        end.synced_to = end.position
+        return file
+
+    patch.setattr(Recovery, "_settle_end", settle_end)
+
+
+def trust_what_is_read(patch: pytest.MonkeyPatch) -> None:
+    """Cut what is torn, and show the rest without a sync."""
+
+    def settle_end(self: Recovery, end: JournalEnd) -> File:
+        file = self._disk.open_append(path(end.sequence))
+        file.truncate(end.file_bytes)
+        end.synced_to = end.position
+        return file
+
+    patch.setattr(Recovery, "_settle_end", settle_end)
+
+
+# Rule 5: damage
+
+
+def take_damage_for_a_torn_end(patch: pytest.MonkeyPatch) -> None:
+    """Cut the journal where a round is wrong, whatever is known to be synced behind it."""
+
+    def claimed_beyond(self: FileScan) -> None:
+        return None
+
+    patch.setattr(FileScan, "claimed_beyond", claimed_beyond)
+
+
+def believe_blocks(patch: pytest.MonkeyPatch) -> None:
+    """Read a segment's blocks without their checksums."""
+    patch.setattr(block, "is_intact", lambda _: True)
+
+
+def believe_indexes(patch: pytest.MonkeyPatch) -> None:
+    """Take a journal file's index for what was written, torn or not."""
+    patch.setattr(file_index, "is_intact", lambda _: True)
+    original = file_index.decode_index
+
+    def decode_index(encoded: bytes) -> file_index.FileIndex | None:
+        try:
+            return original(encoded)
+        except struct.error:
+            return None
+
+    patch.setattr(file_index, "decode_index", decode_index)
+
+
+# Rule 6: what goes when
+
+
+def remove_files_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
+    """Have journal files go when their segments are written, and not when metadata names them."""
+    original = Cutter._cut_group
+
+    async def cut_group(self: Cutter, topic_ids: Sequence[int], position: int, report: Any) -> None:
+        made = [await self._try(topic_id, position) for topic_id in topic_ids]
+        for one in made:
+            if one is not None:
+                self._journal.let_go(one.manifest.topic_id, one.manifest.end_offset)
+        patched = [file for file in self._journal.closed_files() if file.end_position <= position]
+        if patched and all(made):
+            await self._journal.remove_files(patched[-1].sequence + 1)
+        await original(self, topic_ids, position, report)
+
+    patch.setattr(Cutter, "_cut_group", cut_group)
+
+
+def remove_files_that_are_needed(patch: pytest.MonkeyPatch) -> None:
+    """Have all closed files go with the first pass, whatever is in them."""
+
+    def first_needed(closed: Sequence[ClosedFile], covered: Callable[[int], float]) -> int:
+        return closed[-1].sequence + 1 if closed else 0
+
+    patch.setattr(cutter, "first_needed", first_needed)
+    patch.setattr(DurableTopics, "held_below", lambda *_: None)
+
+
+def forget_cursors(patch: pytest.MonkeyPatch) -> None:
+    """Leave the cursors out of manifests."""
+    original = cutting.manifest_after_cut
+
+    def manifest_after_cut(*args: Any, **named: Any) -> Manifest:
+        return replace(original(*args, **named), cursors={})
+
+    patch.setattr(generations, "manifest_after_cut", manifest_after_cut)
+
+
+def remove_before_it_is_said(patch: pytest.MonkeyPatch) -> None:
+    """Remove journal files, and then say where the journal begins."""
+
+    def remove_before(self: JournalFolder, first: FirstFile) -> int:
+        freed = self.remove_leftovers(first.sequence)
+        self.disk.replace_file(first_path(self.name), encode_first(first))
+        return freed
+
+    patch.setattr(JournalFolder, "remove_before", remove_before)
+
+
+def drop_what_is_unread(patch: pytest.MonkeyPatch) -> None:
+    """Let retention take what subscriptions have not acknowledged."""
+
+    def drop(manifest: Manifest, retention: Retention, now_ms: int, unread: int | None, journal_bytes: int) -> int:
+        return segments_to_drop(manifest, retention, now_ms, None, journal_bytes)
+
+    patch.setattr(retaining, "segments_to_drop", drop)
+
+
+# Rule 7: whose fault it is
+
+
+def stop_everybody_for_one(patch: pytest.MonkeyPatch) -> None:
+    """Refuse every topic when one cannot be read."""
+
+    def find_histories(tier: SegmentTier, records: Iterable[TopicStorage]) -> FoundHistories:
+        return FoundHistories([load_history(tier, record) for record in records])
+
+    patch.setattr("danube.storage.store.find_histories", find_histories)
+    assert manifests.find_histories is not find_histories
+
+
+def read_only_while_there_is_room(patch: pytest.MonkeyPatch) -> None:
+    """Refuse reads with appends on a full disk."""
+    original = TieredLog.read
+
+    async def read(self: TieredLog, offset: int, bytes_max: int) -> list[StoredBatch]:
+        self._cold.gate.check()
+        return await original(self, offset, bytes_max)
+
+    patch.setattr(TieredLog, "read", read)
+
+
+def read_only_while_it_can_write(patch: pytest.MonkeyPatch) -> None:
+    """Have a journal that failed while it was rotated or synced answer no reads."""
+    original = RoundWriter._stop
+
+    def stop(self: RoundWriter, *args: Any) -> None:
+        patch.setattr(JournalReads, "read", refuse)
+        patch.setattr(JournalReads, "hot", lambda *_: None)
+        original(self, *args)
+
+    async def refuse(*_: Any) -> list[StoredBatch]:
+        raise StorageUnavailableError("the journal has stopped")
+
+    patch.setattr(RoundWriter, "_stop", stop)
+
+
+# The order of a cut
+
+
+def point_to_what_is_not_synced(patch: pytest.MonkeyPatch) -> None:
+    """Name a generation in metadata while its files may still vanish."""
+
+    def put(self: DirectoryTier, name: str, chunks: Sequence[Buffer]) -> None:
+        self._disk.make_folder(name.rpartition("/")[0])
+        self._disk.create(name).append(chunks)
+
+    patch.setattr(DirectoryTier, "put", put)
+
+
+def point_before_the_files_are_there(patch: pytest.MonkeyPatch) -> None:
+    """Name a generation, and write its manifest after that."""
+    waiting: list[Callable[[], None]] = []
+    put, take_in = DirectoryTier.put, Publisher._take_in
+
+    def put_later(self: DirectoryTier, name: str, chunks: Sequence[Buffer]) -> None:
+        if name.endswith(".manifest"):
+            waiting.append(lambda: put(self, name, chunks))
+        else:
+            put(self, name, chunks)
+
+    def take_in_then_put(self: Publisher, made: Sequence[NextGeneration], records: Sequence[TopicStorage]) -> None:
+        take_in(self, made, records)
+        while waiting:
+            waiting.pop(0)()
+
+    patch.setattr(DirectoryTier, "put", put_later)
+    patch.setattr(Publisher, "_take_in", take_in_then_put)
+
+
+def believe_it_before_metadata_does(patch: pytest.MonkeyPatch) -> None:
+    """Have memory follow before the compare-and-set."""
+    original = Publisher.publish
+
+    async def publish(self: Publisher, made: Sequence[NextGeneration]) -> frozenset[int]:
+        self._take_in(made, [replace(one.history.record, generation=one.manifest.generation) for one in made])
+        return await original(self, made)
+
+    patch.setattr(Publisher, "publish", publish)
+
+
+def clean_up_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
+    """Remove the files of the generation before, and then name the new one."""
+    original = Publisher.publish
+
+    async def publish(self: Publisher, made: Sequence[NextGeneration]) -> frozenset[int]:
+        await self.remove([name for one in made for name in one.orphans])
+        return await original(self, made)
+
+    patch.setattr(Publisher, "publish", publish)
+
+
+def use_a_name_twice(patch: pytest.MonkeyPatch) -> None:
+    """Number a generation after the one that metadata names, whatever lies there."""
+    patch.setattr(generations, "highest_generation", lambda _: 0)
+
+
+def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
+    """Forget that a topic was deleted, and then remove its files."""
+
+    async def sweep(self: Deleter) -> int:
+        swept = await self._records.deleted()
+        for topic_id in swept:
+            self._forget(topic_id)
+            await self._records.forget_deleted(topic_id)
+            await self._remove(topic_id)
+        return len(swept)
+
+    patch.setattr(Deleter, "sweep", sweep)
+
+
+SABOTAGES = [
+    Sabotaged("1: nothing is acknowledged before it is durable", leave_out_syncs, 0),
+    Sabotaged("1: nothing is seen before it is durable", show_what_is_written, 40),
+    Sabotaged("2: a body is checked on receipt", take_any_body, 0),
+    Sabotaged("3: a round that failed is undone first", leave_failed_rounds, 7),
+    Sabotaged("3: after a failed sync nothing is retried", retry_failed_syncs, 34),
+    Sabotaged("4: a torn end is cut before anything is appended", keep_torn_ends, 13),
+    Sabotaged("4: what is read is synced before it is shown", trust_what_is_read, 60),
+    Sabotaged("5: damage below the mark is refused", take_damage_for_a_torn_end, 97, DAMAGE),
+    Sabotaged("5: every byte of a segment is checked", believe_blocks, 13, DAMAGE),
+    Sabotaged("5: an index that is not what was written is none", believe_indexes, 64, DAMAGE),
+    Sabotaged("6: a journal file goes when metadata points to its records", remove_files_before_metadata_points, 0),
+    Sabotaged("6: a journal file goes when all its records are elsewhere", remove_files_that_are_needed, 1),
+    Sabotaged("6: cursors included", forget_cursors, 0),
+    Sabotaged("6: where the journal begins is said before files go", remove_before_it_is_said, 47),
+    Sabotaged("6: what is unread stays", drop_what_is_unread, 1),
+    Sabotaged("7: a fault of a segment stops its topic only", stop_everybody_for_one, 1, DAMAGE),
+    Sabotaged("7: without room reading goes on", read_only_while_there_is_room, 72),
+    Sabotaged("7: after a fault of the journal reading goes on", read_only_while_it_can_write, 0),
+    Sabotaged("cut: files are durable before metadata points to them", point_to_what_is_not_synced, 0),
+    Sabotaged("cut: a manifest is there before metadata points to it", point_before_the_files_are_there, 2),
+    Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 120),
+    Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 108),
+    Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 25),
+    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 83),
+]
+
+
+def first_seed(one: Sabotaged) -> int | None:
+    """The first seed that finds it; None when none does."""
+    with pytest.MonkeyPatch.context() as patch:
+        one.sabotage(patch)
+        return next((seed for seed in SEEDS if is_found(one, seed)), None)
+
+
+def is_found(one: Sabotaged, seed: int) -> bool:
+    """Whether the run breaks a promise with the sabotage in place."""
+    return bool(KINDS[one.kind](seed).violations)
+
+
+if __name__ == "__main__":
+    import logging
+
+    logging.disable(logging.CRITICAL)
+    wanted = sys.argv[1:]
+    for each in SABOTAGES:
+        if not wanted or each.sabotage.__name__ in wanted:
+            print(each.sabotage.__name__, first_seed(each), flush=True)  # noqa: T201 - the command's output

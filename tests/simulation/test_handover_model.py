@@ -1,0 +1,162 @@
+"""Hand-over explored whole, and proof that each step of it is needed: without it, or out of turn, a promise breaks."""
+
+import subprocess
+import sys
+
+import pytest
+
+from danube.storage.handover.steps import PROTOCOL, Part, Step
+from danube.testing.handover_effects import EFFECTS
+from danube.testing.handover_model import explore
+from danube.testing.handover_state import Budget
+
+NONE = Budget(0, 0, 0, 0, 0, 0, 0)
+WRITE_AND_TAKE = NONE._replace(writes=1, takes=1)
+CONSUME_AND_TAKE = WRITE_AND_TAKE._replace(consumes=1)
+DIE_AND_TAKE = WRITE_AND_TAKE._replace(kills=1)
+MOVE = CONSUME_AND_TAKE._replace(moves=1)
+
+BUDGETS = {
+    Part.OWN: WRITE_AND_TAKE,
+    Part.TAKE: CONSUME_AND_TAKE,
+    Part.GIVE: MOVE._replace(writes=2),
+    Part.OPEN: MOVE,
+    Part.RESTART: DIE_AND_TAKE._replace(writes=2),
+}
+"""What has to happen for a mistake in this part to show."""
+
+WITHOUT = [
+    *[(Part.OWN, step) for step in (Step.WRITE, Step.SYNC, Step.LOOK)],
+    *[(Part.TAKE, step) for step in PROTOCOL[Part.TAKE] if step is not Step.SERVE],
+    *[(Part.GIVE, step) for step in PROTOCOL[Part.GIVE] if step is not Step.SEAL],
+    *[(Part.OPEN, step) for step in PROTOCOL[Part.OPEN] if step is not Step.SERVE],
+    *[(Part.RESTART, step) for step in PROTOCOL[Part.RESTART] if step is not Step.SERVE],
+]
+NEVER_TOLD = [
+    (Part.OWN, Step.ACKNOWLEDGE),
+    (Part.TAKE, Step.SERVE),
+    (Part.OPEN, Step.SERVE),
+    (Part.RESTART, Step.SERVE),
+]
+"""Left out, these lose nothing: nobody is told anything, or nobody serves."""
+NO_HARM_LEFT_OUT = {
+    (Part.GIVE, Step.SEAL): "the topic is nobody's until it is taken by force; then nothing is lost",
+    (
+        Part.ROTATE,
+        Step.SYNC,
+    ): "each round before it was synced by itself; needed where rounds are not (interval, os)",
+    (Part.ROTATE, Step.NEW_FILE): "the journal goes on in the old file",
+}
+SWAPPED = [
+    *[(Part.OWN, step) for step in PROTOCOL[Part.OWN][:-1]],
+    *[(Part.TAKE, step) for step in PROTOCOL[Part.TAKE][:-1] if step is not Step.APPEND_AGAIN],
+    (Part.GIVE, Step.STOP),
+    (Part.GIVE, Step.FLUSH),
+    *[(Part.OPEN, step) for step in PROTOCOL[Part.OPEN][:-1]],
+    (Part.RESTART, Step.SYNC),
+    (Part.RESTART, Step.LOOK),
+]
+NO_HARM_SWAPPED = {
+    (Part.TAKE, Step.APPEND_AGAIN): "both are only looked at once they are sealed, and synced by then",
+    (Part.GIVE, Step.SEAL): "who lets go before it seals answers nothing in between, and the compare-and-set decides",
+    (Part.RESTART, Step.CUT): "the next round's sync makes the cut durable; until then the torn end is cut again",
+    (Part.ROTATE, Step.SYNC): "as when it is left out",
+}
+
+
+def test_every_promise_holds_in_every_state_of_a_take_over_and_a_power_cut() -> None:
+    found = explore(PROTOCOL, Budget(1, 1, 1, 1, 0, 0, 0))
+    assert found.broken is None, found.story
+    assert found.is_whole
+    assert found.states > 5_000
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    "budget",
+    [
+        Budget(1, 0, 2, 1, 0, 0, 0),
+        Budget(1, 0, 2, 0, 1, 0, 0),
+        Budget(1, 0, 2, 0, 0, 1, 0),
+        Budget(2, 0, 1, 1, 0, 0, 0),
+        Budget(2, 1, 1, 0, 1, 0, 0),
+        Budget(1, 1, 1, 0, 0, 1, 1),
+        Budget(1, 0, 1, 0, 1, 1, 0),
+    ],
+    ids=[
+        "two takers and a power cut",
+        "two takers and a kill",
+        "two takers and a move",
+        "two writes and a power cut",
+        "a cursor, a kill and a restart",
+        "a cursor, a move and a new file",
+        "a move and a kill",
+    ],
+)
+def test_every_promise_holds_in_every_state(budget: Budget) -> None:
+    found = explore(PROTOCOL, budget)
+    assert found.broken is None, found.story
+    assert found.is_whole
+    assert found.states > 5_000
+
+
+def test_every_step_of_the_table_is_taken_in_the_model() -> None:
+    found = explore(PROTOCOL, Budget(1, 0, 1, 0, 0, 1, 1), brokers=2)
+    restarted = explore(PROTOCOL, Budget(1, 0, 0, 0, 1, 0, 0), brokers=1)
+    assert found.done | restarted.done == set(EFFECTS)
+
+
+@pytest.mark.parametrize(("part", "step"), WITHOUT)
+def test_without_this_step_a_promise_breaks(part: Part, step: Step) -> None:
+    found = explore(PROTOCOL.without(part, step), BUDGETS[part])
+    assert found.broken is not None
+    assert found.story
+
+
+@pytest.mark.parametrize(("part", "step"), SWAPPED)
+def test_when_this_step_comes_after_the_next_one_a_promise_breaks(part: Part, step: Step) -> None:
+    budget = BUDGETS[part]._replace(takes=2, consumes=0) if step is Step.BEGIN else BUDGETS[part]
+    found = explore(PROTOCOL.swapped(part, PROTOCOL[part].index(step)), budget)
+    assert found.broken is not None
+    assert found.story
+
+
+@pytest.mark.parametrize(("part", "step"), NEVER_TOLD)
+def test_without_this_step_nothing_is_lost_and_nobody_served(part: Part, step: Step) -> None:
+    found = explore(PROTOCOL.without(part, step), BUDGETS[part]._replace(writes=1), depth_max=12)
+    assert found.broken is None
+    assert (part, step) not in found.done
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("part", "step"), NO_HARM_LEFT_OUT)
+def test_this_step_may_be_left_out_for_the_reason_that_is_given(part: Part, step: Step) -> None:
+    found = explore(PROTOCOL.without(part, step), Budget(1, 1, 1, 1, 0, 1, 1), brokers=2)
+    assert found.broken is None, found.story
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(("part", "step"), NO_HARM_SWAPPED)
+def test_this_step_may_be_swapped_with_the_next_for_the_reason_that_is_given(part: Part, step: Step) -> None:
+    kill = int(part is Part.RESTART)
+    budget = Budget(1, 1, 1, 1, kill, 1 - kill, 1 - kill)
+    found = explore(PROTOCOL.swapped(part, PROTOCOL[part].index(step)), budget, brokers=2)
+    assert found.broken is None, found.story
+
+
+def test_every_step_and_every_swap_is_judged() -> None:
+    left_out = {*WITHOUT, *NEVER_TOLD, *NO_HARM_LEFT_OUT}
+    assert left_out == {(part, step) for part in Part for step in PROTOCOL[part]}
+    assert {*SWAPPED, *NO_HARM_SWAPPED} == {(part, step) for part in Part for step in PROTOCOL[part][:-1]}
+
+
+def test_the_command_prints_how_many_states_there_are_and_the_shortest_way_to_a_loss() -> None:
+    command = [sys.executable, "-m", "danube.testing.handover_model", "--writes=1", "--takes=1", "--power-cuts=0"]
+    command += ["--kills=0", "--moves=0", "--new-files=0", "--leave-out", "take", "fence"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "broken: topic A" in done.stdout
+    assert "take: read (A of journal 0)" in done.stdout
