@@ -108,14 +108,14 @@ def decode(buffer: bytes, at: int = 0) -> Envelope | None:
 def body_of_data(buffer: bytes, at: int, says: DataFields) -> bytes | None:
     """The body of the record batch at `at` when every byte is intact and the envelope says just this; else None.
 
-    It judges as `decode` and `is_body_of` do, in a third of the time: for who reads many batches that it knows of.
+    It judges as `decode` and `is_body_of` do, at less cost: for who reads many batches and knows what they should be.
     """
     body_at = at + ENVELOPE_BYTES
     envelope, body = buffer[at:body_at], buffer[body_at : body_at + says.body_bytes]
     if len(envelope) < ENVELOPE_BYTES or _DATA_FIELDS.unpack_from(envelope) != (_DATA_START, *says):
         return None
-    is_sound = len(body) == says.body_bytes and body[-CRC_BYTES:] == envelope[48:52]
-    return body if is_sound and is_intact(envelope) and is_intact(body) else None
+    is_its_body = body[-CRC_BYTES:] == envelope[48:52] and is_intact(body)
+    return body if is_its_body and is_intact(envelope) else None
 
 
 def is_body_of(envelope: Envelope, body: bytes) -> bool:

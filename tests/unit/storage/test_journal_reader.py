@@ -1,0 +1,84 @@
+"""Reading batches of one topic from between those of others: as few reads as are worth it, each of them bounded."""
+
+import pytest
+
+from danube.model.errors import DamagedDataError
+from danube.storage.batch import encode_payloads
+from danube.storage.envelope import ENVELOPE_BYTES, encode_data
+from danube.storage.journal.index import Located
+from danube.storage.journal.reader import JournalReader, Place
+from danube.testing.disk import SimDisk, SimFile
+
+TOPIC = 5
+FILE = "journal/0000000001.journal"
+
+
+class WatchedDisk(SimDisk):
+    """Notes the reads of its file."""
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.data = data
+        self.reads: list[tuple[int, int]] = []
+
+    def open_read(self, name: str) -> SimFile:
+        assert name == FILE
+        return WatchedFile(self)
+
+
+class WatchedFile(SimFile):
+    def __init__(self, disk: WatchedDisk) -> None:
+        self._watched = disk
+
+    def read(self, position: int, length: int) -> bytes:
+        self._watched.reads.append((position, length))
+        return self._watched.data[position : position + length]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def interleaved(sizes: list[int], gap: int) -> tuple[WatchedDisk, list[Place], list[bytes]]:
+    """A file with a batch of each size, and so many bytes of others behind each."""
+    data, places, bodies = b"\0" * 52, [], []
+    for number, size in enumerate(sizes):
+        body = encode_payloads(b"", [bytes([number]) * size])
+        places.append(Place(Located(number, number + 1, len(data), len(body), 1_000), 1, len(data)))
+        data += encode_data(TOPIC, 1, range(number, number + 1), 1_000, body) + body + b"\xff" * gap
+        bodies.append(body)
+    return WatchedDisk(data), places, bodies
+
+
+@pytest.mark.parametrize(("gap", "reads"), [(0, 1), (4_096, 1), (4_097, 20)])
+def test_a_gap_is_read_over_when_that_costs_less_than_another_read(gap: int, reads: int) -> None:
+    disk, places, bodies = interleaved([1_000] * 20, gap)
+    assert [batch.body for batch in JournalReader(disk).read(TOPIC, places)] == bodies
+    assert len(disk.reads) == reads
+
+
+def test_no_read_is_longer_than_its_bound_unless_one_batch_is() -> None:
+    disk, places, bodies = interleaved([100_000, 100_000, 100_000, 600_000, 10, 10], gap=0)
+    assert [batch.body for batch in JournalReader(disk).read(TOPIC, places)] == bodies
+    assert [length for _, length in disk.reads if length > 256 * 1_024] == [ENVELOPE_BYTES + len(bodies[3])]
+    assert len(disk.reads) == 4
+
+
+def test_every_flipped_bit_of_a_batch_is_seen_and_none_beside_it_matters() -> None:
+    disk, places, bodies = interleaved([10, 10, 10], gap=30)
+    whole, wanted = disk.data, range(places[1].at, places[1].end)
+    for byte in range(places[0].end, places[2].at):
+        disk.data = whole[:byte] + bytes([whole[byte] ^ 4]) + whole[byte + 1 :]
+        if byte in wanted:
+            with pytest.raises(DamagedDataError, match=rf"{FILE} is damaged at byte {places[1].at}: .*"):
+                JournalReader(disk).read(TOPIC, places)
+        else:
+            assert [batch.body for batch in JournalReader(disk).read(TOPIC, places)] == bodies
+
+
+def test_a_file_that_ends_too_early_is_damaged() -> None:
+    disk, places, _ = interleaved([10, 10], gap=0)
+    whole = disk.data
+    for length in range(places[1].at, places[1].end):
+        disk.data = whole[:length]
+        with pytest.raises(DamagedDataError):
+            JournalReader(disk).read(TOPIC, places)
