@@ -73,6 +73,7 @@ def figures(answered: dict[str, int]) -> str:
     return "\n".join(("", *lines, ""))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [pytest.param(method, id=method.full_name) for method in served()])
 def test_what_requests_are_made_of_is_good_enough_for_each_method(
     fuzzed: tuple[asyncio.Runner, Judge], method: MethodDescriptor

@@ -107,6 +107,7 @@ def test_every_step_of_the_table_is_taken_in_the_model() -> None:
     assert found.done | restarted.done == set(EFFECTS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "step"), WITHOUT)
 def test_without_this_step_a_promise_breaks(part: Part, step: Step) -> None:
     found = explore(PROTOCOL.without(part, step), BUDGETS[part])
@@ -114,6 +115,7 @@ def test_without_this_step_a_promise_breaks(part: Part, step: Step) -> None:
     assert found.story
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "step"), SWAPPED)
 def test_when_this_step_comes_after_the_next_one_a_promise_breaks(part: Part, step: Step) -> None:
     budget = BUDGETS[part]._replace(takes=2, consumes=0) if step is Step.BEGIN else BUDGETS[part]
@@ -122,6 +124,7 @@ def test_when_this_step_comes_after_the_next_one_a_promise_breaks(part: Part, st
     assert found.story
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("part", "step"), NEVER_TOLD)
 def test_without_this_step_nothing_is_lost_and_nobody_served(part: Part, step: Step) -> None:
     found = explore(PROTOCOL.without(part, step), BUDGETS[part]._replace(writes=1), depth_max=12)

@@ -163,6 +163,7 @@ class Run:
         self.happened.append(what)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, SEEDS, 10))
 async def test_nothing_acknowledged_is_lost_whoever_takes_topics_from_whom(first: int) -> None:
     for seed in range(first, first + 10):
@@ -176,6 +177,7 @@ async def test_nothing_acknowledged_is_lost_whoever_takes_topics_from_whom(first
             await run.world.end()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [Step.FENCE, Step.READ, Step.APPEND_AGAIN, Step.COPY_CURSORS, Step.SYNC, Step.SEAL])
 async def test_a_taker_that_leaves_out_a_step_is_found_out_by_some_seed(step: Step) -> None:
     assert await is_found_out(PROTOCOL.without(Part.TAKE, step))

@@ -14,6 +14,7 @@ CLOSE_BY = 40
 """Seeds to try when the one in the table finds nothing any more."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("one", SABOTAGES, ids=lambda one: one.sabotage.__name__)
 def test_the_seed_of_a_rule_finds_its_sabotage(one: Sabotaged, monkeypatch: pytest.MonkeyPatch) -> None:
     one.sabotage(monkeypatch)

@@ -67,6 +67,7 @@ def test_a_run_follows_from_its_seed() -> None:
     assert digest(11) == digest(11) != digest(12)
 
 
+@pytest.mark.slow
 def test_a_run_is_the_same_in_any_process() -> None:
     found = {
         subprocess.run(
@@ -92,6 +93,7 @@ def test_the_runs_contain_what_they_are_for() -> None:
         assert words in stories
 
 
+@pytest.mark.slow
 def test_the_runs_cut_merge_trim_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counter[str]()
     count(monkeypatch, seen, "danube.storage.cutter.Cutter.cut", ("topics", "merged", "freed_bytes"))
@@ -102,6 +104,7 @@ def test_the_runs_cut_merge_trim_and_delete(monkeypatch: pytest.MonkeyPatch) -> 
     assert min(seen[name] for name in ("topics", "merged", "freed_bytes", "retain", "sweep")) > 5
 
 
+@pytest.mark.slow
 def test_the_command_runs_seeds_and_says_how_many_failed(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seeds", "2", "--from", "5", "--workers", "1"]) == 0
     assert capsys.readouterr().out.startswith("8 runs, 0 failed, ")
