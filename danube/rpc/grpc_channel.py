@@ -88,7 +88,8 @@ class GrpcChannel:
 class GrpcClientStream:
     """The asking end of one stream over gRPC.
 
-    Cancelling a read of grpc.aio's drops the call, so a task of its own reads into an inbox, from the first `receive`.
+    Cancelling a read of grpc.aio's drops the call, so a task of its own reads into an inbox. It begins with the first
+    `send`: of a stream that nobody reads, gRPC does not tell how it ended, and may hold up a write to it for ever.
     """
 
     def __init__(self, channel: GrpcChannel, call: _StreamCall) -> None:
@@ -101,6 +102,7 @@ class GrpcClientStream:
     async def send(self, message: bytes) -> None:
         if self._half_closed:
             raise errors.InvalidRequestError("the stream was half-closed: nothing more can be sent on it")
+        self._start_reading()
         try:
             sent = not self._call.done() and await _send(self._call, message)
         except asyncio.CancelledError:
@@ -125,8 +127,7 @@ class GrpcClientStream:
             await self._raise_if_failed()
 
     async def receive(self) -> bytes | None:
-        if not self._reads:
-            self._start_reading()
+        self._start_reading()
         return await self._inbox.get()
 
     def cancel(self) -> None:
@@ -134,6 +135,8 @@ class GrpcClientStream:
         self._inbox.drop(errors.CancelledError("the stream was cancelled at this end"))
 
     def _start_reading(self) -> None:
+        if self._reads:
+            return
         self._reads = True
         if self._channel.closed:
             self._inbox.end(self._channel.closed_error())

@@ -9,12 +9,19 @@ import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, ProducerOptions
 from danube.client.publish_lane import StoredRange
-from danube.model.errors import InvalidRequestError
+from danube.model.errors import DanubeError, InvalidRequestError
+from danube.model.stream import PublishOpen
+from danube.model.topic import TopicName
+from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.runtime.clock import SystemClock
 from danube.testing.process import BrokerProcess
+from danube.testing.stream_peer import StreamPeer
+from danube.wire import encode_stream
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
 TOPIC = "/default/orders"
+TOPIC_NAME = TopicName("default", "orders")
 
 
 @pytest.fixture
@@ -46,6 +53,32 @@ async def test_fetch_is_refused_over_grpc_with_the_valid_range(client: DanubeCli
         await producer.send_many([b"x"])
     with pytest.raises(InvalidRequestError, match="0 to 1"):
         await anext(client.fetch(TOPIC, start=2))
+
+
+async def send_on_and_never_read(peer: StreamPeer) -> None:
+    """Open a stream of batches, send what it must refuse, and go on sending until that is known."""
+    line = peer.publish()
+    opening = PublishOpen(topic=TOPIC_NAME, producer_name="p", strategy=DispatchStrategy.RELIABLE)
+    await line.stream.send(encode_stream.publish_open(opening))
+    try:
+        while True:
+            await line.stream.send(b"no message at all")
+    finally:
+        line.close()
+
+
+async def test_a_peer_that_never_reads_is_told_that_its_stream_was_refused(
+    broker: BrokerProcess, client: DanubeClient
+) -> None:
+    async with reliable(client) as producer:
+        await producer.send_many([b"x"])
+    channel = GrpcCarrier(SystemClock()).connect(broker.endpoints.broker)
+    peer = StreamPeer(channel)
+    for _ in range(40):
+        async with asyncio.timeout(30):
+            told = await asyncio.gather(*(send_on_and_never_read(peer) for _ in range(10)), return_exceptions=True)
+        assert all(isinstance(error, DanubeError) for error in told), told
+    await channel.close()
 
 
 async def test_kill_9_in_the_middle_loses_nothing_acknowledged_and_keeps_the_order(
