@@ -41,7 +41,7 @@ test: $(INSTALLED) $(WHEEL_INSTALLED) ## The whole suite: clusters of real proce
 	@$(PYTEST) -n $(WORKERS) --dist loadgroup
 
 .PHONY: check
-check: $(INSTALLED) ## Format, lint, types, import contracts, stubs, fast tests: under a minute
+check: $(INSTALLED) ## Format, lint, types, import contracts, stubs, fast tests: a minute or two
 	@echo "[check 1/6] format"
 	@$(BIN)/ruff format --quiet --check . || { echo "Run: make format"; exit 1; }
 	@echo "[check 2/6] lint"
