@@ -124,9 +124,8 @@ class Cutter:
         await self._name(made, report)
 
     async def _name(self, made: Sequence[NextGeneration], report: CutReport) -> None:
-        made = [
-            one for one in made if not self._topics.is_dead(one.manifest.topic_id)
-        ]  # it may lack what was forgotten
+        # of a topic that was forgotten meanwhile a generation may lack what was forgotten with it
+        made = [one for one in made if not self._topics.is_dead(one.manifest.topic_id)]
         self._unnamed = ()
         try:
             lost = await self._publisher.publish(made)
