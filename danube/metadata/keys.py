@@ -13,6 +13,7 @@ its own, so that listing topics walks no subscriptions:
     /producers/{namespace}/{topic}                           the newest epoch of its exclusive producers
     /storage/topics/{topic_id}                               where the topic's messages are
     /storage/deleted/{topic_id}                              a deleted topic whose files may still be there
+    /storage/journals/{journal_id}                           a journal of a shared folder that topics may begin in
 
 The roots `/brokers`, `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
 """
@@ -33,6 +34,7 @@ PLANS = "/plans"
 PRODUCERS = "/producers"
 STORED_TOPICS = "/storage/topics"
 DELETED_TOPICS = "/storage/deleted"
+STORED_JOURNALS = "/storage/journals"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
@@ -147,6 +149,16 @@ def deleted_topic(topic_id: int) -> str:
 def parse_deleted_topic(key: str) -> int:
     """The id of the topic that a key of its family names. Raises MetadataError."""
     return _number(DELETED_TOPICS, key)
+
+
+def stored_journal(journal_id: int) -> str:
+    """The key of a journal in a shared folder."""
+    return _path(STORED_JOURNALS, str(journal_id))
+
+
+def parse_stored_journal(key: str) -> int:
+    """The id of the journal that a key of its family names. Raises MetadataError."""
+    return _number(STORED_JOURNALS, key)
 
 
 def _path(root: str, *names: str) -> str:

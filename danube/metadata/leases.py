@@ -1,6 +1,6 @@
 """When leases run out, by the clock of one process. The state itself knows no time (see `commands`)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from danube.metadata.commands import Effects, ExpireLease, Lease
 from danube.runtime.clock import Clock, TimerHandle
@@ -28,6 +28,13 @@ class LeaseTimers:
             self._running[lease.lease_id] = (deadline_s, lease)
             self._arm(deadline_s)
         self._running.pop(effects.lease_ended, None)
+
+    def restart(self, leases: Iterable[Lease]) -> None:
+        """These are the leases now, and the time of each starts anew: when it was last renewed is not known."""
+        now_s = self._clock.monotonic_s()
+        self._running = {lease.lease_id: (now_s + lease.ttl_s, lease) for lease in leases}
+        for deadline_s, _ in self._running.values():
+            self._arm(deadline_s)
 
     def due(self) -> list[ExpireLease]:
         """What to apply now. A lease stays due until its end was followed."""

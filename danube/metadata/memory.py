@@ -22,11 +22,11 @@ class MemoryStore(CommandWriter):
         self._leases = LeaseTimers(clock, self._expire)
         self._closed = False
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:  # noqa: ARG002 - always is
         self._freshen()
         return self._state.entry(key)
 
-    async def list(self, prefix: str) -> Sequence[Entry]:
+    async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:  # noqa: ARG002 - always is
         self._freshen()
         return list(self._state.below(prefix))
 

@@ -382,6 +382,16 @@ def encode_tombstone() -> bytes:
     return _encode()
 
 
+def encode_journal(broker_id: int) -> bytes:
+    """The value of a journal in a shared folder: its id is in the key."""
+    return _encode(broker_id=broker_id)
+
+
+def decode_journal(entry: Entry) -> int:
+    """The broker that a journal in a shared folder is of."""
+    return _Fields(entry).number("broker_id")
+
+
 def _encode(**fields: object) -> bytes:
     return json.dumps({"version": RECORD_VERSION, **fields}, ensure_ascii=False, separators=(",", ":")).encode()
 

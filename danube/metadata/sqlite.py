@@ -54,10 +54,10 @@ class SqliteStore(CommandWriter):
             raise
         return cls(opened[0], runner, clock, watch_events_max=watch_events_max)
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:  # noqa: ARG002 - always is
         return await self._run(lambda: self._file.read_entry(key))
 
-    async def list(self, prefix: str) -> Sequence[Entry]:
+    async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:  # noqa: ARG002 - always is
         return await self._run(lambda: self._file.read_below(prefix)[0])
 
     def watch(self, prefix: str) -> Watch:

@@ -3,10 +3,24 @@
 from bisect import bisect_left, insort
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from danube.metadata.commands import Command, Effects, Lease, Outcome, decide, prefix_bounds
 from danube.metadata.store import Changed, Entry
 from danube.model.limits import METADATA_OUTCOMES_MAX
+
+
+@dataclass(frozen=True, slots=True)
+class StateImage:
+    """All of a state at one moment, as values."""
+
+    revision: int = 0
+    last_lease_id: int = 0
+    entries: tuple[Entry, ...] = ()
+    """Sorted by key."""
+    leases: tuple[Lease, ...] = ()
+    outcomes: tuple[tuple[str, Outcome], ...] = ()
+    """By command id, oldest first."""
 
 
 class State:
@@ -21,6 +35,30 @@ class State:
         self._leases: dict[int, Lease] = {}
         self._leased_keys: dict[int, set[str]] = {}
         self._outcomes: OrderedDict[str, Outcome] = OrderedDict()
+
+    @classmethod
+    def of(cls, image: StateImage, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "State":
+        """The state that an image shows."""
+        state = cls(outcomes_max=outcomes_max)
+        state._revision, state._last_lease_id = image.revision, image.last_lease_id
+        state._entries = {entry.key: entry for entry in image.entries}
+        state._sorted_keys = sorted(state._entries)
+        state._leases = {lease.lease_id: lease for lease in image.leases}
+        for entry in image.entries:
+            if entry.lease_id:
+                state._leased_keys.setdefault(entry.lease_id, set()).add(entry.key)
+        state._outcomes = OrderedDict(image.outcomes)
+        return state
+
+    def image(self) -> StateImage:
+        """All of it, in a few milliseconds for a hundred thousand keys: the values are shared, not copied."""
+        return StateImage(
+            self._revision,
+            self._last_lease_id,
+            tuple(self._entries[key] for key in self._sorted_keys),
+            tuple(self._leases.values()),
+            tuple(self._outcomes.items()),
+        )
 
     @property
     def revision(self) -> int:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from danube.metadata import keys
 from danube.metadata.draft import Draft, settle
+from danube.metadata.journal_records import JournalEntry
 from danube.metadata.record_format import (
     EpochRange,
     TopicStorage,
@@ -20,7 +21,7 @@ from danube.metadata.record_format import (
     encode_topic_storage,
 )
 from danube.metadata.store import Condition, MetadataStore, Put, Transaction
-from danube.model.errors import LimitReachedError, StorageChangedError, VersionConflictError
+from danube.model.errors import JournalFencedError, LimitReachedError, StorageChangedError, VersionConflictError
 from danube.model.limits import METADATA_ATTEMPTS_MAX, STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
 from danube.runtime.rng import Rng
 
@@ -76,15 +77,21 @@ class StorageRecords:
         (sealed,) = await self._write([replace(_with_epochs(record, epochs), generation=newest)])
         return sealed
 
-    async def seal_all(self, changes: Sequence[tuple[TopicStorage, tuple[EpochRange, ...]]]) -> list[TopicStorage]:
+    async def seal_all(
+        self,
+        changes: Sequence[tuple[TopicStorage, tuple[EpochRange, ...]]],
+        *,
+        journal: JournalEntry | None = None,
+    ) -> list[TopicStorage]:
         """Replace the epochs of several topics, of all of them or of none; answers the records, in this order.
 
-        Raises as `seal`, StorageChangedError with the ids of the topics that lost, and ValueError for more than
-        STORAGE_POINTERS_MAX.
+        `journal` is the one that they begin in: not when it was struck off.
+        Raises as `seal`, StorageChangedError with the ids of the topics that lost, JournalFencedError when the journal
+        was struck off, and ValueError for more than STORAGE_POINTERS_MAX.
         """
         if len(changes) > STORAGE_POINTERS_MAX:
             raise ValueError(f"{len(changes)} topics are more than one transaction takes: {STORAGE_POINTERS_MAX}")
-        return await self._write([_with_epochs(record, epochs) for record, epochs in changes])
+        return await self._write([_with_epochs(record, epochs) for record, epochs in changes], journal)
 
     async def deleted(self) -> list[int]:
         """The ids of deleted topics whose files may still be there, ascending."""
@@ -94,15 +101,26 @@ class StorageRecords:
         """The files of a deleted topic are gone, and nobody is left who would write new ones. Idempotent."""
         await self._store.delete(keys.deleted_topic(topic_id))
 
-    async def _write(self, records: Sequence[TopicStorage]) -> list[TopicStorage]:
+    async def _write(self, records: Sequence[TopicStorage], journal: JournalEntry | None = None) -> list[TopicStorage]:
+        stands = () if journal is None else (journal.stands,)
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
-                revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}"))
+                revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}", stands))
             except VersionConflictError:
+                await self._check_stands(stands)
                 await self._tell_losers(records)
                 continue  # what was in the way is gone again: nobody lost
             return [replace(record, revision=revision) for record in records]
         raise StorageChangedError("others change where topics are stored all the time: read the records again")
+
+    async def _check_stands(self, stands: Sequence[Condition]) -> None:
+        for condition in stands:
+            entry = await self._store.get(condition.key)
+            if entry is None or entry.revision != condition.revision:
+                raise JournalFencedError(
+                    "this broker's journal was struck off: others have taken its topics over. It goes on in a new "
+                    "journal once it is restarted"
+                )
 
     async def _tell_losers(self, records: Sequence[TopicStorage]) -> None:
         lost = frozenset([record.topic_id for record in records if await self._has_changed(record)])
@@ -134,8 +152,8 @@ def _with_epochs(record: TopicStorage, epochs: tuple[EpochRange, ...]) -> TopicS
     return replace(record, epochs=epochs)
 
 
-def _transaction(records: Sequence[TopicStorage], transaction_id: str) -> Transaction:
-    conditions = []
+def _transaction(records: Sequence[TopicStorage], transaction_id: str, stands: Sequence[Condition] = ()) -> Transaction:
+    conditions = [*stands]
     for record in records:
         conditions.append(Condition(keys.stored_topic(record.topic_id), record.revision))
         if not record.revision:  # a deleted topic has none either

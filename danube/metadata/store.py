@@ -120,11 +120,16 @@ class MetadataStore(Protocol):
     write may or may not have been applied, and NotFoundError when it puts a key under a lease that has run out.
     """
 
-    async def get(self, key: str) -> Entry | None:
-        """The key as it stands, or None."""
+    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
+        """The key as it stands, or None.
 
-    async def list(self, prefix: str) -> Sequence[Entry]:
-        """Everything below `prefix` (and not the key itself), sorted by key."""
+        What this store itself has written is always seen. What others wrote before the call is seen for sure only if
+        the read is `linearizable`, which costs a round of agreement where several processes share the store; it raises
+        MetadataError when this process is cut off from them.
+        """
+
+    async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:
+        """Everything below `prefix` (and not the key itself), sorted by key. `linearizable` as for `get`."""
 
     async def put(self, key: str, value: bytes, *, lease_id: int = 0) -> int:
         """Set a key unconditionally; answers its new revision."""

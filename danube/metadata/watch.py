@@ -40,6 +40,11 @@ class WatchHub:
             for change in changes:
                 watch.tell(change)
 
+    def reset(self) -> None:
+        """The store has jumped: what changed in between cannot be told, so every watch begins anew."""
+        for watch in self._watches:
+            watch.lose()
+
     async def close(self) -> None:
         """End all watches."""
         for watch in list(self._watches):
@@ -92,6 +97,12 @@ class HubWatch:
         else:
             self._forget()
         self._wake.set()
+
+    def lose(self) -> None:
+        """Have the reader told that changes were lost; one that has not begun yet has lost nothing."""
+        if self._live:
+            self._forget()
+            self._wake.set()
 
     async def close(self) -> None:
         self._closed = True

@@ -345,12 +345,28 @@ METADATA_TRANSACTION_PARTS_MAX = 8_192
 """Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at seven parts each."""
 METADATA_OUTCOMES_MAX = 10_000
 """Transactions whose outcome a store remembers; one submitted again after so many others is applied anew."""
+METADATA_REQUEST_BYTES_MAX = 4 * MIB
+"""Of one change as it is agreed on, before it is compressed."""
+METADATA_IMAGE_BLOCK_BYTES_MAX = 256 * MIB
+"""Of one block of an image, decompressed: 256 entries of the largest key and value fit."""
+METADATA_LOG_ENTRIES_KEPT = 1_000
+"""Of a shared log, below its snapshot: a member that is no further behind needs no snapshot."""
 METADATA_ATTEMPTS_MAX = 64
 """How often a change that lost against others is worked out anew, and how often an unknown outcome is asked for."""
 METADATA_WATCH_EVENTS_MAX = 4_096
 """Changes kept for one watcher that does not read; past it the watcher gets a new snapshot instead."""
 METADATA_LEASES_MAX = 10_000
 """Leases at one time: brokers and what else announces itself."""
+METADATA_SUBMIT_TIMEOUT_S = 10.0
+"""How long a change is tried to be agreed on; past it its outcome is unknown, or it surely was not."""
+METADATA_ATTEMPT_TIMEOUT_S = 1.5
+"""How long one attempt of it may take before the same change is submitted again: a few rounds of consensus."""
+METADATA_RETRY_DELAY_S = 0.05
+"""Between attempts that failed at once, as while a leader is being elected."""
+METADATA_EXPIRY_WAIT_S = 2.0
+"""How long a read waits for the end of leases that have run out before it answers without it."""
+METADATA_SUBMISSIONS_MAX = 4_096
+"""Changes that one process has under way; further ones wait for their turn."""
 LEASE_TTL_S_MAX = 3_600.0
 """Of one lease: a holder that died is missed after this long at the latest."""
 

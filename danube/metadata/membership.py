@@ -1,0 +1,77 @@
+"""Who takes part in the agreement on metadata, as values, and what an administrator can do about it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Protocol
+
+
+class MemberRole(Enum):
+    """What a member does."""
+
+    VOTER = "voter"
+    """Holds the log and votes."""
+    LEARNER = "learner"
+    """Holds the log and does not vote."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One member, as another one sees it."""
+
+    node_id: int
+    address: str
+    """`host:port` of its Raft port."""
+    role: MemberRole
+    connected: bool
+    """Whether the member that tells this is connected with it (or is it)."""
+    lag: int | None = None
+    """Entries that it does not have yet; known to the leader only."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MembershipStatus:
+    """The agreement, as one member sees it."""
+
+    kind: str
+    """`raft`, `etcd`, `zookeeper`, `sqlite` or `memory`."""
+    node_id: int
+    """Of the member that tells this."""
+    address: str = ""
+    leader_id: int = 0
+    """0 while there is none."""
+    term: int = 0
+    position: int = 0
+    """Of what was applied last here."""
+    has_quorum: bool = True
+    """Whether a majority of the voters is reached, as far as this member can tell."""
+    members: Sequence[Member] = ()
+    """Sorted by node id; empty where a service outside keeps the agreement."""
+
+
+class Membership(Protocol):
+    """Membership and its changes, one at a time; any member can be asked, the leader carries them out.
+
+    A change raises PreconditionFailedError when it must not be made now (the sentence says what to do first),
+    NotFoundError for an unknown member, and UnavailableError without a leader or a majority.
+    """
+
+    def status(self) -> MembershipStatus:
+        """How things stand, as this member knows."""
+
+    async def add(self, address: str, node_id: int | None = None) -> Member:
+        """Have the broker that waits at `address` (started with `--join`) take part, without a vote.
+
+        Answers once it has the log. With `node_id`, only if it is that one. Adding a member again answers it.
+        """
+
+    async def promote(self, node_id: int) -> Member:
+        """Give a learner that has the log a vote. Promoting a voter answers it."""
+
+    async def remove(self, node_id: int) -> None:
+        """Have a member take part no more. Refused for the last voter, for the leader (transfer first), and where the
+        remaining voters would have no majority connected.
+        """
+
+    async def transfer(self, node_id: int | None = None) -> int:
+        """Have another voter lead (any, without `node_id`); answers who leads once it does."""

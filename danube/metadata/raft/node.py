@@ -1,0 +1,47 @@
+"""A member of the Raft group as pysyncobj wants one: an id that says who it is and where it listens."""
+
+from pysyncobj.node import Node
+
+from danube.model.errors import InvalidRequestError
+
+
+class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
+    """A member, by `{node id}@{host}:{port}`. Two are the same when both the id and the address are.
+
+    A machine that lost its data folder comes back with another node id, so nobody takes it for the member that promised
+    something before.
+    """
+
+    def __init__(self, id: str) -> None:  # noqa: A002 - as pysyncobj calls it
+        """Raises InvalidRequestError for an id that says not both."""
+        super().__init__(id)
+        number, separator, address = id.partition("@")
+        host, colon, port = address.rpartition(":")
+        if not (separator and colon and host and number.isdigit() and port.isdigit() and 0 < int(port) < 65_536):
+            raise InvalidRequestError(f"{id[:80]!r} names no member: it must look like 17@10.0.0.5:7650")
+        self._member = int(number), host.strip("[]"), int(port)
+
+    @classmethod
+    def of(cls, node_id: int, address: str) -> "RaftNode":
+        """The member with this id at this address, `host:port`."""
+        return cls(f"{node_id}@{address}")
+
+    @property
+    def node_id(self) -> int:
+        """Who it is."""
+        return self._member[0]
+
+    @property
+    def host(self) -> str:
+        """Where it listens."""
+        return self._member[1]
+
+    @property
+    def port(self) -> int:
+        """Where it listens."""
+        return self._member[2]
+
+    @property
+    def address(self) -> str:
+        """`host:port`, as in the id."""
+        return str(self.id).partition("@")[2]

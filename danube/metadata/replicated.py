@@ -1,0 +1,177 @@
+"""A metadata store that several processes share: each has a replica, and a sequencer has them agree on the order."""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+
+from danube.metadata.command_format import Request, encode_request
+from danube.metadata.commands import Command, ExpireLease, Outcome, Transact
+from danube.metadata.replica import Replica
+from danube.metadata.sequencer import NotOrderedError, Sequencer
+from danube.metadata.store import Entry, Transaction, Watch
+from danube.metadata.writing import CommandWriter
+from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError
+from danube.model.limits import (
+    METADATA_ATTEMPT_TIMEOUT_S,
+    METADATA_EXPIRY_WAIT_S,
+    METADATA_RETRY_DELAY_S,
+    METADATA_SUBMISSIONS_MAX,
+    METADATA_SUBMIT_TIMEOUT_S,
+    METADATA_WATCH_EVENTS_MAX,
+)
+from danube.runtime.clock import Clock
+from danube.runtime.rng import Rng
+from danube.runtime.tasks import TaskScope
+
+
+class ReplicatedStore(CommandWriter):
+    """A `MetadataStore` over a sequencer. Reads come from this process's replica, and cost nothing.
+
+    A change is submitted until it was applied here, the same one each time, so it has effect once. Leases are timed by
+    every member, each by its own monotonic clock from the moment it saw the last renewal; so none ends early.
+    """
+
+    def __init__(
+        self, sequencer: Sequencer, clock: Clock, rng: Rng, *, watch_events_max: int = METADATA_WATCH_EVENTS_MAX
+    ) -> None:
+        """`clock` times the leases; how long the sequencer may take is measured by the event loop's own time."""
+        self._sequencer = sequencer
+        self._rng = rng
+        self._replica = Replica(clock, self._sweep_soon, watch_events_max=watch_events_max)
+        self._tasks = TaskScope("metadata")
+        self._turns = asyncio.Semaphore(METADATA_SUBMISSIONS_MAX)
+        self._expiring: set[tuple[int, int]] = set()
+        self._closed = False
+
+    @property
+    def position(self) -> int:
+        """How far in the sequence this member is."""
+        return self._replica.position
+
+    async def start(self) -> None:
+        """Take part. Raises MetadataError when that is not possible."""
+        await self._sequencer.start(self._replica)
+
+    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
+        await self._freshen(linearizable=linearizable)
+        return self._replica.entry(key)
+
+    async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:
+        await self._freshen(linearizable=linearizable)
+        return self._replica.below(prefix)
+
+    def watch(self, prefix: str) -> Watch:
+        self._check_open()
+        return self._replica.watch(prefix)
+
+    async def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        await self._tasks.close()
+        await self._sequencer.close()
+        await self._replica.close()
+
+    def _command_id(self) -> str:
+        return f"{self._rng.new_id():016x}"
+
+    async def _submit(self, command: Command) -> Outcome:
+        self._check_open()
+        # A task of its own: a caller that is cancelled must not leave a change half agreed on.
+        return _told(await asyncio.shield(self._tasks.spawn(self._settle(self._identified(command)), "submit")))
+
+    def _identified(self, command: Command) -> Command:
+        """With an id, by which it can be submitted again."""
+        if isinstance(command, Transact) and not command.transaction.transaction_id:
+            transaction = command.transaction
+            return Transact(Transaction(self._command_id(), transaction.conditions, transaction.writes))
+        return command
+
+    async def _settle(self, command: Command) -> Outcome | DanubeError:
+        request = Request(self._command_id(), command)
+        try:
+            packed = encode_request(request)
+            async with self._turns:
+                return await self._agree(request, packed)
+        except DanubeError as error:
+            return error  # the caller's to raise: it may have gone, and then nobody needs to hear of it
+
+    async def _agree(self, request: Request, packed: bytes) -> Outcome:
+        """Submit the request until it is applied here.
+
+        Raises UnknownOutcomeError when that is not known, and MetadataError when it surely was not.
+        """
+        outcome = self._replica.expect(request.request_id)
+        attempt = _Attempt(outcome)
+        try:
+            async with asyncio.timeout(METADATA_SUBMIT_TIMEOUT_S):
+                while not outcome.done():
+                    self._replica.check()
+                    await attempt.make(self._sequencer, packed)
+            return outcome.result()
+        except TimeoutError:
+            raise attempt.given_up() from None
+        finally:
+            self._replica.forget(request.request_id)
+
+    async def _freshen(self, *, linearizable: bool) -> None:
+        self._check_open()
+        if linearizable:
+            await self._sequencer.barrier()
+        self._replica.check()
+        due = self._replica.due()
+        if due:
+            await asyncio.wait([self._expire(command) for command in due], timeout=METADATA_EXPIRY_WAIT_S)
+
+    def _expire(self, command: ExpireLease) -> "asyncio.Task[Outcome | DanubeError]":
+        return self._tasks.spawn(self._settle(command), "expire a lease")
+
+    def _sweep_soon(self) -> None:
+        if self._closed:
+            return
+        for command in self._replica.due():
+            lease = command.lease_id, command.renewals
+            if lease not in self._expiring:
+                self._expiring.add(lease)
+                self._expire(command).add_done_callback(partial(self._expired, lease))
+
+    def _expired(self, lease: tuple[int, int], _task: object) -> None:
+        self._expiring.discard(lease)
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise MetadataError("the metadata store is closed: this broker is going down")
+
+
+class _Attempt:
+    """The attempts at one request, and what is known of them."""
+
+    def __init__(self, outcome: "asyncio.Future[Outcome]") -> None:
+        self._outcome = outcome
+        self._may_be_ordered = False
+        self._refusal: MetadataError | None = None
+
+    async def make(self, sequencer: Sequencer, packed: bytes) -> None:
+        """Try once; returns when it was applied, or when it is time to try again."""
+        before, self._may_be_ordered = self._may_be_ordered, True  # an attempt that is cancelled may be ordered, too
+        try:
+            await sequencer.submit(packed)
+            wait_s = METADATA_ATTEMPT_TIMEOUT_S
+        except NotOrderedError as error:
+            self._may_be_ordered, self._refusal, wait_s = before, error, METADATA_RETRY_DELAY_S
+        await asyncio.wait([self._outcome], timeout=wait_s)
+
+    def given_up(self) -> MetadataError:
+        """What to tell the caller."""
+        if self._may_be_ordered:
+            return UnknownOutcomeError(
+                f"nothing was agreed on within {METADATA_SUBMIT_TIMEOUT_S:g} s, and the change may still be made:"
+                " submit it again"
+            )
+        return MetadataError(f"the change was not made: {self._refusal}; see to it that a majority of brokers runs")
+
+
+def _told(result: Outcome | DanubeError) -> Outcome:
+    if isinstance(result, DanubeError):
+        raise result
+    return result
