@@ -146,7 +146,9 @@ class Round:
         if self._ground.stop.is_set():
             return
         if not self._broker.is_running:
+            down_s = time.monotonic()
             self._broker.start()
+            self._note_return(down_s)
             if fault.under_load:
                 await programs.go_on()
         await self._pause(fault.after_s)
@@ -184,6 +186,12 @@ class Round:
     def _note_death(self) -> None:
         now_s = time.monotonic()
         self._forgettable.append((now_s - CONFIRMED_S - self._paused_s, now_s + REPORTED_S))
+
+    def _note_return(self, down_s: float) -> None:
+        """What was on its way when the broker went is answered by the next one, which has not sent that message again
+        yet: such an acknowledgement has no effect, and the message comes.
+        """
+        self._forgettable.append((down_s, time.monotonic() + REPORTED_S))
 
     # The verdict
 
