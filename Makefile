@@ -23,17 +23,22 @@ WORKERS ?= auto
 ROUNDS ?= 10
 SEEDS ?= 1000
 FROM ?= 0
+STORE ?= raft
 KEEP ?=
 export PYTHON
 
 .PHONY: help
 help: ## List the commands
 	@echo "Needs: Python 3.11 or newer, git, make. Everything else is installed into .venv and .venvs."
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-8s %s\n", $$1, $$2 }'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/\1|\2/p' Makefile | awk -F'|' '{ printf "  make %-13s %s\n", $$1, $$2 }'
 
 .PHONY: demo
 demo: $(INSTALLED) $(WHEEL_INSTALLED) ## Publish, kill -9 the broker, read everything back (KEEP=1 leaves a broker running)
 	@$(BIN)/python -m scripts.demo --wheel-python $(WHEEL_VENV)/bin/python $(if $(KEEP),--keep)
+
+.PHONY: cluster
+cluster: $(INSTALLED) ## Three brokers that are one cluster, until Ctrl-C (FOLDER=f keeps their data there)
+	@$(BIN)/python -m scripts.cluster $(if $(FOLDER),--folder $(FOLDER))
 
 .PHONY: test
 test: $(INSTALLED) $(WHEEL_INSTALLED) ## The whole suite: clusters of real processes and simulations included
@@ -71,6 +76,10 @@ bench: $(INSTALLED) $(WHEEL_INSTALLED) ## Measure, and print the machine with th
 soak: $(INSTALLED) $(WHEEL_INSTALLED) ## Rounds of kill -9 and pauses under load, in .soak: nothing may be lost (ROUNDS=10)
 	@$(BIN)/python -m danube.testing.soak --rounds $(ROUNDS) --folder .soak --wheel-python $(WHEEL_VENV)/bin/python
 
+.PHONY: soak-metadata
+soak-metadata: $(INSTALLED) ## Rounds of kills, pauses and cuts on a metadata store: histories are judged (ROUNDS=10 STORE=raft)
+	@$(BIN)/python -m danube.testing.metadata_soak --store $(STORE) --rounds $(ROUNDS) --folder .soak-metadata
+
 .PHONY: simulate
 simulate: $(INSTALLED) ## Power cuts, kills, failing and damaged disks, simulated by seed on all cores (SEEDS=1000 FROM=0)
 	@$(BIN)/python -m danube.testing.simulation --seeds $(SEEDS) --from $(FROM)
@@ -88,7 +97,7 @@ lock: $(INSTALLED) ## Resolve the dependencies again, within the bounds of pypro
 
 .PHONY: clean
 clean: ## Remove what was installed, built and cached
-	@rm -rf $(VENV) .venvs dist build .soak .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	@rm -rf $(VENV) .venvs dist build .soak .soak-metadata .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(LOCKED): requirements/dev.txt scripts/find_python.sh

@@ -14,6 +14,7 @@ from bench import (
     fan_out,
     machine,
     mcp,
+    metadata,
     spark,
     startup,
     storage,
@@ -32,6 +33,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
     "wheel": wheel.run,
     "storage": storage.run,
     "cold_reader": cold_reader.run,
+    "metadata": metadata.run,
     "mcp": mcp.run,
     "admin_start": admin_start.run,
     "dispatch": dispatch.run,
@@ -39,6 +41,7 @@ BENCHES: dict[str, Callable[[], Iterator[Figure]]] = {
 QUICK: dict[str, Callable[[], Iterator[Figure]]] = {
     "storage": storage.run_quick,
     "cold_reader": cold_reader.run_quick,
+    "metadata": metadata.run_quick,
 }
 
 

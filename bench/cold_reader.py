@@ -47,6 +47,8 @@ class Size:
     pace: int = 100_000_000
     """Bytes a second that the reader takes; 0 is all it can get."""
     live_per_second: int = 1_000
+    consumes: bool = False
+    """Whether the live messages are consumed and acknowledged by unary calls, and not streamed."""
     rounds: int = 5
     round_s: float = 10
     file_bytes: int = 128 * MIB
@@ -91,7 +93,7 @@ async def _measure(broker: BrokerProcess, size: Size) -> list[Figure]:
     await _cut(broker, size)
     alone: list[Round] = []
     beside: list[Round] = []
-    async with live_load(broker.endpoints.service_url, LIVE) as load:
+    async with live_load(broker.endpoints.service_url, LIVE, consumes=size.consumes) as load:
         await load.run(size.live_per_second, size.round_s / 2)  # warms up
         for _ in range(size.rounds):
             alone.append(await _watched(broker, load, size))
@@ -162,7 +164,8 @@ def _drop_cached(data_dir: Path) -> None:
 
 
 def _figures(alone: list[Round], beside: list[Round], size: Size) -> Iterator[Figure]:
-    name = f"{size.live_per_second:,} msg/s of 1 KiB, send to receipt"
+    how = "consumed" if size.consumes else "streamed"
+    name = f"{size.live_per_second:,} msg/s of 1 KiB, {how}, send to receipt"
     p50, p50_beside = (median([one.live.p50_ms for one in rounds]) for rounds in (alone, beside))
     p99, p99_beside = (median([one.live.p99_ms for one in rounds]) for rounds in (alone, beside))
     reader = f"beside a reader of {size.history_bytes >> 20:,} MiB"
@@ -181,6 +184,7 @@ def main() -> None:
     parser.add_argument("--gib", type=float, default=FULL.history_bytes / GIB, help="of the history [%(default)s]")
     parser.add_argument("--pace", type=float, default=FULL.pace / 1e6, help="MB/s of the reader, 0: all [%(default)s]")
     parser.add_argument("--live", type=int, default=FULL.live_per_second, help="messages a second [%(default)s]")
+    parser.add_argument("--consume", action="store_true", help="acknowledge each of them with a call, as a consumer")
     parser.add_argument("--rounds", type=int, default=FULL.rounds, help="of each kind [%(default)s]")
     parser.add_argument("--seconds", type=float, default=FULL.round_s, help="of a round [%(default)s]")
     wanted = parser.parse_args()
@@ -189,6 +193,7 @@ def main() -> None:
         history_bytes=round(wanted.gib * GIB),
         pace=round(wanted.pace * 1e6),
         live_per_second=wanted.live,
+        consumes=wanted.consume,
         rounds=wanted.rounds,
         round_s=wanted.seconds,
     )

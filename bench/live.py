@@ -3,12 +3,13 @@
 import asyncio
 import struct
 import time
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from bench.result import percentile_ms
-from danube.client import Consumer, DanubeClientBuilder, DispatchStrategy, Producer
+from danube.client import Consumer, DanubeClientBuilder, DispatchStrategy, Message, Producer
 
 MESSAGE_BYTES = 1_024
 
@@ -23,12 +24,19 @@ class Latency:
     p99_ms: float
 
 
+class Receiver(Protocol):
+    """How the messages come back."""
+
+    async def receive(self, count: int) -> list[float]:
+        """Seconds from when each of so many was due to its receipt."""
+
+
 @dataclass(frozen=True, slots=True)
 class LiveLoad:
-    """A producer and a consumer of one topic, connected."""
+    """A producer and a receiver of one topic, connected."""
 
     producer: Producer
-    consumer: Consumer
+    receiver: Receiver
 
     async def run(self, per_second: int, seconds: float) -> Latency:
         """Send so many messages at their times, whether or not those before have arrived; wait until all have.
@@ -36,13 +44,33 @@ class LiveLoad:
         A message counts from when it was due: what waited for a busy machine has waited.
         """
         count = round(per_second * seconds)
-        receiving = asyncio.ensure_future(self._receive(count))
+        receiving = asyncio.ensure_future(self.receiver.receive(count))
         await self.producer.send_many(_when_due(count, per_second))
         latencies_s = await receiving
-        await self.consumer.flush_acks()
         return Latency(percentile_ms(latencies_s, 50), percentile_ms(latencies_s, 99))
 
-    async def _receive(self, count: int) -> list[float]:
+
+@dataclass(frozen=True, slots=True)
+class StreamReceiver:
+    """Follows the topic with one Fetch stream: no call for any message, so what is measured is the broker."""
+
+    messages: AsyncGenerator[Message, None]
+
+    async def receive(self, count: int) -> list[float]:
+        latencies_s = []
+        for _ in range(count):
+            _, due_s = _HEAD.unpack_from((await anext(self.messages)).payload)
+            latencies_s.append(time.monotonic() - due_s)
+        return latencies_s
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerReceiver:
+    """A consumer that acknowledges each message with a call of its own, as the official clients do."""
+
+    consumer: Consumer
+
+    async def receive(self, count: int) -> list[float]:
         queue = await self.consumer.receive()
         missing, latencies_s = set(range(count)), []
         while missing:
@@ -51,6 +79,7 @@ class LiveLoad:
             latencies_s.append(time.monotonic() - due_s)
             missing.discard(number)
             await self.consumer.ack_later(message)
+        await self.consumer.flush_acks()
         return latencies_s
 
 
@@ -65,11 +94,15 @@ async def _when_due(count: int, per_second: int) -> AsyncIterator[bytes]:
 
 
 @asynccontextmanager
-async def live_load(url: str, topic: str) -> AsyncIterator[LiveLoad]:
-    """Connect both to a reliable topic."""
+async def live_load(url: str, topic: str, *, consumes: bool = False) -> AsyncIterator[LiveLoad]:
+    """Connect both to a reliable topic; with `consumes` its messages are acknowledged, one by one."""
     async with AsyncExitStack() as parts:
         client = await parts.enter_async_context(await DanubeClientBuilder().service_url(url).build())
         builder = client.new_producer().with_topic(topic).with_name("live")
         producer = await parts.enter_async_context(builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build())
-        reader = client.new_consumer().with_topic(topic).with_consumer_name("live").with_subscription("live")
-        yield LiveLoad(producer, await parts.enter_async_context(reader.build()))
+        if consumes:
+            reader = client.new_consumer().with_topic(topic).with_consumer_name("live").with_subscription("live")
+            yield LiveLoad(producer, ConsumerReceiver(await parts.enter_async_context(reader.build())))
+        else:
+            messages = await parts.enter_async_context(aclosing(client.fetch(topic, follow=True)))
+            yield LiveLoad(producer, StreamReceiver(messages))

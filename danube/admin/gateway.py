@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from danube.model.admin_calls import (
+    AddNode,
     BrokerDescription,
     BrokerInfo,
+    ClusterDescription,
     CreatePartitionedTopic,
     CreateTopic,
     DescribeTopics,
@@ -82,6 +84,22 @@ class AdminGateway(Protocol):
 
     async def raft_status(self) -> RaftStatus:
         """How the brokers agree. Raises UnsupportedError outside a cluster."""
+
+    async def describe_cluster(self) -> ClusterDescription:
+        """The agreement on the metadata, as the broker behind the endpoint sees it. Raises UnsupportedError for the
+        original's.
+        """
+
+    async def add_node(self, wanted: AddNode) -> str:
+        """Have a broker that waits take part, without a vote; answers its node id once it has the metadata.
+
+        Raises PreconditionFailedError where brokers do not agree among themselves.
+        """
+
+    async def transfer_leadership(self, node_id: str | None) -> str:
+        """Have another voter lead (any, without `node_id`); answers who does. Raises NotFoundError,
+        PreconditionFailedError, and UnsupportedError for the original's brokers.
+        """
 
     async def describe_broker(self) -> BrokerDescription:
         """The broker behind the endpoint, in full. Raises UnsupportedError for the original's."""

@@ -12,16 +12,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from danube import __version__
-from danube.broker import storage_cli
+from danube.broker import metadata_cli, storage_cli
 from danube.broker.settings import BrokerSettings, load_broker_settings
-from danube.model.errors import DanubeError, SettingsError
+from danube.model.errors import DanubeError, DataFolderInUseError, SettingsError
 from danube.model.exit_codes import exit_code_of
 from danube.runtime.disk import LocalDisk
 from danube.runtime.log import configure_logging
-from danube.runtime.settings import ENVIRONMENT_PREFIX, Loaded
+from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
+from danube.runtime.tasks import TaskScope
 
 if TYPE_CHECKING:
-    from danube.broker.app import Addresses
+    from danube.broker.app import Addresses, Broker
 
 _log = logging.getLogger("danube.broker")
 
@@ -33,16 +34,22 @@ _EPILOG = """Examples:
 
   danube-broker --config-file broker.yml settings --explain
 
+  danube-broker --seed-nodes 10.0.0.1:7650,10.0.0.2:7650,10.0.0.3:7650 --raft-addr 10.0.0.1:7650   (one of three)
+
+  danube-broker --meta-store-type etcd   (brokers that share an etcd on 127.0.0.1:2379)
+
   danube-broker storage verify --data-dir /var/lib/danube   (while the broker does not run)
 
-Each setting can also come from the file or from a variable: --data-dir is data_dir there and DANUBE_DATA_DIR here.
+Each setting can also come from the file or from a variable: --data-dir is data_dir there and DANUBE_DATA_DIR here;
+meta_store.secret_file is nested in the file, and DANUBE_META_STORE_SECRET_FILE here. `settings --explain` names all.
 
-Exit codes: 0 stopped, 1 failed, 2 wrong settings or address in use, 7 data folder cannot be used, 8 stored data is
-damaged.
+Exit codes: 0 stopped, 1 failed, 2 wrong settings or address in use, 7 data folder cannot be used or is in use, 8 stored
+data is damaged.
 """
 
 app = typer.Typer(add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)
 app.add_typer(storage_cli.app, name="storage")
+app.add_typer(metadata_cli.app, name="metadata")
 
 
 class SettingsFormat(StrEnum):
@@ -69,7 +76,7 @@ _LATER = "of the original; its feature is not in this version"
 def broker(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
     config_file: Annotated[Path | None, _option("Settings file (YAML), ours or the original's.")] = None,
-    mode: Annotated[str | None, _option("standalone.")] = None,
+    mode: Annotated[str | None, _option("standalone, or cluster: one of several.  [as the metadata is kept]")] = None,
     data_dir: Annotated[Path | None, _option("Folder that holds everything.  [./danube-data]")] = None,
     broker_addr: Annotated[str | None, _option("host:port for clients.  [127.0.0.1:6650]")] = None,
     admin_addr: Annotated[str | None, _option("host:port for administration.  [127.0.0.1:50051]")] = None,
@@ -80,9 +87,14 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
     log_level: Annotated[str | None, _option("debug, info, warning or error.  [info]")] = None,
     log_format: Annotated[str | None, _option("text or json.  [text]")] = None,
     ready_file: Annotated[Path | None, _option("Write addresses and pid here, as JSON, once it serves.")] = None,
-    raft_addr: Annotated[str | None, _option(_LATER, hidden=True)] = None,
-    seed_nodes: Annotated[str | None, _option(_LATER, hidden=True)] = None,
-    join: Annotated[bool, typer.Option("--join", help=_LATER, hidden=True)] = False,
+    meta_store_type: Annotated[
+        str | None, _option("What keeps the metadata: sqlite, raft, etcd, zookeeper or memory.  [sqlite]")
+    ] = None,
+    raft_addr: Annotated[str | None, _option("Raft: host:port for the other brokers.  [127.0.0.1:7650]")] = None,
+    seed_nodes: Annotated[
+        str | None, _option("Raft: addresses of all brokers that form the cluster, with commas between.")
+    ] = None,
+    join: Annotated[bool, typer.Option("--join", help="Raft: wait to be added to a cluster that is there.")] = False,
     edge_config: Annotated[str | None, _option(_LATER, hidden=True)] = None,
     edge_token: Annotated[str | None, _option(_LATER, hidden=True)] = None,
     version: Annotated[bool, typer.Option("--version", callback=_show_version, is_eager=True)] = False,
@@ -90,9 +102,6 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
     """Run a Danube broker. Without any flag it starts at once, with nothing else needed."""
     del version
     later = {
-        "--raft-addr": raft_addr,
-        "--seed-nodes": seed_nodes,
-        "--join": join,
         "--edge-config": edge_config,
         "--edge-token": edge_token,
     }
@@ -107,10 +116,16 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
         "durability": durability,
         "log_level": log_level,
         "log_format": log_format,
+        "meta_store.type": meta_store_type,
+        "meta_store.raft_addr": raft_addr,
+        "meta_store.seed_nodes": seed_nodes.split(",") if seed_nodes else None,
+        "meta_store.join": join or None,
     }
     try:
         _refuse_later(later, mode)
         loaded = load_broker_settings(config_file, os.environ, flags)
+        for warning in loaded.warnings:
+            typer.echo(f"danube-broker: warning: {warning}", err=True)
         if context.invoked_subcommand is None:
             run(loaded.settings, ready_file)
         context.obj = loaded
@@ -127,8 +142,7 @@ def show_settings(
 ) -> None:
     """Print every setting, its value and where that came from. Flags go before the word `settings`."""
     loaded: Loaded[BrokerSettings] = context.obj
-    values = loaded.settings.model_dump(mode="json")
-    fields = BrokerSettings.model_fields
+    values, fields = values_of(loaded.settings), fields_of(BrokerSettings)
     if output is SettingsFormat.JSON:
         rows = {
             key: {"value": value, "origin": loaded.origins[key], "description": fields[key].description}
@@ -139,7 +153,7 @@ def show_settings(
     for key, value in values.items():
         typer.echo(f"{key} = {json.dumps(value)}   ({loaded.origins[key]})")
         if explain:
-            typer.echo(f"    {fields[key].description} {ENVIRONMENT_PREFIX}{key.upper()}")
+            typer.echo(f"    {fields[key].description} {variable_of(key)}")
 
 
 def run(settings: BrokerSettings, ready_file: Path | None) -> None:
@@ -149,13 +163,14 @@ def run(settings: BrokerSettings, ready_file: Path | None) -> None:
 
 
 async def _serve(settings: BrokerSettings, ready_file: Path | None) -> None:
-    from danube.broker.app import Broker  # noqa: PLC0415 - `--help` and `settings` need none of a broker's parts
-
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    broker = await Broker.start(settings)
+    broker = await _started(settings, stop)
+    if broker is None:
+        _log.info("stopped before it served: what it waited for did not come")
+        return
     try:
         _log.info(
             "danube-broker %s serves clients on %s and administration on %s; metrics: %s; data: %s",
@@ -167,11 +182,51 @@ async def _serve(settings: BrokerSettings, ready_file: Path | None) -> None:
         )
         if ready_file is not None:
             _tell_ready(ready_file, broker.addresses)
-        await stop.wait()
+        await _first(stop, broker.replaced)
         _log.info("draining")
     finally:
         await broker.stop()
+    if broker.replaced.is_set():
+        raise DataFolderInUseError(
+            f"another process took the place of this broker: is {settings.data_dir} a copy of a folder in use?"
+        )
     _log.info("stopped")
+
+
+async def _started(settings: BrokerSettings, stop: asyncio.Event) -> "Broker | None":
+    """The broker once it serves; None when it is told to stop before: it may wait for the others of its cluster."""
+    tasks = TaskScope("start")
+    try:
+        starting: asyncio.Task[Broker | DanubeError] = tasks.spawn(_start(settings), "broker")
+        await asyncio.wait((starting, tasks.spawn(stop.wait(), "stop")), return_when=asyncio.FIRST_COMPLETED)
+        if not starting.done():
+            starting.cancel()
+            await asyncio.wait((starting,))
+        started = None if starting.cancelled() else starting.result()
+    finally:
+        await tasks.close()
+    if isinstance(started, DanubeError):
+        raise started
+    return started
+
+
+async def _start(settings: BrokerSettings) -> "Broker | DanubeError":
+    from danube.broker.app import Broker  # noqa: PLC0415 - `--help` and `settings` need none of a broker's parts
+
+    try:
+        return await Broker.start(settings)
+    except DanubeError as error:
+        return error  # raised where nobody takes it for a fault of this program
+
+
+async def _first(*events: asyncio.Event) -> None:
+    """Return once one of them is set."""
+    tasks = TaskScope("wait")
+    try:
+        waits = [tasks.spawn(event.wait(), "event") for event in events]
+        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        await tasks.close()
 
 
 def _tell_ready(path: Path, addresses: "Addresses") -> None:
@@ -186,12 +241,11 @@ def _tell_ready(path: Path, addresses: "Addresses") -> None:
 
 def _refuse_later(flags: dict[str, Any], mode: str | None) -> None:
     given = [flag for flag, value in flags.items() if value]
-    if mode in {"cluster", "edge"}:
+    if mode == "edge":
         given.append(f"--mode {mode}")
     if given:
         raise SettingsError(
-            f"{given[0]} is a flag of the original whose feature this version does not have yet: leave it out "
-            "(one standalone broker is what there is)"
+            f"{given[0]} is a flag of the original whose feature this version does not have yet: leave it out"
         )
 
 

@@ -1,8 +1,10 @@
 """The composition root: builds every part of a broker once, starts them in order and stops them in the other."""
 
+import asyncio
 import logging
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from danube import __version__
 from danube.broker.access import ProducerAccesses
@@ -11,11 +13,13 @@ from danube.broker.consumers import Consumers
 from danube.broker.control import Control
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerUrls
+from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.namespaces import BUILT_IN_NAMESPACES, NamespaceControl
 from danube.broker.control.peeking import Peeking
 from danube.broker.control.planned import planned_operations
+from danube.broker.control.planned_members import MarkPlan, Members
 from danube.broker.control.plans import PlanControl
 from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
@@ -28,6 +32,8 @@ from danube.broker.departures import Departures
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.expiry import Expiry
 from danube.broker.farewell import going_down
+from danube.broker.meta_store import MetaStore, open_meta_store
+from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.metrics import RpcCounts, new_registry
 from danube.broker.moves import Moves
 from danube.broker.pacing import Paces
@@ -35,15 +41,16 @@ from danube.broker.producers import Producers
 from danube.broker.retention import Retaining
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
-from danube.broker.settings import BrokerSettings, advertised_urls, bound_url, default_policies, own_policies
+from danube.broker.settings import BrokerSettings, Mode, advertised_urls, bound_url, default_policies, own_policies
 from danube.broker.storage_settings import storage_settings
 from danube.broker.telemetry import Telemetry, TelemetrySource
 from danube.broker.topics import DispatchSettings, Topics
+from danube.metadata.cluster_records import own_cluster_id
 from danube.metadata.plan_records import PlanRecords
 from danube.metadata.producer_records import ProducerEpochs
 from danube.metadata.records import Records
-from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords
+from danube.metadata.store import MetadataStore
 from danube.model.limits import DRAIN_TIMEOUT_S, SWEEP_INTERVAL_S
 from danube.model.policies import PoisonPolicy
 from danube.rpc.carrier import Carrier, Service
@@ -55,6 +62,9 @@ from danube.runtime.rng import Rng, SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.storage.storage_settings import StorageSettings
 from danube.storage.store import Storage
+
+if TYPE_CHECKING:
+    from danube.broker.cluster import Cluster
 
 _log = logging.getLogger(__name__)
 
@@ -77,13 +87,17 @@ class World:
     carrier: Carrier | None = None
     """gRPC over TCP when not given."""
     process: Process = field(default_factory=OwnProcess)
+    meta_store: MetaStore | None = None
+    """What several brokers of one process share; as the settings say when not given. It is not closed here."""
 
 
 class Broker:
     """One running broker: made by `start`, ended by `stop`."""
 
-    def __init__(self, addresses: Addresses, moves: Moves, parts: AsyncExitStack) -> None:
+    def __init__(self, addresses: Addresses, moves: Moves, parts: AsyncExitStack, replaced: asyncio.Event) -> None:
         self.addresses = addresses
+        self.replaced = replaced
+        """Set when another process has taken this broker's place in the cluster: this one is to be stopped."""
         self.moves = moves
         """Takes topics off it, and back on it."""
         self._parts = parts
@@ -97,8 +111,9 @@ class Broker:
             SettingsError: an address cannot be listened on, or a compression is not there.
         """
         async with AsyncExitStack() as parts:
-            addresses, moves = await _Assembly(settings, world or World(), parts).build()
-            return cls(addresses, moves, parts.pop_all())
+            assembly = _Assembly(settings, world or World(), parts)
+            addresses, moves = await assembly.build()
+            return cls(addresses, moves, parts.pop_all(), assembly.replaced)
 
     async def stop(self) -> None:
         """Drain and close: no call is taken any more, what was accepted is durable, cursors are saved. Idempotent."""
@@ -113,6 +128,10 @@ class _Metadata:
     plans: PlanRecords
     epochs: ProducerEpochs
     stored: StorageRecords
+    mark: MarkPlan
+    cluster: "Cluster | None"
+    """None where the broker stands alone."""
+    kind: MetaStoreType
 
 
 class _Assembly:
@@ -124,6 +143,7 @@ class _Assembly:
         self._carrier = world.carrier or GrpcCarrier(world.clock)
         self._parts = parts
         self._tasks = TaskScope("broker")
+        self.replaced = asyncio.Event()
         self._writer = BlockingThread("journal")
         self._reader = BlockingThread("storage-read")
         self._cutter = BlockingThread("storage-cut")
@@ -132,7 +152,9 @@ class _Assembly:
         settings, how_stored = self._settings, storage_settings(self._settings)
         for thread in (self._writer, self._reader, self._cutter):
             self._parts.push_async_callback(thread.aclose)
-        folder = await self._writer.run(lambda: open_data_folder(settings.data_dir, self._world.rng))
+        is_shared = settings.mode is Mode.CLUSTER
+        rng = self._world.rng
+        folder = await self._writer.run(lambda: open_data_folder(settings.data_dir, rng, is_shared=is_shared))
         self._parts.callback(folder.lock.release)
         metadata = await self._open_metadata(folder)
         storage = await self._open_storage(folder, metadata, how_stored)
@@ -153,18 +175,76 @@ class _Assembly:
         )
         self._tasks.spawn(_sweep(context, expiry, Retaining(context.topics, storage)), "sweep")
         storage.start()
-        context.control.brokers.announce(self._urls(context, admin, metrics))
+        urls = self._urls(context, admin, metrics)
+        context.control.brokers.announce(urls)
+        if metadata.cluster is not None:
+            await self._join(metadata.cluster, urls, storage)
         await self._start_telemetry(context, storage, folder.broker_id)
         return Addresses(broker, admin, metrics), context.moves
 
     async def _open_metadata(self, folder: DataFolder) -> "_Metadata":
-        store = await SqliteStore.open(folder.metadata_path, self._world.clock)
-        self._parts.push_async_callback(store.close)
-        rng = self._world.rng
-        records = Records(store, rng)
+        opened, rng = await self._open_meta_store(folder), self._world.rng
+        store, is_shared = opened.store, self._settings.mode is Mode.CLUSTER
+        cluster_id = await own_cluster_id(store, rng)
+        if is_shared and not folder.is_shared and folder.cluster_id == cluster_id:
+            await self._carry_over(store, folder)
+        await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
+        records = Records(store, rng, owner=folder.broker_id)
         for namespace in (*BUILT_IN_NAMESPACES, *self._settings.bootstrap_namespaces):
             await records.ensure_namespace(namespace)
-        return _Metadata(records, PlanRecords(store, rng), ProducerEpochs(store, rng), StorageRecords(store, rng))
+        cluster = None
+        if is_shared:
+            from danube.broker.cluster import Cluster  # noqa: PLC0415 - a broker that stands alone starts without it
+
+            cluster = Cluster(store, opened.membership, folder.broker_id, self._world.clock)
+            self._parts.push_async_callback(cluster.close)
+            await cluster.open()
+        return _Metadata(
+            records=records,
+            plans=PlanRecords(store, rng),
+            epochs=ProducerEpochs(store, rng),
+            stored=StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared else None),
+            mark=MarkPlan(store, rng),
+            cluster=cluster,
+            kind=opened.kind,
+        )
+
+    async def _carry_over(self, store: MetadataStore, folder: DataFolder) -> None:
+        from danube.metadata.carrying_over import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
+        from danube.metadata.sqlite import SqliteStore  # noqa: PLC0415 - as above
+
+        if folder.metadata_path.exists():
+            own = await SqliteStore.open(folder.metadata_path, self._world.clock)
+            try:
+                await refuse_older(store, own)
+            finally:
+                await own.close()
+        carried = await carry_over(store, self._world.rng, folder.broker_id)
+        _log.info(
+            "this broker stood alone before; the cluster has its metadata, and it serves %d topics of it", carried
+        )
+
+    async def _open_meta_store(self, folder: DataFolder) -> MetaStore:
+        if self._world.meta_store is not None:
+            return self._world.meta_store
+        world, settings = self._world, self._settings.meta_store
+        opened = await open_meta_store(settings, folder, world.clock, world.rng, self._reader)
+        self._parts.push_async_callback(opened.store.close)
+        return opened
+
+    async def _join(self, cluster: "Cluster", urls: BrokerUrls, storage: Storage) -> None:
+        from danube.broker.cluster import Announcement, DataPath  # noqa: PLC0415 - as above
+
+        self._parts.push_async_callback(cluster.leave)
+        announcement = Announcement(
+            broker_url=urls.broker,
+            connect_url=urls.connect,
+            admin_url=urls.admin,
+            metrics_url=urls.metrics,
+            version=__version__,
+            start_id=self._world.rng.new_id(),
+        )
+        await cluster.join(announcement, DataPath(storage).progresses, self.replaced.set)
 
     async def _open_storage(self, folder: DataFolder, metadata: "_Metadata", settings: StorageSettings) -> Storage:
         storage = await Storage.open(
@@ -177,7 +257,11 @@ class _Assembly:
             cut_runner=self._cutter,
             settings=settings,
             broker_id=folder.broker_id,
-            known_topics={record.topic_id for record in await metadata.records.topics()},
+            known_topics={
+                record.topic_id
+                for record in await metadata.records.topics()
+                if metadata.cluster is None or record.owner == folder.broker_id
+            },
         )
         self._parts.push_async_callback(storage.close)
         return storage
@@ -192,6 +276,7 @@ class _Assembly:
             dispatch=_dispatch_settings(settings),
             policies=default_policies(settings),
             own_policies=own_policies(settings),
+            others=metadata.cluster.topics if metadata.cluster else None,
         )
         topics.dead_letters = DeadLetters(topics, self._tasks, auto_create_topics=settings.auto_create_topics).send
         departures = Departures(clock)
@@ -201,6 +286,8 @@ class _Assembly:
         moves = Moves(topics, producers, consumers, clock)
         await topics.load()
         await consumers.load()
+        if metadata.cluster is not None:
+            metadata.cluster.follow_namespaces(topics.follow_namespace)
         return ServiceContext(
             topics=topics,
             producers=producers,
@@ -214,8 +301,7 @@ class _Assembly:
                 producers,
                 consumers,
                 moves,
-                records=records,
-                plans=metadata.plans,
+                metadata=metadata,
                 storage=storage,
                 broker_id=folder.broker_id,
             ),
@@ -231,12 +317,11 @@ class _Assembly:
         consumers: Consumers,
         moves: Moves,
         *,
-        records: Records,
-        plans: PlanRecords,
+        metadata: "_Metadata",
         storage: Storage,
         broker_id: int,
     ) -> Control:
-        clock, settings = self._world.clock, self._settings
+        clock, settings, records = self._world.clock, self._settings, metadata.records
         identity = BrokerIdentity(
             broker_id=broker_id,
             cluster_name=settings.cluster_name,
@@ -244,15 +329,19 @@ class _Assembly:
             version=__version__,
             started_s=clock.monotonic_s(),
         )
-        brokers = BrokerControl(identity, topics, storage, clock)
+        brokers = BrokerControl(identity, topics, storage, clock, metadata.cluster)
+        cluster = ClusterControl(metadata.cluster, metadata.kind)
         namespaces = NamespaceControl(records, topics)
         topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers)
         subscriptions = SubscriptionControl(topics, consumers)
         positions = PositionControl(topics, records, clock=clock, rng=self._world.rng)
         retention = RetentionControl(topics, storage, records)
-        operations = planned_operations(topic_control, subscriptions, namespaces, positions, retention)
+        operations = planned_operations(
+            topic_control, subscriptions, namespaces, positions, retention, members=Members(cluster, metadata.mark)
+        )
         return Control(
             brokers=brokers,
+            cluster=cluster,
             namespaces=namespaces,
             topics=topic_control,
             subscriptions=subscriptions,
@@ -261,7 +350,7 @@ class _Assembly:
             positions=positions,
             peeking=Peeking(topics),
             connections=Connections(topics, producers, consumers),
-            plans=PlanControl(operations, plans, clock=clock, rng=self._world.rng),
+            plans=PlanControl(operations, metadata.plans, clock=clock, rng=self._world.rng),
             audit=AuditLog(topics, brokers, clock),
         )
 

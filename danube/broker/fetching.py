@@ -9,7 +9,7 @@ from typing import Protocol
 
 from danube.broker.topic import ReliableTopic
 from danube.model.errors import DanubeError, InvalidRequestError, OffsetTrimmedError, StorageUnavailableError
-from danube.model.limits import READ_BYTES_MAX
+from danube.model.limits import FETCH_ANSWER_BYTES, READ_BYTES_MAX
 from danube.model.stream import Fetch, FetchedBatch, FetchFrom, FetchTime, TopicBounds
 from danube.runtime.tasks import TaskScope
 from danube.storage.log import StoredBatch, TopicLog
@@ -93,7 +93,7 @@ class FetchSession:
         self._tasks = tasks
         self._at = 0
         self._end: int | None = None
-        self._bytes_max = min(wanted.bytes_max or READ_BYTES_MAX, READ_BYTES_MAX)
+        self._bytes_max = min(wanted.bytes_max or FETCH_ANSWER_BYTES, READ_BYTES_MAX)
         self._ended = False
         self._reading = True
         topic.streams.add(self)

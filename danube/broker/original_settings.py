@@ -1,4 +1,8 @@
-"""The original's settings file as ours: what means the same is translated, what does not is refused, never ignored."""
+"""The original's settings file as ours: what means the same is translated.
+
+What does not is refused where leaving it out would weaken security, durability or who owns what; else it is left out
+with a warning.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -8,24 +12,22 @@ from danube.model.limits import MIB
 from danube.model.policies import POLICY_NAMES
 
 _LATER = {
-    "meta_store.seed_nodes": "clusters",
     "auth": "authentication",
     "admin_tls": "TLS on the admin port",
-    "load_manager": "the load manager",
+    "storage.mode": "another mode than `local`",
     "storage.durable": "storage that several brokers share",
     "storage.object_store": "storage that several brokers share",
     "storage.write_buffer": "a write buffer in front of the disk",
-    "broker.ports.raft": "clusters",
 }
-"""Keys whose feature this version does not have."""
+"""Keys whose feature this version does not have, and that must not be left out: something would be less safe."""
 
 _ANOTHER = {
-    "storage.mode": "this version has the mode `local` only",
+    "load_manager": "this version does not move topics by load yet",
     "storage.local_wal_root": "everything is kept below `data_dir`",
     "storage.cache_root": "everything is kept below `data_dir`",
     "storage.root": "everything is kept below `data_dir`",
-    "storage.metadata_prefix": "the metadata is kept below `data_dir`, without a prefix",
-    "storage.metadata_root": "the metadata is kept below `data_dir`, without a prefix",
+    "storage.metadata_prefix": "the metadata is kept by `meta_store`, without a prefix",
+    "storage.metadata_root": "the metadata is kept by `meta_store`, without a prefix",
     "storage.wal.dir": "everything is kept below `data_dir`",
     "storage.wal.file_name": "the names of files are fixed",
     "storage.wal.cache_capacity": "ours counts bytes, not messages: set `cache_bytes_max`",
@@ -34,7 +36,7 @@ _ANOTHER = {
     "storage.wal.advanced.file_sync": "messages are synced before they are acknowledged: see `durability`",
     "storage": "ours are `durability` and those below it",
 }
-"""Keys of the original's storage that say what ours has no place for, the longer ones first."""
+"""Keys that change nothing here, and that are left out with a warning; the longer ones first."""
 
 _SATISFIED = {
     "storage.local_retention.check_interval_minutes",
@@ -60,44 +62,58 @@ for _folder in ("storage.local_retention", "storage.wal.retention"):
     _SCALED[f"{_folder}.size_mb"] = ("retention_bytes", lambda megabytes: round(megabytes * MIB))
 """Numbers in another unit than ours."""
 
-_PORTS = {"client": "broker_addr", "admin": "admin_addr", "prometheus": "prom_exporter"}
+_PORTS = {
+    "client": "broker_addr",
+    "admin": "admin_addr",
+    "prometheus": "prom_exporter",
+    "raft": "meta_store.raft_addr",
+}
 
 
-def translate_original(content: Mapping[str, Any], file_name: str) -> dict[str, Any]:
-    """The original's nested keys as ours; our own pass unchanged. Raises SettingsError for what there is not."""
+def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict[str, Any], list[str]]:
+    """The original's nested keys as ours, and warnings of what was left out; our own keys pass unchanged.
+
+    Raises SettingsError for what must not be left out.
+    """
     translated: dict[str, Any] = {}
+    warnings: list[str] = []
     for key, value in _leaves(content):
         if key in _SCALED:
             name, scale = _SCALED[key]
             translated[name] = scale(_number(key, value, file_name))
         elif key in _KEYS:
             translated[_KEYS[key]] = value
-        elif not _is_needless(key, value):
-            _refuse_absent(key, file_name)
+        elif _is_needless(key, value):
+            continue
+        elif warning := _left_out(key, file_name):
+            warnings.append(warning)
+        else:
             translated[key] = value
     broker = content.get("broker")
     if isinstance(broker, dict):
         translated.update(_addresses(broker))
-    return translated
+    return translated, warnings
 
 
 def _is_needless(key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the file holds
     """Whether the key says what is so anyway, or is translated with others."""
     if key == "broker.host" or key in _SATISFIED:
         return True
-    if key.startswith("broker.ports.") and key != "broker.ports.raft":
+    if key.startswith("broker.ports."):
         return True
     if (key, value) in (("auth.mode", "none"), ("storage.mode", "local")):  # values may be lists: no set
+        return True
+    if key == "meta_store.seed_nodes" and not value:
         return True
     return not value and (_of(_LATER, key) is not None or _of(_ANOTHER, key) is not None)
 
 
-def _refuse_absent(key: str, file_name: str) -> None:
+def _left_out(key: str, file_name: str) -> str | None:
+    """The warning for a key that is left out, None for one that is not. Raises SettingsError where it must not be."""
     later, another = _of(_LATER, key), _of(_ANOTHER, key)
     if later is not None:
         raise SettingsError(f"{file_name}: {key} needs {later}, which this version does not have yet: remove it")
-    if another is not None:
-        raise SettingsError(f"{file_name}: {key} has no meaning here, {another}; remove it")
+    return f"{file_name}: {key} changes nothing here, {another}" if another is not None else None
 
 
 def _of(table: Mapping[str, str], key: str) -> str | None:
@@ -113,7 +129,7 @@ def _number(key: str, value: Any, file_name: str) -> float:  # noqa: ANN401 - wh
 def _addresses(broker: Mapping[str, Any]) -> dict[str, str]:
     host = broker.get("host", "127.0.0.1")
     ports = broker.get("ports") or {}
-    return {ours: f"{host}:{ports[name]}" for name, ours in _PORTS.items() if name in ports}
+    return {ours: f"{host}:{ports[name]}" for name, ours in _PORTS.items() if ports.get(name)}
 
 
 def _leaves(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:

@@ -230,7 +230,7 @@ def _is_full(topic: AnyTopic) -> bool:
 
 
 def _refuse_audit_log(name: TopicName) -> None:
-    if name == AUDIT_TOPIC:
+    if name.is_of(AUDIT_TOPIC):
         raise NotPermittedError(f"{name} is the audit log, which the broker writes alone: publish to another topic")
 
 

@@ -2,15 +2,18 @@
 
 import socket
 from collections.abc import Mapping
+from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
+from danube.broker.addresses import Address, Url
+from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType, type_of
 from danube.broker.original_settings import translate_original
 from danube.model import limits
-from danube.model.errors import DanubeError, SettingsError
+from danube.model.errors import DanubeError
 from danube.model.policies import POLICY_NAMES, Policies
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import check_name_part
@@ -24,23 +27,7 @@ class Mode(StrEnum):
     """What kind of broker this is."""
 
     STANDALONE = "standalone"
-
-
-def _address(text: str) -> str:
-    try:
-        split_address(text)
-    except SettingsError as error:
-        raise ValueError(str(error)) from None
-    return text
-
-
-def _url(text: str) -> str:
-    """Official clients need a scheme; one is added where the original's flag leaves it out."""
-    scheme, separator, rest = text.rpartition("://")
-    _address(rest)
-    if separator and scheme not in {"http", "https"}:
-        raise ValueError("write a URL as http://host:port or https://host:port")
-    return text if separator else f"http://{text}"
+    CLUSTER = "cluster"
 
 
 def _namespace(text: str) -> str:
@@ -56,9 +43,7 @@ def _interval(seconds: float) -> float:
     return seconds
 
 
-Address = Annotated[str, AfterValidator(_address)]
 Limit = Annotated[int, Field(ge=0, le=limits.POLICY_NUMBER_MAX)]
-Url = Annotated[str, AfterValidator(_url)]
 
 
 class BrokerSettings(BaseModel):
@@ -66,7 +51,11 @@ class BrokerSettings(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    mode: Mode = Field(Mode.STANDALONE, description="standalone: one broker, nothing else needed.")
+    mode: Mode = Field(
+        Mode.STANDALONE,
+        description="standalone: one broker, nothing else needed. cluster: one of several; as meta_store.type says.",
+    )
+    meta_store: MetaStoreSettings = MetaStoreSettings.model_validate({})
     data_dir: Path = Field(Path("danube-data"), description="Folder that holds everything the broker keeps.")
     broker_addr: Address = Field("127.0.0.1:6650", description="host:port for clients; port 0 picks a free one.")
     admin_addr: Address = Field("127.0.0.1:50051", description="host:port for administration; port 0 picks one.")
@@ -77,7 +66,9 @@ class BrokerSettings(BaseModel):
     connect_url: Url | None = Field(
         None, description="What clients are told to dial when a proxy stands in front; advertised_addr when not set."
     )
-    cluster_name: str = Field("STANDALONE", min_length=1, description="Name shown to administrators.")
+    cluster_name: str = Field(
+        "STANDALONE", min_length=1, description="Name shown to administrators; DANUBE in a cluster without a name."
+    )
     bootstrap_namespaces: tuple[Annotated[str, AfterValidator(_namespace)], ...] = Field(
         ("default",), description="Namespaces that exist from the first start, beside `default` and `system`."
     )
@@ -209,6 +200,32 @@ class BrokerSettings(BaseModel):
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: LogFormat = Field("text", description="text, or json with one object a line.")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _infer_mode(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was given
+        """The mode goes by the metadata, the metadata by the mode, whichever was said."""
+        if not isinstance(given, Mapping):
+            return given
+        values = dict(given)
+        kept = values.get("meta_store", {})
+        if values.get("mode") == Mode.CLUSTER and isinstance(kept, Mapping) and "type" not in kept:
+            kept = values["meta_store"] = {**kept, "type": MetaStoreType.RAFT}
+        values.setdefault("mode", Mode.CLUSTER if type_of(kept).is_shared else Mode.STANDALONE)
+        if values["mode"] == Mode.CLUSTER:
+            values.setdefault("cluster_name", "DANUBE")
+        return values
+
+    @model_validator(mode="after")
+    def _check_mode(self) -> Self:
+        if (self.mode is Mode.CLUSTER) != self.meta_store.type.is_shared:
+            keeps = (
+                "that its brokers share: raft, etcd or zookeeper" if self.mode is Mode.CLUSTER else "sqlite or memory"
+            )
+            raise ValueError(
+                f"the mode {self.mode} goes with a meta_store.type {keeps}, and the type is {self.meta_store.type}"
+            )
+        return self
+
 
 def default_policies(settings: BrokerSettings) -> Policies:
     """What holds for topics that set nothing themselves, in namespaces that set nothing either."""
@@ -244,6 +261,11 @@ def bound_url(bound: str) -> str:
 def load_broker_settings(
     path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]
 ) -> Loaded[BrokerSettings]:
-    """Settings from a file (ours or the original's), the environment and flags. Raises SettingsError."""
-    content = {} if path is None else translate_original(read_settings_file(path), str(path))
-    return load_settings(BrokerSettings, file=content, file_name=str(path), environment=environment, flags=flags)
+    """Settings from a file (ours or the original's), the environment and flags. Raises SettingsError.
+
+    What a file of the original's asks for in vain, and can do without, is in the warnings.
+    """
+    content = {} if path is None else read_settings_file(path)
+    values, warnings = translate_original(content, str(path))
+    loaded = load_settings(BrokerSettings, file=values, file_name=str(path), environment=environment, flags=flags)
+    return replace(loaded, warnings=tuple(warnings))

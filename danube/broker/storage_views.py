@@ -3,7 +3,6 @@
 Names of topics and subscriptions were chosen by strangers: what is no plain character in them is escaped.
 """
 
-import io
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -11,12 +10,10 @@ from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 
-from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
-from rich.text import Text
 
+from danube.broker.text_tables import table as _table
 from danube.model.limits import CLI_DRAWN_ROWS_MAX
 from danube.runtime.console import escaped, is_terminal
 from danube.storage.inspection.finding import Finding
@@ -244,40 +241,3 @@ def _time(time_ms: int | None) -> str:
         return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
     except (OverflowError, ValueError, OSError):
         return f"{time_ms} ms"
-
-
-def _table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    """Rows under columns; nothing when there are none."""
-    if not rows:
-        return ""
-    drawn = (
-        _drawn(columns, rows) if is_terminal(sys.stdout) and len(rows) <= CLI_DRAWN_ROWS_MAX else _plain(columns, rows)
-    )
-    return f"{title}\n{drawn}" if title else drawn
-
-
-def _plain(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    lines = [tuple(column.upper() for column in columns), *rows]
-    widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
-    padded = (
-        "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
-        for line in lines
-    )
-    return "\n".join(line.rstrip() for line in padded)
-
-
-def _drawn(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
-    for number, column in enumerate(columns):
-        numbers = all(row[number].replace(",", "").isdigit() for row in rows)
-        table.add_column(Text(column), overflow="fold", justify="right" if numbers else "left")
-    for row in rows:
-        table.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
-    width = Console().width
-    console = Console(file=io.StringIO(), force_terminal=True, width=width, markup=False, highlight=False, emoji=False)
-    with console.capture() as capture:
-        console.print(table)
-    return capture.get().rstrip("\n")
-
-
-_STYLES = {"damaged": "bold red", "torn": "yellow", "sound": "green"}

@@ -36,7 +36,7 @@ from danube.model.telemetry import (
     Stamp,
     encode_record,
 )
-from danube.model.topic import DispatchStrategy
+from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.process import Process
@@ -129,7 +129,7 @@ class Telemetry:
         uptime_s = self._clock.monotonic_s() - self._started_s
         broker = read_broker(self._storage, totals, usage, self._source.version, uptime_s)
         records = await self._encode(selection, broker, at_ms)
-        await _append(topic.log, self._body(records))
+        await _append(topic.log, self._body(topic.record.name, records))
         self._changes.commit(selection)
         self._sequence += len(records)
         topic.messages_in += len(records)
@@ -142,9 +142,7 @@ class Telemetry:
 
     async def _topic(self) -> ReliableTopic:
         """The topic; created again when it was deleted. Raises PreconditionFailedError when it keeps no messages."""
-        topic = self._topics.find(str(TELEMETRY_TOPIC))
-        if topic is None:
-            topic = await self._topics.find_or_create(TELEMETRY_TOPIC, DispatchStrategy.RELIABLE)
+        topic = await self._topics.own_topic(TELEMETRY_TOPIC)
         if not isinstance(topic, ReliableTopic):
             raise PreconditionFailedError(f"{TELEMETRY_TOPIC} is not a reliable topic: delete it, it is made anew")
         return topic
@@ -193,13 +191,13 @@ class Telemetry:
                 await turns.next()
         return records
 
-    def _body(self, records: list[bytes]) -> bytes:
+    def _body(self, topic: TopicName, records: list[bytes]) -> bytes:
         """A batch that names no producer id: the numbers of a producer go on after a restart, and these do not."""
         now_ms = self._clock.now_ms()
         shared = OutgoingMessage(
             request_id=0,
-            producer_id=producer_id(TELEMETRY_TOPIC, TELEMETRY_PRODUCER),
-            topic=str(TELEMETRY_TOPIC),
+            producer_id=producer_id(topic, TELEMETRY_PRODUCER),
+            topic=str(topic),
             broker_addr=self._source.broker_url,
             payload=b"",
             publish_time_ms=now_ms,

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -13,8 +13,10 @@ from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.failures import redelivery_policy
 from danube.broker.farewell import Cause, Farewell
 from danube.broker.lost_log import LostLog
+from danube.broker.other_topics import OtherTopics
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
+from danube.metadata.cluster_records import BrokerRegistration
 from danube.metadata.records import Also, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
 from danube.model.audit import AUDIT_TOPIC
 from danube.model.errors import (
@@ -24,7 +26,7 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.limits import KEY_SHARED_GRACE_S, TOPICS_PER_BROKER_MAX
+from danube.model.limits import KEY_SHARED_GRACE_S, PARTITIONS_MAX, TOPICS_PER_BROKER_MAX
 from danube.model.policies import NO_POLICIES, Limits, Policies, PolicyChange, limits_of
 from danube.model.subscription import Cursor
 from danube.model.topic import DispatchStrategy, TopicName
@@ -75,8 +77,9 @@ class Topics:
         dispatch: DispatchSettings,
         policies: Policies = NO_POLICIES,
         own_policies: Mapping[str, Policies] | None = None,
+        others: OtherTopics | None = None,
     ) -> None:
-        """`policies` hold where neither a topic nor its namespace sets anything.
+        """`policies` hold where neither a topic nor its namespace sets anything. `others` are those of other brokers.
 
         `own_policies` are instead of them, by name, for topics that the broker itself writes.
         """
@@ -86,6 +89,7 @@ class Topics:
         self._own_policies = own_policies or {}
         self._namespace_policies: dict[str, Policies] = {}
         """Of the namespaces that set any."""
+        self._others = OtherTopics() if others is None else others
         self._records = records
         self._storage = storage
         self._clock = clock
@@ -107,7 +111,8 @@ class Topics:
         for namespace in await self._records.namespaces():
             self._remember_policies(namespace)
         for record in await self._records.topics():
-            self._open(record)
+            if not self._others.is_others(record):
+                self._open(record)
         for subscription in await self._records.all_subscriptions():
             topic = self.find(str(subscription.topic))
             if topic is not None:
@@ -127,22 +132,63 @@ class Topics:
             raise TopicNotFoundError(f"there is no topic {name}: create it, or connect a producer to it first")
         return topic
 
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether other brokers may serve topics that are not seen here yet."""
+        return self._others.is_cluster
+
+    def records(self) -> Iterator[TopicRecord]:
+        """The topics of the whole cluster."""
+        yield from (topic.record for topic in self)
+        yield from (record for record in self._others if str(record.name) not in self._topics)
+
+    def other(self, name: TopicName) -> TopicRecord | None:
+        """The topic of this name, if another broker serves it."""
+        return None if str(name) in self._topics else self._others.find(str(name))
+
+    def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
+        """The other broker that serves a topic, None for a topic of this one. Raises TopicNotServedError while that
+        broker does not run.
+        """
+        return self._others.server_of(record) if self._others.is_others(record) else None
+
+    async def subscriptions_elsewhere(self, name: TopicName) -> list[str]:
+        """The names of the subscriptions of a topic that another broker serves, sorted."""
+        return sorted(record.name for record in await self._records.subscriptions_of(name))
+
     def is_elsewhere(self, name: TopicName) -> bool:
         """Whether the topic was unloaded here and not opened again."""
         return str(name) in self._elsewhere
 
     def refuse_elsewhere(self, name: TopicName) -> None:
-        """Raise TopicNotServedError for a topic that was unloaded: clients try again, and it is not made anew."""
+        """Raise TopicNotServedError for a topic that another broker serves, or that was unloaded here: clients try
+        again, and it is not made anew.
+        """
         if str(name) in self._elsewhere:
             raise TopicNotServedError(f"{name} is not served here at the moment: look it up again and retry")
+        record = self._others.find(str(name))
+        if record is not None and str(name) not in self._topics:
+            raise self._others.refusal(record)
 
     def matching(self, name: TopicName) -> list[TopicName]:
-        """The topic itself if it is there, else the partitions of this base name in order, else nothing."""
-        if str(name) in self._topics or str(name) in self._elsewhere:
+        """The topic itself if it is there, else the partitions of this base name in order, else nothing.
+
+        Those that other brokers serve are among them.
+        """
+        if str(name) in self._topics or str(name) in self._elsewhere or self._others.find(str(name)):
             return [name]
-        partitions = [topic.record.name for topic in self if topic.record.name.base == name]
-        partitions += [each for each in self._elsewhere.values() if each.base == name]
+        partitions = {topic.record.name for topic in self if topic.record.name.base == name}
+        partitions |= {each for each in self._elsewhere.values() if each.base == name}
+        partitions |= set(self._others.partitions_of(name))
         return sorted(partitions, key=lambda partition: partition.partition_index or 0)
+
+    async def of_cluster(self, name: TopicName) -> list[TopicRecord]:
+        """As `matching`, but as all brokers have it by now: what was made elsewhere a moment ago is found.
+
+        It costs a round of agreement. Raises MetadataError when this broker is cut off from the others.
+        """
+        record = await self._records.topic(name, linearizable=True)
+        return [record] if record else await self._records.partitions_of(name)
 
     async def create(self, name: TopicName, strategy: DispatchStrategy, schema_subject: str | None) -> AnyTopic:
         """Create a topic and serve it.
@@ -166,8 +212,32 @@ class Topics:
             self.refuse_elsewhere(name)
             topic = self.find(str(name))
             if topic is None:
+                await self._refuse_just_made(name)
                 raise
             return topic
+
+    async def own_topic(self, name: TopicName) -> AnyTopic:
+        """The topic of this name that this broker writes itself, made if it is not there.
+
+        In a cluster each broker has its partition of it: who reads the topic reads all of them. Raises as `create`.
+        """
+        if not self._others.is_cluster:
+            return self.find(str(name)) or await self.find_or_create(name, DispatchStrategy.RELIABLE)
+        own = [topic for topic in self if topic.record.name.is_of(name)]
+        if own:
+            return min(own, key=lambda topic: topic.record.name)
+        taken = {partition.partition_index for partition in self.matching(name)}
+        for index in range(PARTITIONS_MAX):
+            if index not in taken:
+                with suppress(TopicExistsError):  # another broker was faster
+                    return await self.create(name.partition(index), DispatchStrategy.RELIABLE, None)
+        raise LimitReachedError(f"{name} has {PARTITIONS_MAX} partitions, and none of this broker: delete some")
+
+    async def _refuse_just_made(self, name: TopicName) -> None:
+        """Raise TopicNotServedError for a topic that another broker has made so lately that it is not seen yet."""
+        record = await self._records.topic(name, linearizable=True)
+        if record is not None and self._others.is_others(record):
+            raise self._others.refusal(record)
 
     async def create_partitioned(
         self, base: TopicName, partitions: int, strategy: DispatchStrategy, schema_subject: str | None
@@ -185,6 +255,8 @@ class Topics:
         """Give a partitioned topic more partitions: all of them or none. Raises TopicNotFoundError, and as `create`."""
         async with self._changing:
             self._refuse_beyond_limit(count)
+            for each in self.matching(base):
+                self.refuse_elsewhere(each)
             for record in await self._records.add_partitions(base, count, self._clock.now_ms()):
                 self._open(record)
 
@@ -199,7 +271,7 @@ class Topics:
         of_settings, record = self._of_settings(topic.record.name.namespace), topic.record
         if of_namespace is None:
             of_namespace = self._namespace_policies.get(record.name.namespace, NO_POLICIES)
-        at_last = self._own_policies.get(topic.name, NO_POLICIES)
+        at_last = self._own_policies.get(topic.name) or self._own_policies.get(str(record.name.base), NO_POLICIES)
         return limits_of(record.policies if own is None else own, of_namespace, of_settings, at_last)
 
     async def change_namespace_policies(
@@ -230,6 +302,15 @@ class Topics:
                 topic.record = record
                 self._hold(topic)
 
+    def follow_namespace(self, record: NamespaceRecord) -> None:
+        """A namespace's limits are these now, whoever has changed them; they hold for its topics at once."""
+        if self._namespace_policies.get(record.name, NO_POLICIES) == record.policies:
+            return
+        self._remember_policies(record)
+        for topic in self:
+            if topic.record.name.namespace == record.name:
+                self._hold(topic)
+
     def forget_namespace(self, namespace: str) -> None:
         """Forget the limits of a namespace that is gone, or has just been made: it has none."""
         self._namespace_policies.pop(namespace, None)
@@ -243,7 +324,7 @@ class Topics:
 
     def in_namespace(self, namespace: str) -> list[AnyTopic]:
         """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
-        for name in self._elsewhere.values():
+        for name in (*self._elsewhere.values(), *(record.name for record in self._others)):
             if name.namespace == namespace:
                 self.refuse_elsewhere(name)
         found = (topic for topic in self if topic.record.name.namespace == namespace)
@@ -349,7 +430,8 @@ class Topics:
 
     def _log_of(self, record: TopicRecord) -> TopicLog:
         try:
-            is_audit = record.name == AUDIT_TOPIC  # what makes room is done by administrators, and is in the log first
+            # What makes room is done by administrators, and is in the audit log first.
+            is_audit = record.name.is_of(AUDIT_TOPIC)
             return self._storage.topic(record.topic_id, record.epoch, uses_reserve=is_audit)
         except DanubeError as error:
             _log.error("%s is not served, all other topics are: %s", record.name, error)

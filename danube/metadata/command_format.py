@@ -43,9 +43,14 @@ class Request:
 
 
 def encode_request(request: Request) -> bytes:
-    """The request as bytes. Raises InvalidRequestError when it is too large for a sequence."""
+    """The request as bytes. Raises InvalidRequestError when no sequence could hold it, or it is too large for one."""
     command = request.command
-    packed = packb([request.request_id, command.version, *_fields_of(command)])
+    try:
+        packed = packb([request.request_id, command.version, *_fields_of(command)])
+    except (OverflowError, UnicodeEncodeError) as error:
+        raise InvalidRequestError(
+            f"a metadata change cannot be written down ({error}): use whole text, and numbers of 64 bits"
+        ) from error
     if len(packed) > METADATA_REQUEST_BYTES_MAX:
         raise InvalidRequestError(
             f"a metadata change of {len(packed)} bytes is too large: split it, {METADATA_REQUEST_BYTES_MAX} is the most"
@@ -162,6 +167,7 @@ def _text(value: Any) -> str:  # noqa: ANN401 - read
 
 
 def _number(value: Any) -> int:  # noqa: ANN401 - read
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    """Negative ones included: they match nothing, which is for the rules to say and not for the reader."""
+    if not isinstance(value, int) or isinstance(value, bool):
         raise TypeError("a number that is none")
     return value

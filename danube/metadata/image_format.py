@@ -122,7 +122,9 @@ def _rows(blocks: Iterator[Any], count: int) -> Iterable[Any]:
     """Rows from the blocks that follow, until there are `count` of them."""
     taken = 0
     while taken < count:
-        rows = next(blocks)
+        rows = next(blocks, None)
+        if rows is None:
+            raise ValueError("it has less than it says")
         yield from islice(rows, count - taken)
         taken += len(rows)
     if taken != count:

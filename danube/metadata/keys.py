@@ -14,6 +14,9 @@ its own, so that listing topics walks no subscriptions:
     /storage/topics/{topic_id}                               where the topic's messages are
     /storage/deleted/{topic_id}                              a deleted topic whose files may still be there
     /storage/journals/{journal_id}                           a journal of a shared folder that topics may begin in
+    /cluster/id                                              what tells this metadata from that of any other cluster
+    /cluster/leader                                          the broker that decides for all, while its lease lasts
+    /cluster/register/{broker_id}                            a broker that runs, while its lease lasts
 
 The roots `/brokers`, `/leases`, `/ownership`, `/schemas` and `/auth` are kept free for what their names say.
 """
@@ -35,6 +38,10 @@ PRODUCERS = "/producers"
 STORED_TOPICS = "/storage/topics"
 DELETED_TOPICS = "/storage/deleted"
 STORED_JOURNALS = "/storage/journals"
+CLUSTER = "/cluster"
+CLUSTER_ID = f"{CLUSTER}/id"
+LEADER = f"{CLUSTER}/leader"
+REGISTERED = f"{CLUSTER}/register"
 
 TOPIC_ID_COUNTER = f"{COUNTERS}/topic_id"
 """The last topic id given out."""
@@ -159,6 +166,16 @@ def stored_journal(journal_id: int) -> str:
 def parse_stored_journal(key: str) -> int:
     """The id of the journal that a key of its family names. Raises MetadataError."""
     return _number(STORED_JOURNALS, key)
+
+
+def registered_broker(broker_id: int) -> str:
+    """The key of a broker that runs."""
+    return _path(REGISTERED, str(broker_id))
+
+
+def parse_registered_broker(key: str) -> int:
+    """The broker that a key of its family names. Raises MetadataError."""
+    return _number(REGISTERED, key)
 
 
 def _path(root: str, *names: str) -> str:

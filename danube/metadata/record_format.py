@@ -3,23 +3,16 @@
 Fields may be added within a version when they have a default; a record of a newer version is refused, never guessed at.
 """
 
-import json
 from dataclasses import asdict, dataclass
-from enum import Enum
 from itertools import pairwise
-from typing import TypeVar
 
 from danube.metadata import keys
+from danube.metadata.record_fields import Fields, encode_fields
 from danube.metadata.store import Entry
-from danube.model.errors import MetadataError
-from danube.model.plans import Approval, Arguments, Caller, Effect, Face, Impact, Plan
+from danube.model.plans import Approval, Caller, Effect, Face, Impact, Plan
 from danube.model.policies import NO_POLICIES, POLICY_NAMES, BackoffStrategy, FailurePolicy, PoisonPolicy, Policies
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-
-RECORD_VERSION = 1
-
-E = TypeVar("E", bound=Enum)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +36,8 @@ class TopicRecord:
     created_ms: int
     schema_subject: str | None = None
     policies: Policies = NO_POLICIES
+    owner: int = 0
+    """The broker that serves it; 0 in records from before there were clusters: whoever has the record serves it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,30 +120,31 @@ class TopicStorage:
 
 def encode_namespace(policies: Policies = NO_POLICIES) -> bytes:
     """The value of a namespace: its name is in the key."""
-    return _encode(**_policies_fields(policies))
+    return encode_fields(**_policies_fields(policies))
 
 
 def decode_namespace(entry: Entry) -> NamespaceRecord:
     """The namespace that an entry holds. Raises MetadataError, as all of these do."""
-    fields = _Fields(entry)
+    fields = Fields(entry)
     return NamespaceRecord(keys.parse_namespace(entry.key), _policies(fields))
 
 
 def encode_topic(record: TopicRecord) -> bytes:
     """The value of a topic."""
-    return _encode(
+    return encode_fields(
         topic_id=record.topic_id,
         strategy=record.strategy.name,
         epoch=record.epoch,
         created_ms=record.created_ms,
         schema_subject=record.schema_subject,
+        **({"owner": record.owner} if record.owner else {}),
         **_policies_fields(record.policies),
     )
 
 
 def decode_topic(entry: Entry) -> TopicRecord:
     """The topic that an entry holds."""
-    fields = _Fields(entry)
+    fields = Fields(entry)
     return TopicRecord(
         name=keys.parse_topic(entry.key),
         topic_id=fields.number("topic_id"),
@@ -157,6 +153,7 @@ def decode_topic(entry: Entry) -> TopicRecord:
         created_ms=fields.number("created_ms"),
         schema_subject=fields.text_or_none("schema_subject"),
         policies=_policies(fields),
+        owner=fields.number_or_none("owner") or 0,
     )
 
 
@@ -167,7 +164,7 @@ def encode_subscription(record: SubscriptionRecord) -> bytes:
         "window": record.window,
         "jump": record.jump,
     }
-    return _encode(
+    return encode_fields(
         subscription_id=record.subscription_id,
         type=record.type.name,
         created_ms=record.created_ms,
@@ -177,7 +174,7 @@ def encode_subscription(record: SubscriptionRecord) -> bytes:
 
 def decode_subscription(entry: Entry) -> SubscriptionRecord:
     """The subscription that an entry holds."""
-    fields = _Fields(entry)
+    fields = Fields(entry)
     topic, name = keys.parse_subscription(entry.key)
     return SubscriptionRecord(
         topic=topic,
@@ -203,7 +200,7 @@ def _failure_policy_fields(policy: FailurePolicy) -> dict[str, object]:
     }
 
 
-def _failure_policy(fields: "_Fields") -> FailurePolicy:
+def _failure_policy(fields: Fields) -> FailurePolicy:
     dead_letter_topic = fields.text_or_none("dead_letter_topic")
     return FailurePolicy(
         max_redelivery_count=fields.number("max_redelivery_count"),
@@ -222,7 +219,7 @@ def _policies_fields(policies: Policies) -> dict[str, object]:
     return {"policies": given} if given else {}
 
 
-def _policies(fields: "_Fields") -> Policies:
+def _policies(fields: Fields) -> Policies:
     if not fields.has("policies"):
         return NO_POLICIES
     section = fields.section("policies")
@@ -231,12 +228,14 @@ def _policies(fields: "_Fields") -> Policies:
 
 def encode_consumer(record: ConsumerRecord) -> bytes:
     """The value of a consumer."""
-    return _encode(consumer_id=record.consumer_id, key_filters=list(record.key_filters), created_ms=record.created_ms)
+    return encode_fields(
+        consumer_id=record.consumer_id, key_filters=list(record.key_filters), created_ms=record.created_ms
+    )
 
 
 def decode_consumer(entry: Entry) -> ConsumerRecord:
     """The consumer that an entry holds."""
-    fields = _Fields(entry)
+    fields = Fields(entry)
     topic, subscription, name = keys.parse_consumer(entry.key)
     return ConsumerRecord(
         topic=topic,
@@ -250,27 +249,27 @@ def decode_consumer(entry: Entry) -> ConsumerRecord:
 
 def encode_counter(last: int) -> bytes:
     """The value of a counter whose last number is `last`."""
-    return _encode(last=last)
+    return encode_fields(last=last)
 
 
 def decode_counter(entry: Entry | None) -> int:
     """The last number that a counter gave out; 0 when it is not there yet."""
-    return _Fields(entry).number("last") if entry is not None else 0
+    return Fields(entry).number("last") if entry is not None else 0
 
 
 def encode_partitioned(indexes: frozenset[int]) -> bytes:
     """The value that says which partitions a base topic has."""
-    return _encode(indexes=sorted(indexes))
+    return encode_fields(indexes=sorted(indexes))
 
 
 def decode_partitioned(entry: Entry | None) -> frozenset[int]:
     """Which partitions a base topic has; none when there is no entry."""
-    return frozenset(_Fields(entry).numbers("indexes")) if entry is not None else frozenset()
+    return frozenset(Fields(entry).numbers("indexes")) if entry is not None else frozenset()
 
 
 def encode_plan(plan: Plan) -> bytes:
     """The value of a plan: its id is in the key."""
-    return _encode(
+    return encode_fields(
         operation=plan.operation,
         arguments=plan.arguments,
         effect=plan.effect.name,
@@ -288,7 +287,7 @@ def encode_plan(plan: Plan) -> bytes:
 
 def decode_plan(entry: Entry) -> Plan:
     """The plan that an entry holds."""
-    fields = _Fields(entry)
+    fields = Fields(entry)
     return Plan(
         plan_id=keys.parse_plan(entry.key),
         operation=fields.text("operation"),
@@ -310,15 +309,15 @@ def _caller_fields(caller: Caller | None) -> dict[str, str] | None:
     return {"who": caller.who, "face": caller.face.name, "client": caller.client} if caller else None
 
 
-def _caller(fields: "_Fields") -> Caller:
+def _caller(fields: Fields) -> Caller:
     return Caller(who=fields.text("who"), face=fields.choice("face", Face), client=fields.text("client"))
 
 
-def _caller_or_none(fields: "_Fields", name: str) -> Caller | None:
+def _caller_or_none(fields: Fields, name: str) -> Caller | None:
     return _caller(fields.section(name)) if fields.has(name) else None
 
 
-def _impact(fields: "_Fields") -> Impact:
+def _impact(fields: Fields) -> Impact:
     return Impact(
         changes=fields.texts("changes"),
         irreversible=fields.texts("irreversible"),
@@ -336,24 +335,24 @@ def _impact(fields: "_Fields") -> Impact:
 
 def encode_producer_epoch(record: ProducerEpoch) -> bytes:
     """The value of a topic's newest producer epoch."""
-    return _encode(topic_id=record.topic_id, epoch=record.epoch, producer_name=record.producer_name)
+    return encode_fields(topic_id=record.topic_id, epoch=record.epoch, producer_name=record.producer_name)
 
 
 def decode_producer_epoch(entry: Entry) -> ProducerEpoch:
     """The producer epoch that an entry holds."""
-    fields = _Fields(entry)
+    fields = Fields(entry)
     return ProducerEpoch(fields.number("topic_id"), fields.number("epoch"), fields.text("producer_name"))
 
 
 def encode_topic_storage(record: TopicStorage) -> bytes:
     """The value of where a topic's messages are: its id is in the key. Raises ValueError for what cannot be."""
     record.validate()
-    return _encode(generation=record.generation, epochs=[asdict(epoch) for epoch in record.epochs])
+    return encode_fields(generation=record.generation, epochs=[asdict(epoch) for epoch in record.epochs])
 
 
 def decode_topic_storage(entry: Entry) -> TopicStorage:
     """Where the messages of a topic are."""
-    fields = _Fields(entry)
+    fields = Fields(entry)
     record = TopicStorage(
         topic_id=keys.parse_stored_topic(entry.key),
         generation=fields.number("generation"),
@@ -367,7 +366,7 @@ def decode_topic_storage(entry: Entry) -> TopicStorage:
     return record
 
 
-def _epoch_range(fields: "_Fields") -> EpochRange:
+def _epoch_range(fields: Fields) -> EpochRange:
     return EpochRange(
         epoch=fields.number("epoch"),
         journal_id=fields.number("journal_id"),
@@ -377,107 +376,21 @@ def _epoch_range(fields: "_Fields") -> EpochRange:
     )
 
 
-def encode_tombstone() -> bytes:
-    """The value of a deleted topic: all there is to say is in the key."""
-    return _encode()
+def encode_tombstone(owner: int = 0) -> bytes:
+    """The value of a deleted topic: who served it last, and so has its files; its id is in the key."""
+    return encode_fields(owner=owner) if owner else encode_fields()
+
+
+def decode_tombstone(entry: Entry) -> int:
+    """Who served the deleted topic last; 0 when that was not written down."""
+    return Fields(entry).number_or_none("owner") or 0
 
 
 def encode_journal(broker_id: int) -> bytes:
     """The value of a journal in a shared folder: its id is in the key."""
-    return _encode(broker_id=broker_id)
+    return encode_fields(broker_id=broker_id)
 
 
 def decode_journal(entry: Entry) -> int:
     """The broker that a journal in a shared folder is of."""
-    return _Fields(entry).number("broker_id")
-
-
-def _encode(**fields: object) -> bytes:
-    return json.dumps({"version": RECORD_VERSION, **fields}, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-class _Fields:
-    """The fields of a value, each asked for by name and type."""
-
-    def __init__(self, entry: Entry, fields: dict[str, object] | None = None) -> None:
-        self._key = entry.key
-        self._entry = entry
-        if fields is not None:
-            self._fields = fields
-            return
-        try:
-            parsed = json.loads(entry.value)
-        except ValueError as error:
-            raise self.damaged("no JSON") from error
-        self._fields = parsed if isinstance(parsed, dict) else {}
-        version = self.number("version")
-        if version > RECORD_VERSION:
-            raise MetadataError(
-                f"metadata key {self._key} was written by a newer Danube (record version {version}, this one reads up"
-                f" to {RECORD_VERSION}): upgrade this broker"
-            )
-
-    def number(self, name: str) -> int:
-        value = self._fields.get(name)
-        if not isinstance(value, int):
-            raise self.damaged(f"no number {name!r}")
-        return value
-
-    def number_or_none(self, name: str) -> int | None:
-        return self.number(name) if self.has(name) else None
-
-    def has(self, name: str) -> bool:
-        return self._fields.get(name) is not None
-
-    def object(self, name: str) -> Arguments:
-        value = self._fields.get(name)
-        if not isinstance(value, dict):
-            raise self.damaged(f"no object {name!r}")
-        return value
-
-    def section(self, name: str) -> "_Fields":
-        """The fields of a value within this one."""
-        return _Fields(self._entry, dict(self.object(name)))
-
-    def sections(self, name: str) -> list["_Fields"]:
-        """The fields of each value in a list within this one."""
-        values = self._fields.get(name)
-        if not isinstance(values, list) or not all(isinstance(value, dict) for value in values):
-            raise self.damaged(f"no objects {name!r}")
-        return [_Fields(self._entry, value) for value in values]
-
-    def text(self, name: str) -> str:
-        value = self.text_or_none(name)
-        if value is None:
-            raise self.damaged(f"no text {name!r}")
-        return value
-
-    def numbers(self, name: str) -> tuple[int, ...]:
-        values = self._fields.get(name)
-        if not isinstance(values, list) or not all(isinstance(value, int) for value in values):
-            raise self.damaged(f"no numbers {name!r}")
-        return tuple(values)
-
-    def text_or_none(self, name: str) -> str | None:
-        value = self._fields.get(name)
-        if value is not None and not isinstance(value, str):
-            raise self.damaged(f"no text {name!r}")
-        return value
-
-    def texts(self, name: str) -> tuple[str, ...]:
-        values = self._fields.get(name)
-        if not isinstance(values, list) or not all(isinstance(value, str) for value in values):
-            raise self.damaged(f"no texts {name!r}")
-        return tuple(values)
-
-    def choice(self, name: str, choices: type[E]) -> E:
-        text = self._fields.get(name)
-        if not isinstance(text, str) or text not in choices.__members__:
-            raise self.damaged(f"no {choices.__name__} {name!r}")
-        return choices[text]
-
-    def damaged(self, what: str) -> MetadataError:
-        """The error that says so."""
-        return MetadataError(
-            f"metadata key {self._key} does not hold what it should ({what}): restore the metadata from a backup"
-        )
+    return Fields(entry).number("broker_id")

@@ -40,6 +40,7 @@ from danube.model.errors import (
     SubscriptionNotFoundError,
     TopicExistsError,
     TopicNotFoundError,
+    TopicNotServedError,
 )
 from danube.model.limits import PARTITIONS_MAX
 from danube.model.policies import FailurePolicy, PolicyChange
@@ -67,8 +68,10 @@ class Records:
     Changes that keep losing against others raise VersionConflictError in the end; calling again is safe.
     """
 
-    def __init__(self, store: MetadataStore, rng: Rng | None = None) -> None:
+    def __init__(self, store: MetadataStore, rng: Rng | None = None, *, owner: int = 0) -> None:
+        """`owner` is the broker that serves the topics created here."""
         self._store = store
+        self._owner = owner
         self._rng = rng or SystemRng()
         self._topics_lock = (
             asyncio.Lock()
@@ -183,9 +186,9 @@ class Records:
         names = [base.partition(index) for index in range(partitions)]
         return await self._create_topics(names, strategy, now_ms, schema_subject)
 
-    async def topic(self, name: TopicName) -> TopicRecord | None:
-        """The topic, or None."""
-        entry = await self._store.get(keys.topic(name))
+    async def topic(self, name: TopicName, *, linearizable: bool = False) -> TopicRecord | None:
+        """The topic, or None; `linearizable` as for the store's reads."""
+        entry = await self._store.get(keys.topic(name), linearizable=linearizable)
         return decode_topic(entry) if entry else None
 
     async def topics(self) -> list[TopicRecord]:
@@ -213,6 +216,8 @@ class Records:
             if not indexes:
                 raise TopicNotFoundError(f"{base} has no partitions: create it with some, a plain topic stays plain")
             like = await self._read_topic(draft, base.partition(max(indexes)))
+            if like.owner not in {0, self._owner}:
+                raise TopicNotServedError(f"{like.name} is served by another broker, {like.owner}: ask that one")
             first = max(indexes) + 1
             names = [base.partition(index) for index in range(first, first + count)]
             await self._join_base(draft, names)
@@ -268,7 +273,7 @@ class Records:
                 draft.delete_below(keys.subscriptions_of(record.name))
                 draft.delete_below(keys.consumers_of_topic(record.name))
                 draft.delete(keys.producer_epoch(record.name))
-                bury(draft, record.topic_id)
+                bury(draft, record.topic_id, record.owner)
             await self._leave_base(draft, [record.name for record in records])
             await _together(also, draft)
 
@@ -363,7 +368,7 @@ class Records:
         async def change(draft: Draft) -> list[TopicRecord]:
             await self._require_namespace(draft, names[0].namespace)
             await self._join_base(draft, names)
-            like = TopicRecord(names[0], 0, strategy, _FIRST_EPOCH, now_ms, schema_subject)
+            like = TopicRecord(names[0], 0, strategy, _FIRST_EPOCH, now_ms, schema_subject, owner=self._owner)
             return await self._put_topics(draft, names, like, now_ms)
 
         async with self._topics_lock:
@@ -377,7 +382,9 @@ class Records:
         records = []
         for topic_id, name in enumerate(names, start=last + 1):
             await self._require_free(draft, name)
-            record = replace(like, name=name, topic_id=topic_id, epoch=_FIRST_EPOCH, created_ms=now_ms)
+            record = replace(
+                like, name=name, topic_id=topic_id, epoch=_FIRST_EPOCH, created_ms=now_ms, owner=self._owner
+            )
             draft.put(keys.topic(name), encode_topic(record))
             records.append(record)
         draft.put(keys.TOPIC_ID_COUNTER, encode_counter(last + len(names)))

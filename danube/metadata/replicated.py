@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Sequence
-from functools import partial
 
 from danube.metadata.command_format import Request, encode_request
 from danube.metadata.commands import Command, ExpireLease, Outcome, Transact
@@ -40,7 +39,7 @@ class ReplicatedStore(CommandWriter):
         self._replica = Replica(clock, self._sweep_soon, watch_events_max=watch_events_max)
         self._tasks = TaskScope("metadata")
         self._turns = asyncio.Semaphore(METADATA_SUBMISSIONS_MAX)
-        self._expiring: set[tuple[int, int]] = set()
+        self._expiring: dict[ExpireLease, asyncio.Task[Outcome | DanubeError]] = {}
         self._closed = False
 
     @property
@@ -78,7 +77,13 @@ class ReplicatedStore(CommandWriter):
     async def _submit(self, command: Command) -> Outcome:
         self._check_open()
         # A task of its own: a caller that is cancelled must not leave a change half agreed on.
-        return _told(await asyncio.shield(self._tasks.spawn(self._settle(self._identified(command)), "submit")))
+        task = self._tasks.spawn(self._settle(self._identified(command)), "submit")
+        try:
+            return _told(await asyncio.shield(task))
+        except asyncio.CancelledError:
+            if task.cancelled() and not _is_cancelled():
+                raise UnknownOutcomeError("the metadata store was closed, and the change may still be made") from None
+            raise
 
     def _identified(self, command: Command) -> Command:
         """With an id, by which it can be submitted again."""
@@ -103,14 +108,22 @@ class ReplicatedStore(CommandWriter):
         """
         outcome = self._replica.expect(request.request_id)
         attempt = _Attempt(outcome)
+        deadline_s = asyncio.get_running_loop().time() + METADATA_SUBMIT_TIMEOUT_S
         try:
-            async with asyncio.timeout(METADATA_SUBMIT_TIMEOUT_S):
+            # Only an attempt that takes too long is cut off: of the others it is known how they ended.
+            async with asyncio.timeout_at(deadline_s + 2 * METADATA_ATTEMPT_TIMEOUT_S):
                 while not outcome.done():
                     self._replica.check()
+                    if asyncio.get_running_loop().time() >= deadline_s:
+                        raise attempt.given_up()
                     await attempt.make(self._sequencer, packed)
             return outcome.result()
         except TimeoutError:
             raise attempt.given_up() from None
+        except MetadataError as error:
+            if attempt.may_be_ordered and not isinstance(error, UnknownOutcomeError):
+                raise UnknownOutcomeError(f"the change may still be made: {error}") from error
+            raise
         finally:
             self._replica.forget(request.request_id)
 
@@ -124,19 +137,17 @@ class ReplicatedStore(CommandWriter):
             await asyncio.wait([self._expire(command) for command in due], timeout=METADATA_EXPIRY_WAIT_S)
 
     def _expire(self, command: ExpireLease) -> "asyncio.Task[Outcome | DanubeError]":
-        return self._tasks.spawn(self._settle(command), "expire a lease")
+        """End a lease that has run out; all who need that wait for the same attempt."""
+        under_way = self._expiring.get(command)
+        if under_way is None:
+            under_way = self._expiring[command] = self._tasks.spawn(self._settle(command), "expire a lease")
+            under_way.add_done_callback(lambda _: self._expiring.pop(command, None))
+        return under_way
 
     def _sweep_soon(self) -> None:
-        if self._closed:
-            return
-        for command in self._replica.due():
-            lease = command.lease_id, command.renewals
-            if lease not in self._expiring:
-                self._expiring.add(lease)
-                self._expire(command).add_done_callback(partial(self._expired, lease))
-
-    def _expired(self, lease: tuple[int, int], _task: object) -> None:
-        self._expiring.discard(lease)
+        if not self._closed:
+            for command in self._replica.due():
+                self._expire(command)
 
     def _check_open(self) -> None:
         if self._closed:
@@ -148,27 +159,33 @@ class _Attempt:
 
     def __init__(self, outcome: "asyncio.Future[Outcome]") -> None:
         self._outcome = outcome
-        self._may_be_ordered = False
+        self.may_be_ordered = False
+        """Whether the request may stand in the sequence, now or later."""
         self._refusal: MetadataError | None = None
 
     async def make(self, sequencer: Sequencer, packed: bytes) -> None:
         """Try once; returns when it was applied, or when it is time to try again."""
-        before, self._may_be_ordered = self._may_be_ordered, True  # an attempt that is cancelled may be ordered, too
+        before, self.may_be_ordered = self.may_be_ordered, True  # an attempt that is cancelled may be ordered, too
         try:
             await sequencer.submit(packed)
             wait_s = METADATA_ATTEMPT_TIMEOUT_S
         except NotOrderedError as error:
-            self._may_be_ordered, self._refusal, wait_s = before, error, METADATA_RETRY_DELAY_S
+            self.may_be_ordered, self._refusal, wait_s = before, error, METADATA_RETRY_DELAY_S
         await asyncio.wait([self._outcome], timeout=wait_s)
 
     def given_up(self) -> MetadataError:
         """What to tell the caller."""
-        if self._may_be_ordered:
+        if self.may_be_ordered:
             return UnknownOutcomeError(
                 f"nothing was agreed on within {METADATA_SUBMIT_TIMEOUT_S:g} s, and the change may still be made:"
                 " submit it again"
             )
-        return MetadataError(f"the change was not made: {self._refusal}; see to it that a majority of brokers runs")
+        return MetadataError(f"the change was not made: {self._refusal}; see to it that what keeps the metadata runs")
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _told(result: Outcome | DanubeError) -> Outcome:

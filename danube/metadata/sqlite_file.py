@@ -24,8 +24,15 @@ from danube.metadata.commands import (
     decide,
     prefix_bounds,
 )
+from danube.metadata.state import StateImage
 from danube.metadata.store import Changed, Entry
-from danube.model.errors import DataFolderError, DataFolderInUseError, MetadataError, UnknownOutcomeError
+from danube.model.errors import (
+    DataFolderError,
+    DataFolderInUseError,
+    MetadataError,
+    PreconditionFailedError,
+    UnknownOutcomeError,
+)
 from danube.model.limits import METADATA_OUTCOMES_MAX
 from danube.runtime.disk import LocalDisk
 
@@ -144,6 +151,29 @@ class SqliteFile:
                 raise
             self._commit()
         return effects
+
+    def image(self) -> StateImage:
+        """All of it. Leases are none: they end with the process. Raises MetadataError when the file fails."""
+        with self._using():
+            entries = [Entry(*row) for row in self._connection.execute(f"{_ENTRY} ORDER BY key")]
+            outcomes = self._connection.execute("SELECT command_id, outcome FROM outcomes ORDER BY number")
+            remembered = tuple((command_id, _decode_outcome(text)) for command_id, text in outcomes)
+            return StateImage(self.revision, self.last_lease_id, tuple(entries), (), remembered)
+
+    def fill(self, image: StateImage) -> None:
+        """Have an empty file hold what an image does, without leases and outcomes; all of it or nothing.
+
+        Raises PreconditionFailedError when the file is not empty, MetadataError when it fails.
+        """
+        with self._using():
+            if self.revision:
+                raise PreconditionFailedError(f"{self._path} is not empty: fill a new one")
+            self._connection.execute("BEGIN IMMEDIATE")
+            rows = (astuple(entry) for entry in image.entries if not entry.lease_id)
+            self._connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)
+            self._set_counter("revision", image.revision)
+            self._set_counter("lease_id", image.last_lease_id)
+            self._commit()
 
     def close(self) -> None:
         """Close the file; what was committed is in it."""

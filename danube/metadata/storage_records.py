@@ -3,6 +3,8 @@
 A record is changed by compare-and-set only: of two brokers that take a topic, or of two cuts of it, one loses and is
 told. A topic without a record has no manifest and no epoch.
 
+In a shared folder each topic has a record from its creation on; without one no broker begins with it.
+
 A deleted topic has no record, and a tombstone until its files are gone. While the tombstone is there nobody can write a
 record for it; so it is forgotten only when nobody is left who would.
 """
@@ -16,6 +18,7 @@ from danube.metadata.journal_records import JournalEntry
 from danube.metadata.record_format import (
     EpochRange,
     TopicStorage,
+    decode_tombstone,
     decode_topic_storage,
     encode_tombstone,
     encode_topic_storage,
@@ -25,7 +28,7 @@ from danube.model.errors import JournalFencedError, LimitReachedError, StorageCh
 from danube.model.limits import METADATA_ATTEMPTS_MAX, STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
 from danube.runtime.rng import Rng
 
-__all__ = ["EpochRange", "StorageRecords", "TopicStorage", "bury"]
+__all__ = ["EpochRange", "StorageRecords", "TopicStorage", "bury", "enter_topic"]
 
 
 class StorageRecords:
@@ -35,9 +38,11 @@ class StorageRecords:
     What is answered has the new revision, and the next change can be made of it.
     """
 
-    def __init__(self, store: MetadataStore, rng: Rng) -> None:
+    def __init__(self, store: MetadataStore, rng: Rng, *, deleted_of: int | None = None) -> None:
+        """`deleted_of` is the broker whose deleted topics `deleted` answers; None for those of all."""
         self._store = store
         self._rng = rng
+        self._deleted_of = deleted_of
 
     async def all(self) -> dict[int, TopicStorage]:
         """The records of all topics that have one, by topic id."""
@@ -95,7 +100,9 @@ class StorageRecords:
 
     async def deleted(self) -> list[int]:
         """The ids of deleted topics whose files may still be there, ascending."""
-        return sorted(keys.parse_deleted_topic(entry.key) for entry in await self._store.list(keys.DELETED_TOPICS))
+        tombstones = await self._store.list(keys.DELETED_TOPICS)
+        mine = (each for each in tombstones if self._deleted_of in {None, decode_tombstone(each)})
+        return sorted(keys.parse_deleted_topic(entry.key) for entry in mine)
 
     async def forget_deleted(self, topic_id: int) -> None:
         """The files of a deleted topic are gone, and nobody is left who would write new ones. Idempotent."""
@@ -137,10 +144,22 @@ class StorageRecords:
         return await self._store.get(keys.deleted_topic(record.topic_id)) is not None
 
 
-def bury(draft: Draft, topic_id: int) -> None:
-    """Have a topic's record go and a tombstone come, in the transaction that deletes the topic."""
+def enter_topic(draft: Draft, topic_id: int) -> None:
+    """Have a topic's record come, in the transaction that creates the topic.
+
+    Storages over a shared folder begin with a topic only if it has a record: so no broker that slept through the
+    deletion of a topic brings it back.
+    """
+    draft.put(keys.stored_topic(topic_id), encode_topic_storage(TopicStorage(topic_id)))
+
+
+def bury(draft: Draft, topic_id: int, owner: int = 0) -> None:
+    """Have a topic's record go and a tombstone come, in the transaction that deletes the topic.
+
+    `owner` is the broker that has its files, where each has its own.
+    """
     draft.delete(keys.stored_topic(topic_id))
-    draft.put(keys.deleted_topic(topic_id), encode_tombstone())
+    draft.put(keys.deleted_topic(topic_id), encode_tombstone(owner))
 
 
 def _with_epochs(record: TopicStorage, epochs: tuple[EpochRange, ...]) -> TopicStorage:

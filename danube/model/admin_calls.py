@@ -108,7 +108,51 @@ class RaftStatus:
     learners: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddNode:
+    """Have a broker that waits to be added take part in the agreement, without a vote."""
+
+    address: str
+    """`host:port` of its Raft port, or the original's way: its admin URL."""
+    node_id: str | None = None
+    """Decimal digits; whichever waits there when not given."""
+
+
 # What only our brokers answer: the package `danube.control`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterMember:
+    """One member of the brokers that agree on the metadata; ids are decimal digits."""
+
+    node_id: str
+    address: str
+    """`host:port` of its Raft port."""
+    votes: bool
+    connected: bool
+    """Whether the member that was asked is connected with it, or is it."""
+    lag: int | None = None
+    """Entries that it does not have yet; only the leader knows."""
+    broker_id: str | None = None
+    """Of the broker that runs there, if one is registered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterDescription:
+    """The agreement on the metadata, as one broker sees it; ids are decimal digits."""
+
+    kind: str
+    """`raft`, `etcd`, `zookeeper`, `sqlite` or `memory`."""
+    node_id: str | None = None
+    """Of the member that was asked; None where the brokers do not agree among themselves."""
+    address: str = ""
+    leader_id: str | None = None
+    term: int = 0
+    position: int = 0
+    has_quorum: bool = True
+    members: tuple[ClusterMember, ...] = ()
+    leader_broker_id: str | None = None
+    """The broker that decides for all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

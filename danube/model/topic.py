@@ -67,6 +67,10 @@ class TopicName:
         match = _PARTITION.fullmatch(self.local)
         return TopicName(self.namespace, match["base"]) if match else None
 
+    def is_of(self, base: "TopicName") -> bool:
+        """Whether this is that very topic, or one of its partitions by its form."""
+        return base in {self, self.base}
+
     @property
     def partition_index(self) -> int | None:
         """Which partition this name is, by its form; None for any other name."""

@@ -34,7 +34,7 @@ class BlockingThread:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._queue: queue.SimpleQueue[_HandedOver | None] = queue.SimpleQueue()
+        self._queue: queue.SimpleQueue[_HandedOver | _Errand | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -44,6 +44,14 @@ class BlockingThread:
         self._put(handed_over)
         result: T = await handed_over.wait()
         return result
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Have `work` done in its turn and tell nobody, for owners without an event loop. It must not raise."""
+        self._put(_Errand(work))
+
+    def leave(self) -> None:
+        """End after what was handed over, without waiting for it."""
+        self._end()
 
     def close(self) -> None:
         self._end()
@@ -55,7 +63,7 @@ class BlockingThread:
             await self.run(lambda: None)  # the last in the queue: when it is done, so is all the rest
         self._end()
 
-    def _put(self, handed_over: "_HandedOver") -> None:
+    def _put(self, handed_over: "_HandedOver | _Errand") -> None:
         if self._closed:
             raise RuntimeError(f"the thread {self._name} is closed")
         if self._thread is None:
@@ -71,6 +79,15 @@ class BlockingThread:
     def _work_off(self) -> None:
         while (handed_over := self._queue.get()) is not None:
             handed_over.carry_out()
+
+
+class _Errand:
+    """A piece of work that nobody waits for."""
+
+    __slots__ = ("carry_out",)
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.carry_out = work
 
 
 class _HandedOver:
@@ -133,3 +150,49 @@ class InlineRunner:
 
     async def aclose(self) -> None:
         return None
+
+
+class OwnedThread:
+    """A thread for one function that goes on until its owner has it return: what must keep time beside a busy loop.
+
+    What the function raises is raised again by `ended`.
+    """
+
+    def __init__(self, name: str, work: Callable[[], None]) -> None:
+        self._work = work
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended: asyncio.Future[None] | None = None
+
+    def start(self) -> None:
+        """Run the function. To be called once, on the loop that `ended` will be awaited on."""
+        self._loop = asyncio.get_running_loop()
+        self._ended = self._loop.create_future()
+        self._thread.start()
+
+    def call_back(self, callback: Callable[..., object], *arguments: object) -> None:
+        """Have the loop call `callback`, in the order asked for; a closed loop calls nobody. From the thread."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(callback, *arguments)
+
+    async def ended(self) -> None:
+        """Return once the function has returned; its owner has told it to. At once if it was never started."""
+        if self._ended is not None:
+            await asyncio.shield(self._ended)
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            self._work()
+        except BaseException as raised:  # raised again where it is waited for
+            error = raised
+        self.call_back(self._tell, error)
+
+    def _tell(self, error: BaseException | None) -> None:
+        if self._ended is not None and not self._ended.done():
+            if error is None:
+                self._ended.set_result(None)
+            else:
+                self._ended.set_exception(error)
+                self._ended.exception()  # it is told where it is awaited, or to the owner by other ways

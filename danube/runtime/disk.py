@@ -105,6 +105,12 @@ class Disk(Protocol):
     def lock(self, name: str) -> DiskLock:
         """Take the exclusive lock kept in file `name`. Raises BlockingIOError when another process holds it."""
 
+    def has_links(self) -> bool:
+        """Whether a file may have a second name: without, `create_whole` cannot tell when two take a name at once.
+
+        Tried out with a file in the root. Raises OSError.
+        """
+
     def free_bytes(self) -> int:
         """What can still be written before the disk is full, roughly."""
 
@@ -240,6 +246,22 @@ class LocalDisk:
             os.close(descriptor)
             raise
         return LocalDiskLock(descriptor)
+
+    def has_links(self) -> bool:
+        first = self.root / f"links.{secrets.token_hex(8)}{PARTIAL_SUFFIX}"
+        second = first.with_name(f"{first.stem}.second{PARTIAL_SUFFIX}")
+        first.touch(0o600, exist_ok=False)
+        try:
+            second.hardlink_to(first)
+        except OSError as error:
+            if error.errno not in _WITHOUT_LINKS:
+                raise
+            return False
+        else:
+            return True
+        finally:
+            second.unlink(missing_ok=True)
+            first.unlink(missing_ok=True)
 
     def free_bytes(self) -> int:
         found = os.statvfs(self.root)

@@ -24,6 +24,11 @@ def checksum(chunks: Iterable[bytes]) -> bytes:
     return crc.to_bytes(CRC_BYTES, "little")
 
 
+def extended(crc: int, chunk: bytes) -> int:
+    """The checksum so far, which begins with 0, with `chunk` behind it: for who gets one after the other."""
+    return int(google_crc32c.extend(crc, chunk))
+
+
 def is_intact(content_and_crc: bytes) -> bool:
     """Whether the last 4 bytes are the checksum of all the others."""
     return bool(google_crc32c.value(content_and_crc) == _RESIDUE)

@@ -6,15 +6,15 @@ through, the file goes. A pass that ended anywhere is simply done again: what it
 is made anew.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from danube.model.errors import MetadataError
-from danube.model.limits import CUT_DELAY_S, CUT_TOPICS_MAX
+from danube.model.limits import CUT_DELAY_S, CUT_RETRY_S, CUT_TOPICS_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.storage.cutting import files_of_pass, first_needed, is_worth_a_pass
-from danube.storage.generations import GenerationWriter, NextGeneration, TopicCut, blank_history
+from danube.storage.generations import GenerationWriter, NextGeneration, Run, TopicCut, blank_history
 from danube.storage.journal import Journal
 from danube.storage.journal.topic_base import ClosedFile
 from danube.storage.publishing import Publisher
@@ -22,6 +22,9 @@ from danube.storage.stored_topics import StoredTopics
 from danube.storage.troubles import FAULTS
 
 _FOR_GOOD = float("inf")
+_NO_TOPICS: frozenset[int] = frozenset()
+
+Named = Callable[[], Awaitable[frozenset[int]]]
 
 
 @dataclass(slots=True)
@@ -64,7 +67,9 @@ class Cutter:
         runner: BlockingRunner,
         cache_bytes: int,
         is_room_short: Callable[[], bool],
+        named: Named | None = None,
     ) -> None:
+        """`named` answers, in a shared folder, the topics whose records name this journal."""
         self._journal = journal
         self._topics = topics
         self._writer = writer
@@ -72,11 +77,13 @@ class Cutter:
         self._clock = clock
         self._runner = runner
         self._is_room_short = is_room_short
+        self._named = named
         self._cache_bytes = cache_bytes
         """Of the journal's newest data that are read from memory, roughly."""
         self._passed_to = 0
         """The last file that a pass went through; it may be there still, for a topic that could not be cut."""
         self._removal_due = True
+        self._others_until_s = _FOR_GOOD
         self._unnamed: Sequence[NextGeneration] = ()
         """Written while the metadata store failed: they are named once it works, and nothing is written twice."""
 
@@ -84,6 +91,8 @@ class Cutter:
     def is_due(self) -> bool:
         """Whether there is something to remove, or enough for a pass to be worth its syncs."""
         if self._removal_due and self._journal.stopped is None:
+            return True
+        if self._is_others_turn_over() or any(self._is_foreign_due(each) for each in self._foreign):
             return True
         cold = [file for file in self._pending() if self._is_cold(file)]
         return is_worth_a_pass(files_of_pass(cold), self._clock.now_ms())
@@ -102,11 +111,11 @@ class Cutter:
         report = CutReport(files=len(files))
         if self._unnamed:
             await self._name(self._unnamed, report)
+        position = files[-1].end_position if files else 0
+        wanted = self._foreign.union(*(file.topics for file in files))
+        for group in _groups(sorted(topic_id for topic_id in wanted if self._is_due(topic_id, position))):
+            await self._cut_group(group, position, report)
         if files:
-            position = files[-1].end_position
-            wanted = frozenset[int]().union(*(file.topics for file in files))
-            for group in _groups(sorted(topic_id for topic_id in wanted if self._is_due(topic_id, position))):
-                await self._cut_group(group, position, report)
             self._passed_to = files[-1].sequence
         await self._remove_files(report)
         return report
@@ -153,12 +162,15 @@ class Cutter:
     async def _make(self, topic_id: int, position: int) -> NextGeneration | None:
         """Write the topic's next generation; None when it is not this broker's to cut any more."""
         if topic_id in self._topics.lost and not await self._publisher.reload(topic_id):
-            self._topics.troubles.leave(topic_id, "another broker has taken it over")
+            self._topics.take_over(topic_id)
             return None
         self._topics.lost.discard(topic_id)
         journal, snapshot = self._journal, self._journal.snapshot(topic_id)
+        history = self._topics.histories.get(topic_id) or blank_history(topic_id)
+        position = max(position, history.manifest.journals.get(journal.journal_id, 0))
         cut = TopicCut(
-            history=self._topics.histories.get(topic_id) or blank_history(topic_id),
+            history=history,
+            find_foreign=lambda: [Run(part.folder, part.places()) for part in history.foreign],
             find_places=lambda: journal.places(topic_id, journal.located(topic_id, position)),
             journal_id=journal.journal_id,
             position=position,
@@ -170,11 +182,43 @@ class Cutter:
     async def _remove_files(self, report: CutReport) -> None:
         self._removal_due = True  # until it is done
         closed = self._journal.closed_files()
-        first = first_needed(closed, self._covered_to)
+        strange = any(not self._topics.is_owned(each) for file in closed for each in file.topics)
+        named = await self._named() if strange and self._named is not None else _NO_TOPICS
+        first = first_needed(closed, lambda topic_id: self._needed_from(topic_id, named))
         if closed and first > closed[0].sequence:
+            self._release_others(file for file in closed if file.sequence < first)
             report.freed_bytes = await self._journal.remove_files(first)
             await self._runner.run(lambda: self._writer.forget_journal_below(first))
         self._removal_due = False
+        waits = strange and bool(self._journal.closed_files())
+        self._others_until_s = self._clock.monotonic_s() + CUT_RETRY_S if waits else _FOR_GOOD
+
+    def _release_others(self, files: Iterable[ClosedFile]) -> None:
+        """Of topics that another broker took, or deleted, the journal still knows where they were in these files."""
+        for topic_id in frozenset[int]().union(*(file.topics for file in files)):
+            if not self._topics.is_owned(topic_id):
+                self._journal.release(topic_id)
+
+    def _is_others_turn_over(self) -> bool:
+        """Whether it is time to see if others have cut what was theirs in this journal."""
+        return self._journal.stopped is None and self._clock.monotonic_s() >= self._others_until_s
+
+    @property
+    def _foreign(self) -> frozenset[int]:
+        """What former owners left is cut also when nothing was appended since, and be it only to say that it is."""
+        return self._topics.histories.with_older_epochs
+
+    def _is_foreign_due(self, topic_id: int) -> bool:
+        return self._topics.is_owned(topic_id) and self._is_due(topic_id, 0)
+
+    def _needed_from(self, topic_id: int, named: frozenset[int]) -> float:
+        """The position from which on the journal is kept for a topic.
+
+        Of another's topic all is kept as long as its record names this journal, or may come to name it.
+        """
+        if self._topics.is_owned(topic_id) or self._topics.is_dead(topic_id):
+            return self._covered_to(topic_id)
+        return 0 if topic_id in named or topic_id in self._topics.begun else _FOR_GOOD
 
     def _is_cold(self, file: ClosedFile) -> bool:
         """Whether those who read close behind the end do not read this file from memory any more."""
@@ -183,7 +227,9 @@ class Cutter:
         return file.newest_append_ms + CUT_DELAY_S * 1_000 <= self._clock.now_ms()
 
     def _is_due(self, topic_id: int, position: int) -> bool:
-        if topic_id in self._topics.refused or self._covered_to(topic_id) >= position:
+        if topic_id in self._topics.refused or not self._topics.is_owned(topic_id):
+            return False
+        if self._covered_to(topic_id) >= position and topic_id not in self._foreign:
             return False
         return not self._topics.troubles.leaves_out(topic_id, self._clock.monotonic_s())
 

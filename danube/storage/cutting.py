@@ -8,6 +8,7 @@ and small neighbours are merged with them, so that what is read back from a tier
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from danube.metadata.storage_records import EpochRange, TopicStorage
 from danube.model.limits import CUT_FILES_MAX, CUT_FILES_WAIT_MAX, CUT_TOPIC_BYTES, CUT_WAIT_S
 from danube.model.subscription import Cursor
 from danube.storage.envelope import ENVELOPE_BYTES
@@ -86,6 +87,16 @@ def plan_pieces(segments: Sequence[Segment], fresh: Sequence[Located], bytes_max
     return [*(Piece(segment, (segment,)) for segment in segments[:tail]), *pieces]
 
 
+def epochs_after(record: TopicStorage, end_offset: int) -> tuple[EpochRange, ...]:
+    """The epochs of a topic of which something is in journals only, once its segments end at `end_offset`.
+
+    The newest is always one: it says who owns the topic, or where the next owner finds the cursors. The others have
+    nothing but their records, since whoever began a later one has copied the cursors.
+    """
+    older = (one for one in record.epochs[:-1] if one.end_offset is None or one.end_offset > end_offset)
+    return (*older, *record.epochs[-1:])
+
+
 def manifest_after_cut(
     before: Manifest,
     generation: int,
@@ -95,12 +106,16 @@ def manifest_after_cut(
     numberings: Numberings,
     journal_id: int,
     position: int,
+    epochs: Sequence[EpochRange] = (),
 ) -> Manifest:
     """The generation that holds a journal's records below `position`.
 
     `cursors` and `numberings` are as they stand now, which is later: reading the journal again after them ends at the
     same. Numbers of batches that are not in here are left to the journal, which may lose them with the batches.
+    `epochs` are those of the topic's record: of journals that none of them names nothing need be known.
     """
+    named = {one.journal_id for one in epochs}
+    journals = {each: known for each, known in before.journals.items() if not epochs or each in named}
     last = segments[-1] if segments else None
     return replace(
         before,
@@ -110,7 +125,7 @@ def manifest_after_cut(
         segments=tuple(segments),
         cursors=dict(cursors),
         numberings=_below(numberings, last.end_offset if last else before.end_offset),
-        journals={**before.journals, journal_id: position},
+        journals={**journals, journal_id: position},
     )
 
 

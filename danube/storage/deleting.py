@@ -74,5 +74,28 @@ async def sweep_orphans(
             return
 
 
+async def sweep_strangers(
+    records: StorageRecords, tier: SegmentTier, runner: BlockingRunner, *, folders: Callable[[], Sequence[int]]
+) -> int:
+    """In a shared folder, remove the folders of topics that were deleted and swept; answers how many.
+
+    Raises MetadataError.
+
+    An owner that has not heard yet may make files of a topic whose tombstone is gone already. A topic has a record
+    before it has a folder, and a tombstone once the record is gone: so a folder of a topic with neither, asked for in
+    this order, is of one that was deleted and swept.
+    """
+    try:
+        found = await runner.run(folders)
+        known = {*await records.all(), *await records.deleted()}
+        gone = [topic_id for topic_id in found if topic_id not in known]
+        for topic_id in gone:
+            await runner.run(lambda: tier.delete_folder(folder_of(topic_id)))  # noqa: B023 - awaited in its turn
+    except OSError as error:
+        _log.warning("folders of topics that are deleted could not be looked for: %s", error)
+        return 0
+    return len(gone)
+
+
 def _find(writer: GenerationWriter, manifests: Sequence[Manifest]) -> list[str]:
     return [name for manifest in manifests for name in writer.orphans(manifest)]

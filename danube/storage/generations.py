@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, replace
 from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.subscription import Cursor
-from danube.storage.cutting import Numberings, Piece, manifest_after_cut, manifest_without, plan_pieces
-from danube.storage.histories import History
+from danube.storage.cutting import Numberings, Piece, epochs_after, manifest_after_cut, manifest_without, plan_pieces
+from danube.storage.histories import History, still_foreign
+from danube.storage.journal.files import FOLDER
 from danube.storage.journal.reader import JournalReader, Place
 from danube.storage.segment.codec import Codec
 from danube.storage.segment.format import EncodedBatch
@@ -20,7 +21,7 @@ from danube.storage.segment.manifest import Manifest, Segment, folder_of, manife
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment
-from danube.storage.sweeping import highest_generation, orphans
+from danube.storage.sweeping import generations_of, highest_generation, of_generation, orphans
 from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
@@ -37,6 +38,16 @@ class TopicCut:
     position: int
     cursors: Mapping[int, Cursor] = field(default_factory=dict)
     numberings: Numberings = ()
+    find_foreign: Callable[[], Sequence["Run"]] = list
+    """What is in journals of former owners, oldest first: it goes on where the segments end. Called as the other."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Batches that follow on each other in the journal of one folder."""
+
+    folder: str
+    places: Sequence[Place]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,19 +64,32 @@ class NextGeneration:
 
     @property
     def change(self) -> tuple[TopicStorage, int]:
-        """What metadata is to be told."""
-        return self.history.record, self.manifest.generation
+        """What metadata is to be told; epochs that are all in segments are told of no more."""
+        record = self.history.record
+        return replace(record, epochs=epochs_after(record, self.manifest.end_offset)), self.manifest.generation
 
 
 class GenerationWriter:
     """Writes generations into one tier. Owned by one thread at a time; it holds one segment in memory at most.
 
-    Nobody else writes to the tier's folders: what fails half-way is removed at once, or retries would fill the disk.
+    What fails half-way is removed at once, or retries would fill the disk. Others may write to the same folders, with
+    generations of their own (`sweeping.py`): their files are left alone.
     """
 
-    def __init__(self, tier: SegmentTier, journal: JournalReader, *, segment_bytes_max: int, codec: Codec) -> None:
+    def __init__(
+        self,
+        tier: SegmentTier,
+        open_journal: Callable[[str], JournalReader],
+        folder: str = FOLDER,
+        *,
+        segment_bytes_max: int,
+        codec: Codec,
+    ) -> None:
+        """`folder` is that of the broker's own journal."""
         self._tier = tier
-        self._journal = journal
+        self._open_journal = open_journal
+        self._folder = folder
+        self._journal = open_journal(folder)
         self._segments = SegmentReader(tier)
         self._segment_bytes_max = segment_bytes_max
         self._codec = codec
@@ -73,26 +97,25 @@ class GenerationWriter:
     def cut(self, cut: TopicCut) -> NextGeneration:
         """The generation with the batches of a journal in it. Raises DanubeError, OSError, ValueError."""
         before = cut.history.manifest
-        places = cut.find_places()
-        fresh = [place.batch for place in places]
-        if fresh and fresh[0].base_offset != before.end_offset:
-            raise ValueError(f"the journal goes on at {fresh[0].base_offset}, the segments end at {before.end_offset}")
+        runs = [*cut.find_foreign(), Run(self._folder, cut.find_places())]
+        fresh = [place.batch for run in runs for place in run.places]
+        _check_unbroken(before, runs)
         pieces = plan_pieces(before.segments, fresh, self._segment_bytes_max)
         try:
-            return self._write(cut, pieces, places)
+            return self._write(cut, pieces, runs)
         except (DamagedDataError, DataFolderError, StorageUnavailableError, OSError) as error:
             if not any(piece.sources and not piece.stays for piece in pieces):
                 raise
             _log.warning("segments of topic %d are not merged: %s", before.topic_id, error)
             # What is in the journal need not wait for what cannot be read, or for the room: it would keep every file.
             pieces = [Piece(segment, (segment,)) for segment in before.segments]
-            return self._write(cut, [*pieces, *plan_pieces((), fresh, self._segment_bytes_max)], places)
+            return self._write(cut, [*pieces, *plan_pieces((), fresh, self._segment_bytes_max)], runs)
 
     def trim(self, history: History, dropped: int) -> NextGeneration:
         """The generation without the first `dropped` segments. Raises DanubeError, OSError, ValueError."""
         names = self._tier.list(folder_of(history.manifest.topic_id))
         manifest = manifest_without(history.manifest, _next_generation(history, names), dropped)
-        with self._whole_or_nothing(manifest.topic_id, names):
+        with self._whole_or_nothing(manifest.topic_id, manifest.generation):
             return self._put(history, manifest, names)
 
     def orphans(self, manifest: Manifest) -> list[str]:
@@ -108,14 +131,13 @@ class GenerationWriter:
         self._journal.close()
         self._tier.close()
 
-    def _write(self, cut: TopicCut, pieces: Sequence[Piece], places: Sequence[Place]) -> NextGeneration:
+    def _write(self, cut: TopicCut, pieces: Sequence[Piece], runs: Sequence[Run]) -> NextGeneration:
         before = cut.history.manifest
         names = self._tier.list(folder_of(before.topic_id))
         generation = _next_generation(cut.history, names)
-        with self._whole_or_nothing(before.topic_id, names):
+        with self._whole_or_nothing(before.topic_id, generation):
             segments = [
-                piece.shape if piece.stays else self._seal(before.topic_id, generation, piece, places)
-                for piece in pieces
+                piece.shape if piece.stays else self._seal(before.topic_id, generation, piece, runs) for piece in pieces
             ]
             manifest = manifest_after_cut(
                 before,
@@ -125,29 +147,37 @@ class GenerationWriter:
                 numberings=cut.numberings,
                 journal_id=cut.journal_id,
                 position=cut.position,
+                epochs=cut.history.record.epochs,
             )
             self._segments.forget(before.topic_id)  # what was merged is deleted elsewhere, and open it takes up room
             return self._put(cut.history, manifest, names)
 
     @contextlib.contextmanager
-    def _whole_or_nothing(self, topic_id: int, names: Sequence[str]) -> Iterator[None]:
-        """Where something fails, remove what was put beside the files that were there before."""
+    def _whole_or_nothing(self, topic_id: int, generation: int) -> Iterator[None]:
+        """Where something fails, remove what was put of this generation, which nobody else writes."""
         try:
             yield
         except Exception:
             with contextlib.suppress(OSError):
-                for name in set(self._tier.list(folder_of(topic_id))).difference(names):
+                for name in of_generation(self._tier.list(folder_of(topic_id)), generation):
                     self._tier.delete(f"{folder_of(topic_id)}/{name}")
             raise
 
-    def _seal(self, topic_id: int, generation: int, piece: Piece, places: Sequence[Place]) -> Segment:
+    def _seal(self, topic_id: int, generation: int, piece: Piece, runs: Sequence[Run]) -> Segment:
         batches: list[EncodedBatch] = []
         for source in piece.sources:
             batches += self._segments.read_encoded(topic_id, source)
-        batches += self._journal.read_encoded(topic_id, places[piece.fresh.start : piece.fresh.stop])
+        for run in _within(runs, piece.fresh):
+            batches += self._read(topic_id, run)
         segment, chunks = encode_segment(topic_id, generation, batches, self._codec)
         self._tier.put(segment_name(topic_id, segment), chunks)
         return segment
+
+    def _read(self, topic_id: int, run: Run) -> Sequence[EncodedBatch]:
+        if run.folder == self._folder:
+            return self._journal.read_encoded(topic_id, run.places)
+        with contextlib.closing(self._open_journal(run.folder)) as reader:
+            return reader.read_encoded(topic_id, run.places)
 
     def _put(self, history: History, manifest: Manifest, names: Sequence[str]) -> NextGeneration:
         encoded = encode_manifest(manifest)
@@ -165,9 +195,30 @@ def blank_history(topic_id: int) -> History:
 
 def named(generation: NextGeneration, record: TopicStorage) -> History:
     """The history as it is once metadata names the generation."""
-    return replace(generation.history, record=record, manifest=generation.manifest)
+    foreign = still_foreign(generation.history.foreign, generation.manifest)
+    return replace(generation.history, record=record, manifest=generation.manifest, foreign=foreign)
 
 
 def _next_generation(history: History, names: Sequence[str]) -> int:
     """Above the newest, and above what cuts that died have left: a name is never used for two contents."""
-    return max(history.record.generation, highest_generation(names)) + 1
+    own = generations_of(history.record)
+    return max(history.record.generation, own.start, highest_generation(names, own)) + 1
+
+
+def _check_unbroken(before: Manifest, runs: Sequence[Run]) -> None:
+    end_offset = before.end_offset
+    for run in runs:
+        if run.places and run.places[0].batch.base_offset != end_offset:
+            first = run.places[0].batch.base_offset
+            raise ValueError(f"the journal in {run.folder} goes on at {first}, what is before it ends at {end_offset}")
+        end_offset = run.places[-1].batch.end_offset if run.places else end_offset
+
+
+def _within(runs: Sequence[Run], numbers: range) -> Iterator[Run]:
+    """The batches of these numbers, counted through all runs."""
+    first = 0
+    for run in runs:
+        part = run.places[max(numbers.start - first, 0) : max(numbers.stop - first, 0)]
+        if part:
+            yield Run(run.folder, part)
+        first += len(run.places)

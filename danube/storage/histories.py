@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from danube.metadata.storage_records import TopicStorage
-from danube.storage.parts import LogPart
+from danube.storage.handover.foreign import ForeignPart
 from danube.storage.segment.manifest import Manifest
 
 _log = logging.getLogger(__name__)
@@ -21,7 +21,7 @@ class History:
     record: TopicStorage
     """Which generation metadata names."""
     manifest: Manifest
-    foreign: tuple[LogPart, ...] = ()
+    foreign: tuple[ForeignPart, ...] = ()
     """What is still kept in journals of former owners, between the segments and the broker's own journal."""
     body_bytes: int = field(init=False)
     """Of the manifest's segments."""
@@ -32,15 +32,26 @@ class History:
         object.__setattr__(self, "file_bytes", self.manifest.file_bytes)
 
 
+def still_foreign(parts: Iterable[ForeignPart], manifest: Manifest) -> tuple[ForeignPart, ...]:
+    """Those of which something is not in segments."""
+    return tuple(part for part in parts if part.end_offset > manifest.end_offset)
+
+
 class Histories:
     """The histories of all topics of a broker; a topic without one costs nothing."""
 
     def __init__(self, found: Iterable[History] = ()) -> None:
         self._of = {history.record.topic_id: history for history in found}
+        self._with_older = {topic_id for topic_id, history in self._of.items() if len(history.record.epochs) > 1}
         self._listeners: dict[int, tuple[Trimmed, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._of)
+
+    @property
+    def with_older_epochs(self) -> frozenset[int]:
+        """The topics of which metadata says that something is, or may be, in journals of former owners."""
+        return frozenset(self._with_older)
 
     def __iter__(self) -> Iterator[History]:
         return iter(list(self._of.values()))
@@ -54,6 +65,10 @@ class Histories:
         topic_id = history.record.topic_id
         before = self._of.get(topic_id)
         self._of[topic_id] = history
+        if len(history.record.epochs) > 1:
+            self._with_older.add(topic_id)
+        else:
+            self._with_older.discard(topic_id)
         start_offset = history.manifest.start_offset
         if start_offset > (before.manifest.start_offset if before else 0):
             for listener in self._listeners.get(topic_id, ()):
@@ -62,6 +77,7 @@ class Histories:
     def forget(self, topic_id: int) -> None:
         """Let go of a topic that is gone."""
         self._of.pop(topic_id, None)
+        self._with_older.discard(topic_id)
         self._listeners.pop(topic_id, None)
 
     def listen(self, topic_id: int, listener: Trimmed) -> None:

@@ -6,12 +6,13 @@ between any two steps leaves files that are found and removed later, and nothing
 
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from danube.metadata.storage_records import StorageRecords, TopicStorage
 from danube.model.errors import StorageChangedError
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.generations import NextGeneration, named
-from danube.storage.histories import Histories
+from danube.storage.histories import Histories, still_foreign
 from danube.storage.manifests import load_history
 from danube.storage.tiers.tier import SegmentTier
 
@@ -64,8 +65,9 @@ class Publisher:
         before = self._histories.get(topic_id)
         record = await self._records.get(topic_id)
         history = await self._runner.run(lambda: load_history(self._tier, record))
-        self._histories.put(history)
-        if record.epochs != (before.record.epochs if before is not None else ()):
+        foreign = still_foreign(before.foreign if before is not None else (), history.manifest)
+        self._histories.put(replace(history, foreign=foreign))
+        if record.epochs[-1:] != (before.record.epochs[-1:] if before is not None else ()):
             return False
         self._let_go(topic_id, history.manifest.end_offset)
         return True

@@ -116,7 +116,7 @@ class Retainer:
     async def _look_up(self, topic_id: int) -> None:
         """Learn what metadata names of a topic that somebody else changed."""
         if not await self._publisher.reload(topic_id):
-            self._topics.troubles.leave(topic_id, "another broker has taken it over")
+            self._topics.take_over(topic_id)
             return
         self._topics.lost.discard(topic_id)
         self._topics.troubles.clear(topic_id)

@@ -16,11 +16,12 @@ from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
 from danube.storage.cursor_bounds import keep_cursors_within
-from danube.storage.cutter import CutReport, Cutter
+from danube.storage.cutter import CutReport, Cutter, Named
 from danube.storage.deleting import Deleter, sweep_orphans
 from danube.storage.generations import GenerationWriter
 from danube.storage.histories import Histories
 from danube.storage.journal import Journal
+from danube.storage.journal.files import FOLDER
 from danube.storage.journal.reader import JournalReader
 from danube.storage.manifests import base_of, find_histories
 from danube.storage.publishing import Publisher
@@ -41,7 +42,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Ground:
+class StorageGround:
     """What a storage stands on."""
 
     disk: Disk
@@ -56,6 +57,10 @@ class _Ground:
     """Used in the reading thread only."""
     writing_tier: SegmentTier
     """Used in the cutting thread only."""
+    folder: str = FOLDER
+    """Of the journal."""
+    named: Named | None = None
+    """In a shared folder: which topics' records name the journal."""
 
 
 class Storage:
@@ -65,7 +70,7 @@ class Storage:
     manifest cannot be read is refused, one that cannot be cut stays in the journal, and the others are served.
     """
 
-    def __init__(self, ground: _Ground) -> None:
+    def __init__(self, ground: StorageGround) -> None:
         self._ground = ground
         self._journal = ground.journal
         self._topics = ground.topics
@@ -97,6 +102,7 @@ class Storage:
             runner=ground.cut_runner,
             cache_bytes=ground.settings.journal.cache_bytes_max,
             is_room_short=lambda: self._gate.level is not SpaceLevel.OK,
+            named=ground.named,
         )
         self._retainer = Retainer(
             ground.topics, self._writer, self._publisher, clock=ground.clock, runner=ground.cut_runner
@@ -165,7 +171,7 @@ class Storage:
         )
         await keep_cursors_within(journal, [history.manifest for history in found.histories])
         storage = cls(
-            _Ground(
+            StorageGround(
                 disk=disk,
                 clock=clock,
                 records=records,
@@ -304,12 +310,16 @@ class Storage:
                 await self.cut()
             if self._sweep_due:
                 await self.sweep_deleted()
+            await self._tidy()
         except (DanubeError, OSError) as error:
             _log.error("the journal is not cut into segments for now: %s", error)
             self._work_later()
         except Exception:
             _log.exception("cutting the journal met a fault of its own, and is tried again later")
             self._work_later()
+
+    async def _tidy(self) -> None:
+        """What else is to be done now and then. Raises DanubeError, OSError."""
 
     def _work_later(self) -> None:
         self._retry_s = self._ground.clock.monotonic_s() + CUT_RETRY_S
@@ -331,10 +341,11 @@ class Storage:
             await clock.sleep_until(clock.monotonic_s() + self._ground.settings.check_interval_s)
 
 
-def _writer(ground: _Ground) -> GenerationWriter:
+def _writer(ground: StorageGround) -> GenerationWriter:
     return GenerationWriter(
         ground.writing_tier,
-        JournalReader(ground.disk),
+        lambda folder: JournalReader(ground.disk, folder),
+        ground.folder,
         segment_bytes_max=ground.settings.segment_bytes_max,
         codec=ground.settings.codec,
     )

@@ -23,6 +23,21 @@ class StoredTopics:
     lost: set[int] = field(default_factory=set)
     """Somebody else changed their records: what is known of them is looked up again before it is built upon."""
 
+    owned: set[int] | None = None
+    """In a shared folder those that this broker owns; None where all are its own."""
+    begun: set[int] = field(default_factory=set)
+    """On their way to this broker, or nobody knows whether they came: what its journal has of them is kept."""
+
+    def is_owned(self, topic_id: int) -> bool:
+        """Whether this broker cuts the topic, and goes by its own manifest."""
+        return self.owned is None or topic_id in self.owned
+
+    def take_over(self, topic_id: int) -> None:
+        """Another broker has the topic now: what is stored of it is that one's to change."""
+        self.troubles.leave(topic_id, "another broker has taken it over")
+        if self.owned is not None:
+            self.owned.discard(topic_id)
+
     def is_dead(self, topic_id: int) -> bool:
         """Whether nothing of the topic is needed: it was deleted, now or before the storage was opened."""
         if topic_id in self.deleted:
@@ -50,6 +65,8 @@ class StoredTopics:
         """The topic is deleted."""
         self.deleted.add(topic_id)
         self.opened.discard(topic_id)
+        if self.owned is not None:
+            self.owned.discard(topic_id)
         self.lost.discard(topic_id)
         self.refused.pop(topic_id, None)
         self.histories.forget(topic_id)

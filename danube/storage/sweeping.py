@@ -3,19 +3,40 @@
 A cut that died on the way, or that lost against another, leaves files behind. They are recognised by the generation in
 their name: what is of a generation up to the newest one and not named by it never will be. What is of a later one may
 be of a cut that is under way; the next cut of the topic takes a higher number still, and then they go.
+
+In a shared folder several brokers may write to one topic's folder: the owner, and former ones that do not know yet.
+Each epoch has generations of its own, so no two of them ever write a file of the same name, later owners have the
+higher numbers, and the rule above holds for all of them without any clock.
 """
 
 import re
 from collections.abc import Iterable, Sequence
 
+from danube.metadata.storage_records import TopicStorage
 from danube.storage.segment.manifest import Manifest, folder_of, manifest_name, segment_name
 
+EPOCH_SHIFT = 32
+"""Generations of one epoch: 4 billion cuts of one topic by one owner."""
+
+_ANY = range(1 << 64)
 _GENERATION = re.compile(r"(?:[0-9]{20}-)?([0-9]{10,})\.(?:segment|manifest)")
 
 
-def highest_generation(names: Iterable[str]) -> int:
-    """The highest generation that a file of a topic's folder names; 0 when none does."""
-    return max((_generation(name) or 0 for name in names), default=0)
+def generations_of(record: TopicStorage) -> range:
+    """Those that the topic's present owner may use: nobody else ever does."""
+    epoch = record.epochs[-1].epoch if record.epochs else 0
+    return range(epoch << EPOCH_SHIFT, (epoch + 1) << EPOCH_SHIFT)
+
+
+def highest_generation(names: Iterable[str], within: range = _ANY) -> int:
+    """The highest generation that a file of a topic's folder names, of those `within`; 0 when none does."""
+    found = (_generation(name) or 0 for name in names)
+    return max((generation for generation in found if generation in within), default=0)
+
+
+def of_generation(names: Iterable[str], generation: int) -> list[str]:
+    """The files that were written with a generation."""
+    return [name for name in names if _generation(name) == generation]
 
 
 def orphans(names: Sequence[str], manifest: Manifest) -> list[str]:

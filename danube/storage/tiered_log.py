@@ -5,8 +5,9 @@ under way: a journal file is cut, segments are merged or let go. Then its file m
 what is true then. Cold reads never enter the cache: a replay takes nothing from those who read what is new.
 """
 
+import contextlib
 from collections.abc import Awaitable, Callable, Container, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from danube.model.errors import DamagedDataError, InternalError, OffsetTrimmedError, StorageUnavailableError
@@ -17,6 +18,7 @@ from danube.storage.histories import Histories, History, Trimmed
 from danube.storage.log import AppendDone, Saved, StoredBatch, TopicStorageStats
 from danube.storage.numbering import NumberedBatch
 from danube.storage.parts import LogPart, SegmentsPart
+from danube.storage.read_ahead import ReadAhead
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.space import SpaceGate
 from danube.storage.topic_log import JournalTopicLog
@@ -36,6 +38,7 @@ class ColdStore:
     """Up to which position the journal is synced."""
     last_file_from: Callable[[], int]
     """The position at which the journal's last file begins."""
+    ahead: ReadAhead = field(default_factory=ReadAhead)
 
 
 class TieredLog:
@@ -68,7 +71,7 @@ class TieredLog:
     @property
     def stats(self) -> TopicStorageStats:
         """What it takes, and how old it is."""
-        history, own = self._history, JournalPart(self._journal)
+        history = self._history
         segments = history.manifest.segments if history is not None else ()
         newest = self._last_append_ms(history)
         return TopicStorageStats(
@@ -77,7 +80,7 @@ class TieredLog:
             body_bytes=self.body_bytes,
             segments=len(segments),
             segment_file_bytes=history.file_bytes if history is not None else 0,
-            oldest_append_ms=segments[0].first_append_time_ms if segments else own.first_append_ms,
+            oldest_append_ms=self.append_time_at_hand(self.start_offset),
             newest_append_ms=newest if self.start_offset < self.durable_end else None,
             unsynced_bytes=self._journal.body_bytes_from(self._cold.synced_to()),
         )
@@ -171,6 +174,7 @@ class TieredLog:
     def close(self) -> None:
         self._cold.histories.unlisten(self.topic_id, self._trimmed)
         self._trimmed = []
+        self._cold.ahead.forget(self.topic_id)
         self._journal.close()
 
     # Inside
@@ -189,7 +193,22 @@ class TieredLog:
 
     async def _read_cold(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         found = self.read_hot(offset, bytes_max)
-        return await self._holding(offset).read(offset, bytes_max) if found is None else found
+        if found is not None:
+            return found
+        part, ahead = self._holding(offset), self._cold.ahead
+        found = ahead.take(self.topic_id, offset, bytes_max)
+        if found is not None:
+            return found
+        bytes_to_read = ahead.bytes_to_read(self.topic_id, offset, bytes_max)
+        return ahead.keep(self.topic_id, await self._read_from(part, offset, bytes_max, bytes_to_read), bytes_max)
+
+    @staticmethod
+    async def _read_from(part: LogPart, offset: int, bytes_max: int, bytes_to_read: int) -> list[StoredBatch]:
+        """More than was asked for, unless something is wrong with that: nobody asked for it yet."""
+        if bytes_to_read > bytes_max:
+            with contextlib.suppress(StorageUnavailableError, DamagedDataError):
+                return await part.read(offset, bytes_to_read)
+        return await part.read(offset, bytes_max)
 
     async def _find_time(self, append_time_ms: int) -> int:
         found = self._journal.offset_at(append_time_ms)  # first: what is cut meanwhile would be missing from it
@@ -231,6 +250,8 @@ class TieredLog:
         own = JournalPart(self._journal)
         if own.start_offset < own.end_offset:
             return own.append_time_of(own.end_offset - 1)
+        if history is not None and history.foreign:
+            return history.foreign[-1].append_time_at_hand(own.end_offset - 1)
         return history.manifest.last_append_time_ms if history is not None else None
 
 

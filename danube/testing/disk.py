@@ -78,6 +78,8 @@ class SimDisk:
         """How much all files together may hold; None for no bound. What does not fit is ENOSPC, after a short write."""
         self.lying_sync = False
         """Whether syncs of files do nothing and say they worked, as a drive with a careless cache."""
+        self.links = True
+        """Whether files may have a second name, as some network file systems do not have it."""
         self.changes_done = 0
         """How many operations other than reads were asked so far: the places where `stop_at` can strike."""
         self.failed = Counter[Operation]()
@@ -131,7 +133,7 @@ class SimDisk:
         A power cut is asked of one of them; the others then have to be ended, too.
         """
         disk = SimDisk()
-        disk.chance, disk._tree = self.chance, self._tree
+        disk.chance, disk._tree, disk.links = self.chance, self._tree, self.links
         return disk
 
     def flip_bit(self, name: str, position: int, bit: int = 0) -> None:
@@ -246,6 +248,10 @@ class SimDisk:
             folder.change({entry: FileImage()})
         self.perform(Operation.LOCK, name, lambda: self._locked.add(name))
         return SimDiskLock(self._locked, name)
+
+    def has_links(self) -> bool:
+        self._check_on()
+        return self.links
 
     def free_bytes(self) -> int:
         self._check_on()

@@ -8,8 +8,11 @@ from dataclasses import dataclass, replace
 from danube.admin.gateway import Connection, SystemRecord
 from danube.admin.target import DEFAULT_ENDPOINT, Connect, Target
 from danube.model.admin_calls import (
+    AddNode,
     BrokerDescription,
     BrokerInfo,
+    ClusterDescription,
+    ClusterMember,
     CreatePartitionedTopic,
     CreateTopic,
     DescribeCursor,
@@ -153,6 +156,34 @@ class MemoryGateway(MemoryRules):
         if self.raft is None:
             raise UnsupportedError("this broker stands alone and agrees with nobody")
         return self.raft
+
+    async def describe_cluster(self) -> ClusterDescription:
+        await self._called("describe_cluster", ours_alone=True)
+        if self.raft is None:
+            return ClusterDescription(kind="memory", leader_broker_id=self.cluster.leader)
+        raft = self.raft
+        members = [_member(raft, node_id, votes=True) for node_id in raft.voters]
+        members += [_member(raft, node_id, votes=False) for node_id in raft.learners]
+        return ClusterDescription(
+            kind="raft",
+            node_id=raft.self_node_id,
+            address=raft.raft_addr,
+            leader_id=raft.leader_id,
+            term=raft.current_term,
+            position=raft.last_applied,
+            members=tuple(members),
+            leader_broker_id=self.cluster.leader,
+        )
+
+    async def add_node(self, wanted: AddNode) -> str:
+        await self._called("add_node")
+        self.cluster.carried_out.append(f"add_node {wanted.address}")
+        return wanted.node_id or "9"
+
+    async def transfer_leadership(self, node_id: str | None) -> str:
+        await self._called("transfer_leadership", ours_alone=True)
+        self.cluster.carried_out.append(f"transfer_leadership {node_id}")
+        return node_id or "2"
 
     async def describe_broker(self) -> BrokerDescription:
         await self._called("describe_broker", ours_alone=True)
@@ -367,3 +398,10 @@ def connect_to(gateway: MemoryGateway) -> Connect:
         yield gateway
 
     return connect
+
+
+def _member(raft: RaftStatus, node_id: str, *, votes: bool) -> ClusterMember:
+    is_self = node_id == raft.self_node_id
+    return ClusterMember(
+        node_id=node_id, address=raft.raft_addr if is_self else f"memory:{node_id}", votes=votes, connected=True
+    )

@@ -68,6 +68,10 @@ class Scene:
         """The journal is fenced: nothing is owned any more, and what comes goes into a new one."""
         self.broker = Broker(Role.UP)
 
+    def end_task(self) -> None:
+        """Go no further with it."""
+        self.broker = self.broker._replace(role=Role.UP, step=0, data=())
+
     def own(self, topic: int, owned: tuple[int, ...]) -> None:
         all_owned = self.broker.owned
         self.broker = self.broker._replace(owned=(*all_owned[:topic], owned, *all_owned[topic + 1 :]))
@@ -176,6 +180,10 @@ def _read(scene: Scene) -> Iterator[Scene]:
     taking = _taking(scene)
     source = scene.journals[taking.source]
     broker = scene.broker
+    if source.gone:
+        scene.end_task()
+        yield scene
+        return
     results: set[tuple[Found, ...]] = set()
     for end in range(max(source.synced, source.closed), len(source.records) + 1):
         found = source.sound(end)
@@ -231,8 +239,12 @@ def _take_in(scene: Scene, records: list[tuple[int, int, int, int]]) -> None:
 
 
 def _seal(scene: Scene) -> Iterator[Scene]:
-    """One transaction; topics that are somebody else's by now are left out."""
+    """One transaction; topics that are somebody else's by now are left out. None when the own journal is struck off."""
     _take_in(scene, [])
+    if scene.journals[scene.broker.home].struck_off:
+        scene.give_up()
+        yield scene
+        return
     taking = _taking(scene)
     won = []
     for topic, version, found in zip(taking.topics, taking.versions, taking.found, strict=True):
@@ -243,7 +255,7 @@ def _seal(scene: Scene) -> Iterator[Scene]:
         won.append((topic, found))
         last = meta.epochs[-1]._replace(end=found.first)
         begun = Epoch(scene.broker.home, taking.position, found.first)
-        scene.topics[topic] = Topic(version + 1, (*meta.epochs[:-1], last, begun))
+        scene.topics[topic] = Topic(version + 1, (*meta.epochs[:-1], last, begun), meta.kept)
     _remember(scene, taking._replace(topics=tuple(t for t, _ in won), versions=(), found=tuple(f for _, f in won)))
     yield scene
 
@@ -260,7 +272,7 @@ def _serve_taken(scene: Scene) -> Iterator[Scene]:
 
 
 def _tell_all(scene: Scene, topic: int) -> None:
-    found = stored(tuple(scene.journals), topic, scene.topics[topic].epochs, durable=False)
+    found = stored(tuple(scene.journals), topic, scene.topics[topic], durable=False)
     if found.wrong:
         raise TwoValuesError(f"topic {topic_name(topic)}: {found.wrong}")
     for offset, value in enumerate(found.values):
@@ -280,7 +292,7 @@ def _cut(scene: Scene) -> Iterator[Scene]:
 def _serve_restarted(scene: Scene) -> Iterator[Scene]:
     for topic, meta in enumerate(scene.topics):
         if meta.epochs[-1].journal == scene.broker.home and meta.epochs[-1].end == NOBODY:
-            found = stored(tuple(scene.journals), topic, meta.epochs, durable=False)
+            found = stored(tuple(scene.journals), topic, meta, durable=False)
             _tell_all(scene, topic)
             scene.own(topic, Owned(len(found.values), found.position, found.position))
     yield scene
@@ -321,11 +333,11 @@ def _seal_given(scene: Scene) -> Iterator[Scene]:
     meta = scene.topics[topic]
     if meta.version == version:
         last = meta.epochs[-1]._replace(end=end)
-        scene.topics[topic] = Topic(version + 1, (*meta.epochs[:-1], last))
+        scene.topics[topic] = Topic(version + 1, (*meta.epochs[:-1], last), meta.kept)
         yield scene
     else:
         scene.own(topic, ())
-        scene.broker = scene.broker._replace(role=Role.UP, step=0, data=())
+        scene.end_task()
         yield scene
 
 
@@ -337,6 +349,61 @@ def _ready(scene: Scene) -> Iterator[Scene]:
         scene.confirm(topic, owned.acknowledged)  # a planned move gives every position on, confirmed or not
         scene.own(topic, ())
         scene.broker = scene.broker._replace(data=(topic, version, stopped, owned.next, owned.acknowledged))
+    yield scene
+
+
+# Cutting what former owners left. data: topic, version, the values that are in segments once it is done
+
+
+def _gather(scene: Scene) -> Iterator[Scene]:
+    """All but the newest epoch; segments and manifest are synced with it."""
+    topic, version, _ = scene.broker.data
+    meta = scene.topics[int(str(topic))]
+    found = stored(tuple(scene.journals), int(str(topic)), meta._replace(epochs=meta.epochs[:-1]), durable=False)
+    if found.wrong:
+        scene.end_task()
+    else:
+        scene.broker = scene.broker._replace(data=(topic, version, found.values))
+    yield scene
+
+
+def _point(scene: Scene) -> Iterator[Scene]:
+    data: Any = scene.broker.data
+    topic, version, values = data
+    meta = scene.topics[topic]
+    if meta.version == version:
+        scene.topics[topic] = Topic(version + 1, meta.epochs[-1:], values)
+    yield scene
+
+
+# Removing a journal. data: which one
+
+
+def _look_at(scene: Scene) -> Iterator[Scene]:
+    data: Any = scene.broker.data
+    if not scene.journals[data[0]].fenced:
+        scene.end_task()
+    yield scene
+
+
+def _strike_off(scene: Scene) -> Iterator[Scene]:
+    data: Any = scene.broker.data
+    scene.journals[data[0]] = scene.journals[data[0]]._replace(struck_off=True)
+    yield scene
+
+
+def _ask(scene: Scene) -> Iterator[Scene]:
+    data: Any = scene.broker.data
+    if any(epoch.journal == data[0] for meta in scene.topics for epoch in meta.epochs):
+        scene.end_task()
+    yield scene
+
+
+def _remove(scene: Scene) -> Iterator[Scene]:
+    """Where there is no fence any more there is no journal, and that counts as a fence."""
+    data: Any = scene.broker.data
+    struck_off = scene.journals[data[0]].struck_off
+    scene.journals[data[0]] = Journal(fenced=True, struck_off=struck_off, gone=True)
     yield scene
 
 
@@ -367,4 +434,10 @@ EFFECTS: dict[tuple[Part, Step], Effect] = {
     (Part.RESTART, Step.SERVE): _serve_restarted,
     (Part.ROTATE, Step.SYNC): _sync,
     (Part.ROTATE, Step.NEW_FILE): _new_file,
+    (Part.CUT, Step.GATHER): _gather,
+    (Part.CUT, Step.POINT): _point,
+    (Part.RETIRE, Step.LOOK): _look_at,
+    (Part.RETIRE, Step.STRIKE_OFF): _strike_off,
+    (Part.RETIRE, Step.ASK): _ask,
+    (Part.RETIRE, Step.REMOVE): _remove,
 }

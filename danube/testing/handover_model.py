@@ -4,13 +4,14 @@
     python -m danube.testing.handover_model --leave-out take fence
 
 Two topics share one journal. Brokers write, begin new files, acknowledge, consume, move topics by plan, take them over
-by force, die, restart, and are paused at any point for any time. Leases are worthless: anybody may take over at any
-moment. A power cut kills all of them and keeps any prefix between what was synced and what was written. Another broker
-sees what was synced, and of the rest any prefix: a shared folder shows it when it likes.
+by force, cut what former owners left, remove journals that nobody needs, die, restart, and are paused at any point for
+any time. Leases are worthless: anybody may take over at any moment. A power cut kills all of them and keeps any prefix
+between what was synced and what was written. Another broker sees what was synced, and of the rest any prefix: a shared
+folder shows it when it likes.
 
 The steps and their order are those of `danube.storage.handover.steps`. In every state that can be reached these hold:
 what was told is what a power cut would leave; a confirmed position is not lost; no cursor is beyond its log; offsets
-have no gap and no double.
+have no gap and no double; no epoch is in a journal that was removed.
 
 Two reductions, both sound. Brokers are told apart by their journals only, so permuting them changes nothing. A step
 that only tells (acknowledge, serve) is taken at once with the step before it: what was told must stay true from then
@@ -93,6 +94,7 @@ class Model:
             yield from self._rounds(state, number)
             yield from _consumed(state, number)
             yield from self._hand_overs(state, number)
+            yield from self._tidying(state, number)
         else:
             yield from self._go_on(Scene(state, number))
             yield from _meanwhile(state, number, _PARTS[role - Role.TASK])
@@ -145,6 +147,20 @@ class Model:
                     scene.spend(moves=1)
                     yield _prepared(scene, Part.GIVE, (topic, state.topics[topic].version, 0, 0, 0))
 
+    def _tidying(self, state: State, number: int) -> Iterator[Next]:
+        broker = state.brokers[number]
+        for topic, entry in enumerate(broker.owned if state.budget.cuts else ()):
+            meta = state.topics[topic]
+            if entry and len(meta.epochs) > 1 and meta.epochs[-1].journal == broker.home:
+                scene = Scene(state, number)
+                scene.spend(cuts=1)
+                yield from self._begin(scene, Part.CUT, (topic, meta.version, ()))
+        for home, journal in enumerate(state.journals if state.budget.retires else ()):
+            if home != broker.home and journal.fenced and not journal.gone:
+                scene = Scene(state, number)
+                scene.spend(retires=1)
+                yield from self._begin(scene, Part.RETIRE, (home,))
+
     # Steps
 
     def _begin(self, scene: Scene, part: Part, data: tuple[object, ...]) -> Iterator[Next]:
@@ -185,10 +201,15 @@ class Model:
         return scene.state()
 
 
-def explore(protocol: Protocol, budget: Budget, *, brokers: int = 3, depth_max: int = 1_000) -> Exploration:
-    """Go through every state within the budget, the nearest first, until one breaks a promise."""
+def explore(
+    protocol: Protocol, budget: Budget, *, brokers: int = 3, depth_max: int = 1_000, spread: bool = False
+) -> Exploration:
+    """Go through every state within the budget, the nearest first, until one breaks a promise.
+
+    It begins with all topics in one journal; with `spread` each is in one of its own.
+    """
     model = Model(protocol)
-    first = first_state(budget, brokers)
+    first = first_state(budget, brokers, spread=spread)
     came_from = {hash(first): 0}
     found = Exploration(done=model.done)
     level = [first]
@@ -334,6 +355,10 @@ def _object(part: Part, broker: Broker) -> str:
     if part is Part.OWN:
         kind, topic, number, _ = broker.data
         return f" ({'data' if kind == Kind.DATA else 'cursor'} {'AB'[int(str(topic))]}{number})"
+    if part is Part.RETIRE:
+        return f" (journal {broker.data[0]})"
+    if part is Part.CUT:
+        return f" ({topic_name(int(str(broker.data[0])))})"
     return f" ({'AB'[int(str(broker.data[0]))]})" if part is Part.GIVE else ""
 
 
@@ -348,6 +373,7 @@ def main() -> int:
             f"--{name.replace('_', '-')}", type=int, default=default, help=f"how many (default {default})"
         )
     parser.add_argument("--brokers", type=int, default=3)
+    parser.add_argument("--spread", action="store_true", help="begin with each topic in a journal of its own")
     parser.add_argument("--depth", type=int, default=1_000, help="explore no way longer than this")
     parser.add_argument("--leave-out", nargs=2, metavar=("PART", "STEP"), help="a step of the protocol to leave out")
     parser.add_argument("--swap", nargs=2, metavar=("PART", "STEP"), help="a step to swap with the one after it")
@@ -360,7 +386,7 @@ def main() -> int:
         protocol = protocol.swapped(part, protocol[part].index(Step(asked.swap[1])))
     budget = Budget(*(getattr(asked, name) for name in Budget._fields))
     started_s = time.monotonic()
-    found = explore(protocol, budget, brokers=asked.brokers, depth_max=asked.depth)
+    found = explore(protocol, budget, brokers=asked.brokers, depth_max=asked.depth, spread=asked.spread)
     whole = "until one broke" if found.broken else "all there are" if found.is_whole else f"to depth {found.depth}"
     sys.stdout.write(f"{found.states:,} states, {whole}, {time.monotonic() - started_s:.0f} s: ")
     sys.stdout.write("every promise holds\n" if found.broken is None else f"broken: {found.broken}\n")

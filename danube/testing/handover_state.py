@@ -40,6 +40,9 @@ class Journal(NamedTuple):
     fenced: bool = False
     closed: int = 0
     """How many records are in files that have a successor."""
+    struck_off: bool = False
+    gone: bool = False
+    """Its folder was removed."""
 
     def sound(self, end: int) -> tuple[Record, ...]:
         """What can be read of the first `end` records: all before a torn one."""
@@ -64,6 +67,8 @@ class Topic(NamedTuple):
 
     version: int
     epochs: tuple[Epoch, ...]
+    kept: tuple[int, ...] = ()
+    """What is in segments: the values of the first offsets."""
 
 
 class Owned(NamedTuple):
@@ -115,6 +120,8 @@ class Budget(NamedTuple):
     kills: int = 1
     moves: int = 1
     new_files: int = 1
+    cuts: int = 0
+    retires: int = 0
 
 
 class State(NamedTuple):
@@ -127,8 +134,19 @@ class State(NamedTuple):
     budget: Budget
 
 
-def first_state(budget: Budget, brokers: int) -> State:
-    """One broker owns every topic, the others nothing, and nothing was written."""
+def first_state(budget: Budget, brokers: int, *, spread: bool = False) -> State:
+    """One broker owns every topic, the others nothing, and nothing was written; `spread`: each topic has its owner."""
+    if spread:
+        nothing = ((),) * TOPICS
+        owned = [(*nothing[:number], Owned(0, 0, 0), *nothing[number + 1 :]) for number in range(TOPICS)]
+        owners = [Broker(Role.UP, number, each) for number, each in enumerate(owned)]
+        return State(
+            (Journal(),) * TOPICS,
+            tuple(Topic(0, (Epoch(number, 0, 0),)) for number in range(TOPICS)),
+            tuple(sorted([*owners, *[Broker(Role.UP)] * (brokers - TOPICS)])),
+            (Told(),) * TOPICS,
+            budget,
+        )
     owner = Broker(Role.UP, 0, (Owned(0, 0, 0),) * TOPICS)
     return State(
         (Journal(),),
@@ -148,12 +166,14 @@ class Stored:
     wrong: str = ""
 
 
-def stored(journals: tuple[Journal, ...], topic: int, epochs: tuple[Epoch, ...], *, durable: bool) -> Stored:
+def stored(journals: tuple[Journal, ...], topic: int, meta: Topic, *, durable: bool) -> Stored:
     """What someone finds who knows the metadata: all that is written, or only what survives a power cut."""
-    values: list[int] = []
+    values = list(meta.kept)
     position = 0
-    for epoch in epochs:
+    for epoch in meta.epochs:
         journal = journals[epoch.journal]
+        if journal.gone:
+            return Stored((), 0, f"an epoch is in journal {epoch.journal}, which was removed")
         found = journal.sound(journal.synced if durable else len(journal.records))
         position = 0
         for record in found[epoch.position :]:
@@ -173,7 +193,7 @@ def stored(journals: tuple[Journal, ...], topic: int, epochs: tuple[Epoch, ...],
 def violation(state: State) -> str | None:
     """Which promise is broken in this state."""
     for number, (topic, told) in enumerate(zip(state.topics, state.told, strict=True)):
-        found = stored(state.journals, number, topic.epochs, durable=True)
+        found = stored(state.journals, number, topic, durable=True)
         name = topic_name(number)
         if found.wrong:
             return f"topic {name}: {found.wrong}"

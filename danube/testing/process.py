@@ -95,6 +95,10 @@ class BrokerProcess:
     def start(self) -> Endpoints:
         """Start it and wait until it serves. Raises UnavailableError with its log when it does not."""
         self.launch()
+        return self.wait()
+
+    def wait(self) -> Endpoints:
+        """Wait until a launched one serves. Raises UnavailableError with its log when it does not."""
         self._endpoints = _endpoints(self._wait_ready())
         return self._endpoints
 

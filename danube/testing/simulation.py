@@ -23,6 +23,7 @@ from danube.storage.watermarks import Watermarks
 from danube.testing.checkers import Violation, check, what_must_work_works
 from danube.testing.clock import SimClock
 from danube.testing.disk import SimDisk
+from danube.testing.handover_judging import JudgedRun
 from danube.testing.history import Event
 from danube.testing.storage_course import Course
 from danube.testing.storage_damage import Damaged
@@ -30,7 +31,7 @@ from danube.testing.storage_ground import Ground
 from danube.testing.storage_life import StorageLife
 from danube.testing.storage_world import plan_world
 
-POWER_CUTS, KILLS, LATE_SYNCS, DAMAGE = "power-cuts", "kills", "late-syncs", "damage"
+POWER_CUTS, KILLS, LATE_SYNCS, DAMAGE, SHARED = "power-cuts", "kills", "late-syncs", "damage", "shared"
 LIVES = 5
 """Of the broker, with faults; two more follow without, to judge by."""
 _SLOW = 0.05  # of the lives: a sync may take a second
@@ -93,6 +94,14 @@ def simulate_damage(seed: int) -> Outcome:
     return Outcome(DAMAGE, seed, world.history, lives, [*violations, *what_must_work_works(world.history)])
 
 
+def simulate_shared(seed: int) -> Outcome:
+    """Have brokers over one shared folder take topics from each other, die and come back, and judge what is there."""
+    run = JudgedRun(seed, lambda chance: _plan_settings(chance, Durability.FSYNC, is_full=False))
+    asyncio.run(run.run())
+    violations = [Violation("a shared folder keeps what a broker's own does", "", fault, 0) for fault in run.faults]
+    return Outcome(SHARED, seed, [], run.happened, violations)
+
+
 def _simulate_lives(kind: str, seed: int, chance: random.Random, durability: Durability) -> Outcome:
     world = plan_world(chance)
     settings = _plan_settings(chance, durability)
@@ -116,8 +125,8 @@ def _simulate_lives(kind: str, seed: int, chance: random.Random, durability: Dur
     return Outcome(kind, seed, world.history, world.lives, violations)
 
 
-def _plan_settings(chance: random.Random, durability: Durability) -> StorageSettings:
-    refuse_bytes = chance.choice([0, 0, 2_000])
+def _plan_settings(chance: random.Random, durability: Durability, *, is_full: bool = True) -> StorageSettings:
+    refuse_bytes = chance.choice([0, 0, 2_000]) if is_full else 0
     return StorageSettings(
         journal=JournalSettings(
             durability=durability,
@@ -136,8 +145,9 @@ KINDS: dict[str, Callable[[int], Outcome]] = {
     KILLS: simulate_kills,
     LATE_SYNCS: simulate_late_syncs,
     DAMAGE: simulate_damage,
+    SHARED: simulate_shared,
 }
-"""What can be simulated. All but the last have failing, full and slow disks and clocks that jump, too."""
+"""What can be simulated. All but the last two have failing, full and slow disks and clocks that jump, too."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

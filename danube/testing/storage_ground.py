@@ -46,13 +46,13 @@ class SimMetadata(MemoryStore):
         """Go on in the next life of the machine."""
         self._disk, self._time = disk, clock
 
-    async def get(self, key: str) -> Entry | None:
+    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
         await self._pass_time()
-        return await super().get(key)
+        return await super().get(key, linearizable=linearizable)
 
-    async def list(self, prefix: str) -> Sequence[Entry]:
+    async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:
         await self._pass_time()
-        return await super().list(prefix)
+        return await super().list(prefix, linearizable=linearizable)
 
     async def _submit(self, command: Command) -> Outcome:
         await self._pass_time()

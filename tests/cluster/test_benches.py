@@ -12,7 +12,12 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.parametrize(
-    ("name", "figure"), [("storage", "by turns, segments"), ("cold_reader", "beside a reader of 24 MiB: p99")]
+    ("name", "figure"),
+    [
+        ("storage", "by turns, segments"),
+        ("cold_reader", "beside a reader of 24 MiB: p99"),
+        ("metadata", "sqlite, 50 keys: linearizable reads, 32 in flight"),
+    ],
 )
 def test_a_benchmark_runs_with_its_small_size(name: str, figure: str) -> None:
     done = run("--quick", name)

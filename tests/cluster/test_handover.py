@@ -93,11 +93,130 @@ asyncio.run(main())
 """
 
 
+STORAGE = """
+import asyncio, json, sys
+from contextlib import asynccontextmanager
+from pathlib import Path
+from danube.metadata.draft import Draft
+from danube.metadata.journal_records import JournalRecords
+from danube.metadata.sqlite import SqliteStore
+from danube.metadata.storage_records import StorageRecords, enter_topic
+from danube.model.errors import DanubeError
+from danube.model.subscription import Cursor
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import SystemClock
+from danube.runtime.disk import LocalDisk
+from danube.runtime.rng import SystemRng
+from danube.storage.batch import encode_messages, records
+from danube.storage.handover.shared import SharedPlace, SharedStorage
+from danube.storage.journal import JournalSettings
+from danube.storage.storage_settings import StorageSettings
+
+root, number, topics, rounds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
+
+
+def tell(**what):
+    print(json.dumps(what), flush=True)
+
+
+class Borrowed:
+    \"\"\"One process at a time has the file of metadata: it is opened for each call.\"\"\"
+
+    def __init__(self, clock):
+        self._clock = clock
+
+    def __getattr__(self, name):
+        async def call(*args, **named):
+            for _ in range(2_000):
+                try:
+                    store = await SqliteStore.open(root / "metadata.sqlite", self._clock)
+                except DanubeError:
+                    await asyncio.sleep(0.005)
+                    continue
+                try:
+                    return await getattr(store, name)(*args, **named)
+                finally:
+                    await store.close()
+            raise TimeoutError(name)
+
+        return call
+
+
+async def content(log):
+    found = []
+    while batches := await log.read(len(found), 1_000_000):
+        for batch in batches:
+            found += records(batch.body, len(found) - batch.base_offset, batch.count)
+    return [one.decode() for one in found]
+
+
+async def append(log, record):
+    stored = asyncio.get_running_loop().create_future()
+    log.append_batch(encode_messages([record]), stored.set_result)
+    return await stored
+
+
+async def cut_everything(storage):
+    await storage._journal.rotate()
+    for _ in range(100):
+        await storage.cut()
+        if not storage._journal.closed_files() and not storage._topics.histories.with_older_epochs:
+            break
+    return await storage.retire_journals()
+
+
+async def main():
+    disk, clock, rng, store = LocalDisk(root), SystemClock(), SystemRng(), Borrowed(SystemClock())
+    place = SharedPlace(disk=disk, records=StorageRecords(store, rng), journals=JournalRecords(store, rng))
+    settings = StorageSettings(journal=JournalSettings(file_bytes_max=65_536), segment_bytes_max=100_000)
+    threads = {name: BlockingThread(name) for name in ("runner", "read_runner", "cut_runner")}
+    storage = await SharedStorage.open_shared(place, clock, rng=rng, broker_id=number, settings=settings, **threads)
+    if not await place.records.all():
+        draft = Draft(store)
+        for topic in range(topics):
+            enter_topic(draft, topic)
+        await store.transact(draft.transaction("create"))
+    await storage.begin(range(topics))
+    logs = {topic: storage.topic(topic) for topic in sorted(storage.owned)}
+    before = {topic: await content(log) for topic, log in logs.items()}
+    removed = await cut_everything(storage) if rounds >= 0 else 0
+    after = {topic: await content(log) for topic, log in logs.items()}
+    cursors = {topic: log.cursor(5).position if log.cursor(5) else 0 for topic, log in logs.items()}
+    tell(content=after, same=before == after, removed=removed, cursors=cursors)
+    count = 0
+    while rounds < 0 or count < rounds:
+        count += 1
+        for topic, log in logs.items():
+            record = f"{number}-{topic}-{count}" + "." * 300
+            outcome = await append(log, record.encode())
+            if isinstance(outcome, DanubeError):
+                tell(refused=str(outcome))
+                return
+            tell(stored=record, topic=topic, offset=outcome)
+            if count % 10 == 0:
+                saved = asyncio.get_running_loop().create_future()
+                log.save_cursor(5, Cursor(outcome), saved.set_result)
+                if await saved is None:
+                    tell(confirmed=outcome, of=topic)
+        if count % 100 == 0:
+            try:
+                await storage.cut()
+            except DanubeError as error:
+                tell(refused=str(error))
+                return
+    await storage.close()
+    for thread in threads.values():
+        await thread.aclose()
+
+asyncio.run(main())
+"""
+
+
 class Broker:
     """A broker's process; what it told is read from a pipe by a thread."""
 
-    def __init__(self, root: Path, number: int, rounds: int = -1) -> None:
-        command = [sys.executable, "-c", BROKER, str(root), str(number), str(TOPICS), str(rounds)]
+    def __init__(self, root: Path, number: int, rounds: int = -1, program: str = BROKER) -> None:
+        command = [sys.executable, "-c", program, str(root), str(number), str(TOPICS), str(rounds)]
         self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         self.told: list[dict[str, object]] = []
         self._more = threading.Condition()
@@ -149,8 +268,8 @@ class Broker:
 
 
 @contextmanager
-def broker(root: Path, number: int, rounds: int = -1) -> Iterator[Broker]:
-    one = Broker(root, number, rounds)
+def broker(root: Path, number: int, rounds: int = -1, program: str = BROKER) -> Iterator[Broker]:
+    one = Broker(root, number, rounds, program)
     try:
         yield one
     finally:
@@ -200,3 +319,47 @@ def test_an_owner_that_was_stopped_acknowledges_nothing_after_its_topics_were_ta
         last = ends.enter_context(broker(shared, 3, rounds=1))
         last.finish()
         check_all_is_there([*paused.stored(), *taker.stored()], last.content())
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(4 * WAIT_S)
+def test_an_owner_is_killed_under_load_and_the_taker_cuts_everything_and_its_journal_goes(shared: Path) -> None:
+    with broker(shared, 1, program=STORAGE) as owner:
+        owner.wait_for(1_500)
+        journal = next((shared / JOURNALS).iterdir())
+        owner.process.kill()
+        owner.finish()
+    with broker(shared, 2, rounds=5, program=STORAGE) as taker:
+        content = taker.content()
+        log = taker.finish()
+        assert taker.process.returncode == 0, log
+    told = taker.told[0]
+    assert (told["same"], told["removed"]) == (True, 1)
+    check_all_is_there(owner.stored(), content)
+    confirmed = {str(one["of"]): int(str(one["confirmed"])) for one in owner.told if "confirmed" in one}
+    cursors = told["cursors"]
+    assert isinstance(cursors, dict)
+    assert {topic: cursors[topic] >= position for topic, position in confirmed.items()} == dict.fromkeys("012", True)
+    assert not journal.exists()
+    assert len([*(shared / JOURNALS).iterdir()]) == 1
+    assert [offset for _, offset, _ in taker.stored()][:TOPICS] == [len(found) for found in content.values()]
+
+
+@pytest.mark.cluster
+@pytest.mark.timeout(4 * WAIT_S)
+def test_an_owner_that_was_stopped_wakes_when_its_journal_is_gone_and_acknowledges_nothing(shared: Path) -> None:
+    with ExitStack() as ends:
+        paused = ends.enter_context(broker(shared, 1, program=STORAGE))
+        paused.wait_for(370)  # it has cut after 100 rounds, and does not have the file of metadata open now
+        paused.process.send_signal(signal.SIGSTOP)
+        taker = ends.enter_context(broker(shared, 2, rounds=20, program=STORAGE))
+        taker.content()
+        taker.finish()
+        assert taker.told[0]["removed"] == 1
+        paused.process.send_signal(signal.SIGCONT)
+        paused.finish()
+        assert "refused" in paused.told[-1]
+        check_all_is_there(paused.stored(), taker.content())
+        last = ends.enter_context(broker(shared, 3, rounds=1, program=STORAGE))
+        check_all_is_there([*paused.stored(), *taker.stored()], last.content())
+        last.finish()

@@ -81,11 +81,12 @@ async def ask(channel: Channel, request: bytes = b"", timeout_s: float | None = 
 
 
 def public_errors() -> list[type[DanubeError]]:
+    """What the wire has a code for; a room's own refinement of one arrives as the one it refines."""
     found, left = [], [DanubeError]
     while left:
         kind = left.pop()
         left += kind.__subclasses__()
-        found += [kind] if kind.public else []
+        found += [kind] if kind.public and kind.__module__ == DanubeError.__module__ else []
     return sorted(found, key=lambda kind: kind.__name__)
 
 

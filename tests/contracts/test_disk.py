@@ -27,6 +27,14 @@ def content(disk: Disk, name: str) -> bytes:
         file.close()
 
 
+# What it is
+
+
+def test_whether_files_may_have_a_second_name_is_said_and_nothing_is_left_of_the_trial(disk: Disk) -> None:
+    assert disk.has_links()
+    assert disk.list("") == []
+
+
 # Files
 
 

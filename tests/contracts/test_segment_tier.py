@@ -88,18 +88,27 @@ def test_neighbouring_pieces_are_what_single_reads_answer(tier: SegmentTier, pos
     assert list(tier.read_run(NAME, position, lengths)) == single
 
 
+@pytest.mark.parametrize("position", [0, 3, 9, 20])
+def test_a_run_is_taken_in_order_up_to_its_end(tier: SegmentTier, position: int) -> None:
+    tier.put(NAME, [b"0123456789"])
+    take = tier.open_run(NAME, position, 6)
+    assert b"".join([take(1), take(0), take(3), take(2), take(5)]) == b"0123456789"[position : position + 6]
+    assert take(1) == b""
+
+
 def test_names_of_one_folder_are_listed_in_order(tier: SegmentTier) -> None:
     for name in ("segments/7/b", "segments/7/a", "segments/8/c", "segments/77/d"):
         tier.put(name, [b"x"])
     assert (tier.list("segments/7"), tier.list("segments/8"), tier.list("segments/9")) == (["a", "b"], ["c"], [])
 
 
-@pytest.mark.parametrize("call", ["read", "read_run", "size"])
+@pytest.mark.parametrize("call", ["read", "read_run", "open_run", "size"])
 def test_what_is_not_there_cannot_be_read(tier: SegmentTier, call: str) -> None:
     tier.put("segments/7/b", [b"x"])
     calls = {
         "read": lambda name: tier.read(name, 0, 1),
         "read_run": lambda name: list(tier.read_run(name, 0, [1])),
+        "open_run": lambda name: tier.open_run(name, 0, 1)(1),
         "size": tier.size,
     }
     for name in (NAME, "segments/8/a"):

@@ -1,15 +1,18 @@
-"""Where a topic's log may be kept, as the contract of topic logs asks it: journal, segments, both; any disk.
+"""Where a topic's log may be kept, as the contract of topic logs asks it: journal, segments, both; any disk; any owner.
 
 A placement says after appends where the batches are. Another way to keep them joins by one more line in PLACEMENTS.
 """
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
+from typing import Any, Protocol, cast
 
-from danube.runtime.disk import LocalDisk
+from danube.runtime.disk import Disk, LocalDisk
 from danube.storage.store import Storage
 from danube.storage.tiered_log import TieredLog
+from danube.testing.clock import SimClock
 from danube.testing.disk import SimDisk
+from tests.unit.storage.handover.storages_world import StoragesWorld, cut_whole
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all
 
 Placement = Callable[[Storage], Awaitable[None]]
@@ -30,36 +33,164 @@ async def in_both(storage: Storage) -> None:
 
 
 PLACEMENTS: dict[str, Placement] = {"journal": in_the_journal, "segments": in_segments, "both": in_both}
+TAKEN = {"taken": False, "taken+cut": True}
+"""In a shared folder, with another broker than the one that it was appended to; and whether that one has cut it."""
 DISKS = ("sim", "local")
 
 
-class LogPlace:
+class LogPlace(Protocol):
     """Logs of one storage, whose batches are where the placement puts them."""
 
-    def __init__(self, placement: str, disk: str, folder: Path) -> None:
-        self._place = PLACEMENTS[placement]
-        self.world = StorageWorld(LocalDisk(folder), threads=True) if disk == "local" else StorageWorld(SimDisk())
-        self._epoch = 0
+    changes_owner: bool
+    """Whether `settle` ends the life of the one that was appended to: what was in its memory only is gone."""
 
     async def open(self) -> None:
-        await self.world.open()
+        """Begin."""
 
     @property
     def storage(self) -> Storage:
-        return self.world.storage
+        """The one that is open."""
+
+    @property
+    def clock(self) -> SimClock:
+        """Its time."""
+
+    @property
+    def sim(self) -> SimDisk:
+        """Its disk, of those that are on a simulated one."""
 
     def log(self, topic_id: int = 1) -> TieredLog:
         """The log of a topic, under a new epoch."""
+
+    async def settle(self) -> None:
+        """Have everything that was appended put where this placement keeps it."""
+
+    async def reload(self) -> None:
+        """Close the storage and open it again."""
+
+    async def close(self) -> None:
+        """End."""
+
+
+def log_place(placement: str, disk: str, folder: Path) -> LogPlace:
+    """A place by its name."""
+    made: Disk = LocalDisk(folder) if disk == "local" else SimDisk()
+    if placement in TAKEN:
+        return TakenPlace(made, is_cut=TAKEN[placement])
+    return OwnPlace(PLACEMENTS[placement], made)
+
+
+class OwnPlace:
+    """In a broker's own folder."""
+
+    changes_owner = False
+
+    def __init__(self, place: Placement, disk: Disk) -> None:
+        self._place = place
+        self._world = StorageWorld(disk, threads=isinstance(disk, LocalDisk))
+        self._epoch = 0
+
+    async def open(self) -> None:
+        await self._world.open()
+
+    @property
+    def storage(self) -> Storage:
+        return self._world.storage
+
+    @property
+    def clock(self) -> SimClock:
+        return self._world.clock
+
+    @property
+    def sim(self) -> SimDisk:
+        return self._world.sim
+
+    def log(self, topic_id: int = 1) -> TieredLog:
         self._epoch += 1
         return self.storage.topic(topic_id, self._epoch)
 
     async def settle(self) -> None:
-        """Have everything that was appended put where this placement keeps it."""
         await self._place(self.storage)
 
     async def reload(self) -> None:
-        """Close the storage and open it again."""
-        await self.world.reopen()
+        await self._world.reopen()
 
     async def close(self) -> None:
-        await self.world.end()
+        await self._world.end()
+
+
+class TakenPlace:
+    """In a folder that brokers share: to settle is that another broker takes all topics over."""
+
+    changes_owner = True
+    topics = (1, 2, 3)
+
+    def __init__(self, disk: Disk, *, is_cut: bool) -> None:
+        self._world = StoragesWorld(disk)
+        self._is_cut = is_cut
+        self._number = 1
+        self._logs: list[MovedLog] = []
+
+    async def open(self) -> None:
+        await self._world.create(*self.topics)
+        await self._world.start(self._number)
+        await self.storage.begin(self.topics)
+
+    @property
+    def storage(self) -> Any:
+        return self._world.storage(self._number)
+
+    @property
+    def clock(self) -> SimClock:
+        return self._world.clock
+
+    @property
+    def sim(self) -> SimDisk:
+        assert isinstance(self._world.disk, SimDisk)
+        return self._world.disk
+
+    def log(self, topic_id: int = 1) -> TieredLog:
+        log = MovedLog(self.storage.topic(topic_id))
+        self._logs.append(log)
+        return cast("TieredLog", log)
+
+    async def settle(self) -> None:
+        """The former owner is not told, and goes on reading."""
+        self._number += 1
+        taker = await self._world.start(self._number)
+        assert await taker.begin(self.topics) == frozenset(self.topics)
+        for log in self._logs:
+            log.move(taker.topic(log.now.topic_id))
+        if self._is_cut:
+            await cut_whole(taker)
+            assert await taker.retire_journals() == 1
+
+    async def reload(self) -> None:
+        await self._world.stop(self._number)
+        await self._world.start(self._number)
+        self._logs.clear()
+
+    async def close(self) -> None:
+        await self._world.end()
+
+
+class MovedLog:
+    """A topic's log wherever the topic is: what a client sees that follows it from owner to owner."""
+
+    def __init__(self, log: TieredLog) -> None:
+        self.now = log
+        self._listeners: list[Callable[[int], None]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.now, name)
+
+    def on_durable(self, listener: Callable[[int], None]) -> None:
+        """As `TieredLog`; the listener goes along."""
+        self._listeners.append(listener)
+        self.now.on_durable(listener)
+
+    def move(self, log: TieredLog) -> None:
+        """Be the next owner's."""
+        self.now = log
+        for listener in self._listeners:
+            log.on_durable(listener)

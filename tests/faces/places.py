@@ -9,7 +9,10 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.target import Target
 from danube.broker.app import Broker, World
+from danube.broker.meta_store import MetaStore
+from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.settings import BrokerSettings
+from danube.metadata.memory import MemoryStore
 from danube.model.admin_calls import DescribeTopics, TopicDescription
 from danube.model.limits import DESCRIBE_TOPICS_MAX
 from danube.model.plans import Caller, Decision, Face, fingerprint_of
@@ -17,6 +20,7 @@ from danube.model.telemetry import SYSTEM_NAMESPACE
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
+from danube.testing.membership import MemoryMembership
 from danube.testing.peer import Peer
 from danube.testing.seeded import SEEDED_REQUEST, seed
 
@@ -57,12 +61,19 @@ def _kept(topic: TopicDescription) -> list[object]:
 
 
 @asynccontextmanager
-async def seeded_place(data_dir: Path) -> AsyncIterator[Place]:
-    """A broker of its own, in this process, reached over gRPC; stopped at the end."""
+async def seeded_place(data_dir: Path, *, is_cluster: bool = False) -> AsyncIterator[Place]:
+    """A broker of its own, in this process, reached over gRPC; stopped at the end.
+
+    With `is_cluster` it is one of a cluster whose other members are made up.
+    """
     clock = SystemClock()
     carrier = GrpcCarrier(clock)
     values = {"data_dir": data_dir, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
-    broker = await Broker.start(BrokerSettings.model_validate(values), World(clock=clock, carrier=carrier))
+    world = World(clock=clock, carrier=carrier)
+    if is_cluster:
+        values |= {"mode": "cluster"}
+        world = replace(world, meta_store=MetaStore(MemoryStore(clock), MetaStoreType.RAFT, MemoryMembership()))
+    broker = await Broker.start(BrokerSettings.model_validate(values), world)
     channels = [carrier.connect(address) for address in (broker.addresses.broker, broker.addresses.admin)]
     kept = await seed(Peer(channels[0]), AdminPeer(channels[1]))
     endpoint = f"http://{broker.addresses.admin}"
@@ -76,3 +87,5 @@ async def seeded_place(data_dir: Path) -> AsyncIterator[Place]:
         for channel in channels:
             await channel.close()
         await broker.stop()
+        if world.meta_store is not None:
+            await world.meta_store.store.close()

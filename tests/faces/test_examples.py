@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from danube.admin.operations import REGISTRY
+from danube.admin.operations.cluster import TOOLSET as MEMBERS
 from danube.admin.operations.operation import AnyOperation, Example
 from danube.model.plans import PlanStatus
 from danube.testing.seeded import PLAN_ID
@@ -28,7 +29,7 @@ async def test_an_example_answers_the_same_on_every_face(
     answers = {}
     for name, face in FACES.items():
         if operation.is_tool or name not in ASSISTANTS:
-            async with seeded_place(tmp_path / name) as place:
+            async with seeded_place(tmp_path / name, is_cluster=operation.toolset == MEMBERS) as place:
                 answers[name] = await answers_of(place, face, operation, example)
     first = answers.pop("cli")
     assert first

@@ -77,6 +77,10 @@ API has none; an assistant has no such tool. `plans` is a plan that can be appli
 EFFECTS = {
     "list_brokers": "read",
     "cluster_status": "read",
+    "add_cluster_node": "write",
+    "promote_cluster_node": "move",
+    "remove_cluster_node": "destroy",
+    "transfer_leadership": "write",
     "list_namespaces": "read",
     "get_namespace_policies": "read",
     "create_namespace": "write",

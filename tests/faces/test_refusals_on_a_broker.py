@@ -35,7 +35,7 @@ def arguments_of(place: Place, operation: AnyOperation) -> dict[str, Any]:
 
 
 async def test_commands_that_may_only_read_change_nothing(tmp_path: Path) -> None:
-    async with seeded_place(tmp_path) as place:
+    async with seeded_place(tmp_path, is_cluster=True) as place:
         before = await place.digest()
         for operation in CHANGING:
             assert expected(EFFECTS[operation.name], READ_ONLY, "cli") == "refused"
@@ -46,7 +46,7 @@ async def test_commands_that_may_only_read_change_nothing(tmp_path: Path) -> Non
 
 
 async def test_an_api_that_may_only_read_changes_nothing(tmp_path: Path) -> None:
-    async with seeded_place(tmp_path) as place, web_client(place, AccessLevel.READ) as client:
+    async with seeded_place(tmp_path, is_cluster=True) as place, web_client(place, AccessLevel.READ) as client:
         before = await place.digest()
         for operation in CHANGING:
             reply = await ask_web(client, operation, arguments_of(place, operation))
@@ -55,7 +55,7 @@ async def test_an_api_that_may_only_read_changes_nothing(tmp_path: Path) -> None
 
 
 async def test_a_terminal_that_may_only_read_changes_nothing(tmp_path: Path) -> None:
-    async with seeded_place(tmp_path) as place:
+    async with seeded_place(tmp_path, is_cluster=True) as place:
         before = await place.digest()
         caller = Caller(who="person@test", face=Face.TUI)
         target = replace(place.target, guard=READ_ONLY)
@@ -68,7 +68,7 @@ async def test_a_terminal_that_may_only_read_changes_nothing(tmp_path: Path) -> 
 
 
 async def test_an_assistant_whose_plans_wait_changes_nothing(tmp_path: Path) -> None:
-    async with seeded_place(tmp_path) as place, mcp_over_http(place) as client:
+    async with seeded_place(tmp_path, is_cluster=True) as place, mcp_over_http(place) as client:
         before = await place.digest()
         for operation in CHANGING:
             if EFFECTS[operation.name] not in {"destroy", "consent"} and operation.name not in NO_TOOLS:

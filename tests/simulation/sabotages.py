@@ -13,15 +13,18 @@ import pytest
 
 from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import JournalStoppedError, StorageUnavailableError
-from danube.runtime.disk import Buffer, File
+from danube.runtime.disk import Buffer, Disk, File
 from danube.storage import cutter, cutting, generations, manifests, retaining
 from danube.storage.batch import BatchHeader, read_header
 from danube.storage.cutter import Cutter
 from danube.storage.deleting import Deleter
-from danube.storage.generations import NextGeneration
+from danube.storage.generations import NextGeneration, TopicCut
+from danube.storage.handover import taking
+from danube.storage.handover.retiring import Retirer
 from danube.storage.journal import commit, file_index
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.durable import DurableTopics
+from danube.storage.journal.fence import Fence
 from danube.storage.journal.files import FOLDER, first_path, path
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import FirstFile, encode_first
@@ -39,7 +42,7 @@ from danube.storage.segment.retention import Retention, segments_to_drop
 from danube.storage.tiered_log import TieredLog
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
-from danube.testing.simulation import DAMAGE, KINDS, POWER_CUTS
+from danube.testing.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
 
 SEEDS = range(400)
 """Among which the first one is looked for."""
@@ -339,7 +342,7 @@ def clean_up_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
 
 def use_a_name_twice(patch: pytest.MonkeyPatch) -> None:
     """Number a generation after the one that metadata names, whatever lies there."""
-    patch.setattr(generations, "highest_generation", lambda _: 0)
+    patch.setattr(generations, "highest_generation", lambda *_: 0)
 
 
 def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
@@ -354,6 +357,58 @@ def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
         return len(swept)
 
     patch.setattr(Deleter, "sweep", sweep)
+
+
+# A shared folder
+
+
+def remove_journals_that_are_needed(patch: pytest.MonkeyPatch) -> None:
+    """Remove a fenced journal without asking whether a topic's record names it."""
+
+    async def ask(_: Retirer) -> None:
+        return None
+
+    patch.setattr(Retirer, "_ask", ask)
+
+
+def cut_ones_own_first(patch: pytest.MonkeyPatch) -> None:
+    """Cut what is in the own journal, and leave out what is before it in journals of former owners."""
+
+    def topic_cut(**named: Any) -> TopicCut:
+        return TopicCut(**{**named, "find_foreign": list})
+
+    patch.setattr(cutter, "TopicCut", topic_cut)
+    patch.setattr(generations, "_check_unbroken", lambda *_: None)
+
+
+def forget_what_is_given(patch: pytest.MonkeyPatch) -> None:
+    """Keep no journal file for topics that were given, or are on their way here."""
+    patch.setattr(Cutter, "_needed_from", lambda self, topic_id, _: self._covered_to(topic_id) or float("inf"))
+
+
+def take_with_an_old_manifest(patch: pytest.MonkeyPatch) -> None:
+    """Take a topic though its owner has named a newer manifest since it was read."""
+    original = taking._Attempt._is_as_it_was
+
+    async def is_as_it_was(self: Any, topic: Any) -> bool:
+        self._is_exact = False
+        return await original(self, topic)
+
+    patch.setattr(taking._Attempt, "_is_as_it_was", is_as_it_was)
+
+
+def make_a_removed_fence_again(patch: pytest.MonkeyPatch) -> None:
+    """Have an owner that starts make the fence that is missing."""
+    original = Fence.__init__
+
+    def init(self: Fence, disk: Disk, folder: str, *, made: bool = False) -> None:
+        original(self, disk, folder)
+
+    def is_up(self: Fence) -> bool:
+        return self.is_put_up()
+
+    patch.setattr(Fence, "__init__", init)
+    patch.setattr(Fence, "is_up", is_up)
 
 
 SABOTAGES = [
@@ -381,6 +436,13 @@ SABOTAGES = [
     Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 108),
     Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 25),
     Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 83),
+    Sabotaged("6: a journal goes when no topic's record names it", remove_journals_that_are_needed, 1, SHARED),
+    Sabotaged("6: a file is kept for topics that are others' by now", forget_what_is_given, 1, SHARED),
+    Sabotaged("take: what a former owner left is cut before one's own", cut_ones_own_first, 0, SHARED),
+    Sabotaged(
+        "take: the manifest is the one that counts when the topic is taken", take_with_an_old_manifest, 175, SHARED
+    ),
+    Sabotaged("take: a fence is never made again", make_a_removed_fence_again, 63, SHARED),
 ]
 
 

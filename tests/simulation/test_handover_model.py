@@ -14,6 +14,7 @@ NONE = Budget(0, 0, 0, 0, 0, 0, 0)
 WRITE_AND_TAKE = NONE._replace(writes=1, takes=1)
 CONSUME_AND_TAKE = WRITE_AND_TAKE._replace(consumes=1)
 DIE_AND_TAKE = WRITE_AND_TAKE._replace(kills=1)
+CUT_AND_RETIRE = Budget(1, 0, 2, 0, 0, 0, 1, 1, 1)
 MOVE = CONSUME_AND_TAKE._replace(moves=1)
 
 BUDGETS = {
@@ -22,6 +23,8 @@ BUDGETS = {
     Part.GIVE: MOVE._replace(writes=2),
     Part.OPEN: MOVE,
     Part.RESTART: DIE_AND_TAKE._replace(writes=2),
+    Part.CUT: WRITE_AND_TAKE._replace(new_files=1, cuts=1),
+    Part.RETIRE: WRITE_AND_TAKE._replace(takes=2, cuts=1, retires=1),
 }
 """What has to happen for a mistake in this part to show."""
 
@@ -31,6 +34,9 @@ WITHOUT = [
     *[(Part.GIVE, step) for step in PROTOCOL[Part.GIVE] if step is not Step.SEAL],
     *[(Part.OPEN, step) for step in PROTOCOL[Part.OPEN] if step is not Step.SERVE],
     *[(Part.RESTART, step) for step in PROTOCOL[Part.RESTART] if step is not Step.SERVE],
+    (Part.CUT, Step.GATHER),
+    (Part.RETIRE, Step.STRIKE_OFF),
+    (Part.RETIRE, Step.ASK),
 ]
 NEVER_TOLD = [
     (Part.OWN, Step.ACKNOWLEDGE),
@@ -46,6 +52,9 @@ NO_HARM_LEFT_OUT = {
         Step.SYNC,
     ): "each round before it was synced by itself; needed where rounds are not (interval, os)",
     (Part.ROTATE, Step.NEW_FILE): "the journal goes on in the old file",
+    (Part.CUT, Step.POINT): "what former owners left stays in their journals, and these stay",
+    (Part.RETIRE, Step.LOOK): "the owner of a journal without a fence begins nothing more in it, and loses nothing",
+    (Part.RETIRE, Step.REMOVE): "the journal stays",
 }
 SWAPPED = [
     *[(Part.OWN, step) for step in PROTOCOL[Part.OWN][:-1]],
@@ -55,12 +64,16 @@ SWAPPED = [
     *[(Part.OPEN, step) for step in PROTOCOL[Part.OPEN][:-1]],
     (Part.RESTART, Step.SYNC),
     (Part.RESTART, Step.LOOK),
+    (Part.CUT, Step.GATHER),
+    (Part.RETIRE, Step.STRIKE_OFF),
+    (Part.RETIRE, Step.ASK),
 ]
 NO_HARM_SWAPPED = {
     (Part.TAKE, Step.APPEND_AGAIN): "both are only looked at once they are sealed, and synced by then",
     (Part.GIVE, Step.SEAL): "who lets go before it seals answers nothing in between, and the compare-and-set decides",
     (Part.RESTART, Step.CUT): "the next round's sync makes the cut durable; until then the torn end is cut again",
     (Part.ROTATE, Step.SYNC): "as when it is left out",
+    (Part.RETIRE, Step.LOOK): "as when it is left out",
 }
 
 
@@ -83,6 +96,10 @@ def test_every_promise_holds_in_every_state_of_a_take_over_and_a_power_cut() -> 
         Budget(2, 1, 1, 0, 1, 0, 0),
         Budget(1, 1, 1, 0, 0, 1, 1),
         Budget(1, 0, 1, 0, 1, 1, 0),
+        CUT_AND_RETIRE,
+        Budget(1, 0, 1, 1, 0, 0, 1, 1, 1),
+        Budget(1, 1, 1, 0, 1, 0, 1, 1, 1),
+        Budget(1, 1, 1, 0, 0, 1, 1, 2, 1),
     ],
     ids=[
         "two takers and a power cut",
@@ -92,6 +109,10 @@ def test_every_promise_holds_in_every_state_of_a_take_over_and_a_power_cut() -> 
         "a cursor, a kill and a restart",
         "a cursor, a move and a new file",
         "a move and a kill",
+        "two takers, a cut and a journal that is removed",
+        "a cut, a journal that is removed and a power cut",
+        "a cut, a journal that is removed, a kill and a restart",
+        "cuts, a journal that is removed and a move",
     ],
 )
 def test_every_promise_holds_in_every_state(budget: Budget) -> None:
@@ -104,13 +125,14 @@ def test_every_promise_holds_in_every_state(budget: Budget) -> None:
 def test_every_step_of_the_table_is_taken_in_the_model() -> None:
     found = explore(PROTOCOL, Budget(1, 0, 1, 0, 0, 1, 1), brokers=2)
     restarted = explore(PROTOCOL, Budget(1, 0, 0, 0, 1, 0, 0), brokers=1)
-    assert found.done | restarted.done == set(EFFECTS)
+    tidied = explore(PROTOCOL, WRITE_AND_TAKE._replace(takes=2, cuts=2, retires=1), brokers=2, spread=True)
+    assert found.done | restarted.done | tidied.done == set(EFFECTS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("part", "step"), WITHOUT)
 def test_without_this_step_a_promise_breaks(part: Part, step: Step) -> None:
-    found = explore(PROTOCOL.without(part, step), BUDGETS[part])
+    found = explore(PROTOCOL.without(part, step), BUDGETS[part], spread=part is Part.RETIRE)
     assert found.broken is not None
     assert found.story
 
@@ -119,7 +141,7 @@ def test_without_this_step_a_promise_breaks(part: Part, step: Step) -> None:
 @pytest.mark.parametrize(("part", "step"), SWAPPED)
 def test_when_this_step_comes_after_the_next_one_a_promise_breaks(part: Part, step: Step) -> None:
     budget = BUDGETS[part]._replace(takes=2, consumes=0) if step is Step.BEGIN else BUDGETS[part]
-    found = explore(PROTOCOL.swapped(part, PROTOCOL[part].index(step)), budget)
+    found = explore(PROTOCOL.swapped(part, PROTOCOL[part].index(step)), budget, spread=part is Part.RETIRE)
     assert found.broken is not None
     assert found.story
 
@@ -136,7 +158,8 @@ def test_without_this_step_nothing_is_lost_and_nobody_served(part: Part, step: S
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("part", "step"), NO_HARM_LEFT_OUT)
 def test_this_step_may_be_left_out_for_the_reason_that_is_given(part: Part, step: Step) -> None:
-    found = explore(PROTOCOL.without(part, step), Budget(1, 1, 1, 1, 0, 1, 1), brokers=2)
+    budget = CUT_AND_RETIRE if part in {Part.CUT, Part.RETIRE} else Budget(1, 1, 1, 1, 0, 1, 1)
+    found = explore(PROTOCOL.without(part, step), budget, brokers=2)
     assert found.broken is None, found.story
 
 
@@ -145,7 +168,7 @@ def test_this_step_may_be_left_out_for_the_reason_that_is_given(part: Part, step
 @pytest.mark.parametrize(("part", "step"), NO_HARM_SWAPPED)
 def test_this_step_may_be_swapped_with_the_next_for_the_reason_that_is_given(part: Part, step: Step) -> None:
     kill = int(part is Part.RESTART)
-    budget = Budget(1, 1, 1, 1, kill, 1 - kill, 1 - kill)
+    budget = CUT_AND_RETIRE if part is Part.RETIRE else Budget(1, 1, 1, 1, kill, 1 - kill, 1 - kill)
     found = explore(PROTOCOL.swapped(part, PROTOCOL[part].index(step)), budget, brokers=2)
     assert found.broken is None, found.story
 

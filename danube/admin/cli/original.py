@@ -33,7 +33,7 @@ ALIASES = (
         words=("brokers", "leader-broker"),
         operation="cluster_status",
         summary="Show the id of the leader.",
-        only=("leader",),
+        only=("leader_broker",),
     ),
     Alias(
         words=("brokers", "namespaces"),

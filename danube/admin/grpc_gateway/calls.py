@@ -4,10 +4,16 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from danube.admin.grpc_gateway.line import Line, Lines
-from danube.model.admin_calls import BrokerInfo, RaftStatus, TopicDetails, TopicInfo, Unsubscribe
-from danube.model.errors import InternalError, UnsupportedError
+from danube.model.admin_calls import AddNode, BrokerInfo, RaftStatus, TopicDetails, TopicInfo, Unsubscribe
+from danube.model.errors import (
+    InternalError,
+    NotFoundError,
+    PreconditionFailedError,
+    TopicNotServedError,
+    UnsupportedError,
+)
 from danube.model.topic import TopicName
-from danube.wire import decode_admin, encode_admin
+from danube.wire import decode_admin, decode_cluster, encode_admin, encode_cluster
 
 BROKERS = "/danube_admin.BrokerAdmin"
 CLUSTER = "/danube_admin.ClusterAdmin"
@@ -24,7 +30,14 @@ class AdminCalls:
 
     async def done(self, path: str, request: bytes, *, line: Line | None = None) -> None:
         """A call that answers that it was done."""
-        if not decode_admin.success(await (line or self._line).call(path, request)):
+        self._require_success(path, await (line or self._line).call(path, request))
+
+    async def done_at(self, topic: TopicName, path: str, request: bytes) -> None:
+        """As `done`, at the broker that serves the topic."""
+        self._require_success(path, await self.at(topic, path, request))
+
+    def _require_success(self, path: str, answer: bytes) -> None:
+        if not decode_admin.success(answer):
             raise InternalError(f"the broker at {self._line.url} answered {path} without an error and without success")
 
     # Brokers and namespaces
@@ -51,6 +64,34 @@ class AdminCalls:
         except UnsupportedError:
             return False
         return True
+
+    async def waiting_node(self, wanted: AddNode) -> AddNode:
+        """The original's way: a broker that waits is asked, at its admin URL, for its node id and Raft address."""
+        status = decode_admin.cluster_status(await self._lines.to(wanted.address).call(f"{CLUSTER}/ClusterStatus"))
+        if wanted.node_id not in {None, status.self_node_id}:
+            raise NotFoundError(f"{wanted.address} is node {status.self_node_id} and not {wanted.node_id}")
+        return AddNode(address=status.raft_addr, node_id=status.self_node_id)
+
+    async def add_node(self, wanted: AddNode) -> str:
+        """Have a node take part; answers its id."""
+        answer = await self._line.call(f"{CLUSTER}/AddNode", encode_cluster.add_node(wanted))
+        added, node_id, said = decode_cluster.node_added(answer)
+        self._require_done(added, said)
+        return node_id
+
+    async def promote_node(self, node_id: str) -> None:
+        """Give it a vote."""
+        answer = await self._line.call(f"{CLUSTER}/PromoteNode", encode_cluster.node(node_id))
+        self._require_done(*decode_cluster.node_changed(answer))
+
+    async def remove_node(self, node_id: str) -> None:
+        """Have it take part no more."""
+        answer = await self._line.call(f"{CLUSTER}/RemoveNode", encode_cluster.node(node_id))
+        self._require_done(*decode_cluster.node_changed(answer))
+
+    def _require_done(self, is_done: bool, said: str) -> None:  # noqa: FBT001 - as it is answered
+        if not is_done:
+            raise PreconditionFailedError(f"the broker at {self._line.url} did not do it: {said[:500]}")
 
     async def namespaces(self) -> Sequence[str]:
         """Every namespace."""
@@ -87,14 +128,29 @@ class AdminCalls:
 
     async def unsubscribe(self, wanted: Unsubscribe) -> None:
         """Delete a subscription, at the broker that serves its topic: the original's others know nothing of it."""
-        line = await self._line_to(wanted.topic)
+        line = await self.line_to(wanted.topic)
         await self.done(f"{TOPICS}/Unsubscribe", encode_admin.unsubscribe(wanted), line=line)
 
-    async def _line_to(self, topic: TopicName) -> Line:
+    async def at(self, topic: TopicName, path: str, request: bytes) -> bytes:
+        """A call about a topic, or a base name: where the broker behind the endpoint does not serve it, to the one that
+        does.
+        """
+        try:
+            return await self._line.call(path, request)
+        except TopicNotServedError:
+            line = await self.line_to(topic)
+            if line is self._line:
+                raise
+            return await line.call(path, request)
+
+    async def line_to(self, topic: TopicName) -> Line:
+        """A line to the broker that serves a topic, or the first partition of a base name."""
         urls = {info.broker_id: info.admin_url for info in await self.brokers()}
         if len(urls) <= 1:
             return self._line
-        url = urls.get((await self.topic(topic)).info.broker_id or "")
+        found = (info for info in await self.topics(topic.namespace) if topic in {info.topic, info.topic.base})
+        server = next((info.broker_id for info in found), None)
+        url = urls.get(server or "")
         return self._lines.to(url) if url else self._line
 
 

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 from danube.admin.gateway import Connection, SystemRecord
@@ -15,8 +15,10 @@ from danube.admin.grpc_gateway.system_topics import read_system_topic
 from danube.admin.local_state import LocalState, state_folder
 from danube.admin.target import Target
 from danube.model.admin_calls import (
+    AddNode,
     BrokerDescription,
     BrokerInfo,
+    ClusterDescription,
     CreatePartitionedTopic,
     CreateTopic,
     DescribeTopics,
@@ -32,16 +34,26 @@ from danube.model.errors import (
     NotFoundError,
     NotPermittedError,
     TopicNotFoundError,
+    TopicNotServedError,
+    UnavailableError,
     UnsupportedError,
 )
-from danube.model.plans import Decision, Plan, PlanApplication, PlanRequest
+from danube.model.plans import Arguments, Decision, Plan, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
-from danube.wire import decode_admin, decode_control, encode_admin, encode_control
+from danube.wire import (
+    decode_admin,
+    decode_cluster,
+    decode_control,
+    encode_admin,
+    encode_cluster,
+    encode_control,
+)
 
 _INSPECTION = "/danube.control.Inspection"
+_CLUSTER = "/danube.control.Cluster"
 
 
 @asynccontextmanager
@@ -87,6 +99,20 @@ class GrpcGateway(RuleCalls):
 
     async def raft_status(self) -> RaftStatus:
         return await self._calls.raft_status()
+
+    async def describe_cluster(self) -> ClusterDescription:
+        await self._require_ours("tell who takes part in its cluster")
+        return decode_cluster.cluster_description(await self._line.call(f"{_CLUSTER}/DescribeCluster"))
+
+    async def add_node(self, wanted: AddNode) -> str:
+        if not await self._is_ours():
+            wanted = await self._calls.waiting_node(wanted)
+        return await self._calls.add_node(wanted)
+
+    async def transfer_leadership(self, node_id: str | None) -> str:
+        await self._require_ours("let another one lead")
+        request = encode_cluster.transfer_leadership(node_id)
+        return decode_cluster.leadership_transferred(await self._line.call(f"{_CLUSTER}/TransferLeadership", request))
 
     async def describe_broker(self) -> BrokerDescription:
         await self._require_ours("tell its load and its journal")
@@ -137,8 +163,10 @@ class GrpcGateway(RuleCalls):
 
     async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
         await self._require_ours("tell lag and consumers")
-        request = encode_control.describe_topics(wanted)
-        return decode_control.topics_page(await self._line.call(f"{_INSPECTION}/DescribeTopics", request))
+        request, path = encode_control.describe_topics(wanted), f"{_INSPECTION}/DescribeTopics"
+        if len(wanted.topics) == 1:  # several may be served by several brokers, and are asked for one by one
+            return decode_control.topics_page(await self._calls.at(wanted.topics[0], path, request))
+        return decode_control.topics_page(await self._line.call(path, request))
 
     async def create_topic(self, wanted: CreateTopic) -> None:
         await self._create(f"{TOPICS}/CreateTopic", encode_admin.create_topic(wanted), wanted.topic)
@@ -158,7 +186,11 @@ class GrpcGateway(RuleCalls):
     # Plans and audit
 
     async def create_plan(self, request: PlanRequest) -> Plan:
-        return await (await self._oversight()).create_plan(request)
+        oversight = await self._oversight()
+        try:
+            return await oversight.create_plan(request)
+        except TopicNotServedError:
+            return await (await self._oversight_at(request.arguments)).create_plan(request)
 
     async def plan(self, plan_id: str) -> Plan:
         return await (await self._oversight()).plan(plan_id)
@@ -170,7 +202,11 @@ class GrpcGateway(RuleCalls):
         return await (await self._oversight()).decide_plan(decision)
 
     async def apply_plan(self, application: PlanApplication) -> Plan:
-        return await (await self._oversight()).apply_plan(application)
+        oversight = await self._oversight()
+        try:
+            return await oversight.apply_plan(application)
+        except TopicNotServedError:
+            return await (await self._oversight_at(application.arguments)).apply_plan(application)
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
         return await (await self._oversight()).record(entry)
@@ -183,12 +219,21 @@ class GrpcGateway(RuleCalls):
     async def system_records(self, topic: TopicName, *, since_ms: int, limit: int) -> Sequence[SystemRecord]:
         await self._require_ours("tell what it publishes about itself")
         try:
-            line = self._lines.to(await self._client_url(topic))
-            return await read_system_topic(line, topic, since_ms=since_ms, limit=limit)
-        except TopicNotFoundError:
-            return ()
+            return await self._system_records(topic, since_ms=since_ms, limit=limit)
+        except TopicNotFoundError:  # in a cluster each broker has a partition of its own
+            infos = [info for info in await self.topics(topic.namespace) if info.topic.base == topic]
+        found: list[SystemRecord] = []
+        for info in infos:
+            with suppress(TopicNotFoundError, UnavailableError):  # a broker that does not run says nothing
+                most = limit // len(infos)
+                found += await self._system_records(info.topic, since_ms=since_ms, limit=most)
+        return found
 
     # Beneath
+
+    async def _system_records(self, topic: TopicName, *, since_ms: int, limit: int) -> Sequence[SystemRecord]:
+        line = self._lines.to(await self._client_url(topic))
+        return await read_system_topic(line, topic, since_ms=since_ms, limit=limit)
 
     async def _client_url(self, topic: TopicName) -> str:
         """Where clients dial the broker that serves a topic."""
@@ -221,6 +266,10 @@ class GrpcGateway(RuleCalls):
 
     async def _oversight(self) -> Oversight:
         return self._kept_by_broker if await self._is_ours() else self._kept_here
+
+    async def _oversight_at(self, arguments: Arguments) -> Oversight:
+        """At the broker that serves the topic which an operation is about: it alone knows what it would touch."""
+        return BrokerOversight(await self._calls.line_to(TopicName.parse(str(arguments.get("topic", "")))))
 
     async def _create(self, path: str, request: bytes, topic: TopicName) -> None:
         try:

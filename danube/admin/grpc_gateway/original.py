@@ -140,9 +140,11 @@ class OriginalOversight:
                 return await self._deleted_namespace(str(arguments["namespace"]))
             case "unsubscribe":
                 return await self._unsubscribed(_unsubscribe(arguments))
+            case "promote_cluster_node" | "remove_cluster_node":
+                return await self._member_changed(operation, str(arguments["node_id"]))
         raise UnsupportedError(
-            f"the original's broker cannot do {operation[:80]} by a plan: it does delete_topic, delete_namespace and"
-            " unsubscribe; the rest only brokers of this project do"
+            f"the original's broker cannot do {operation[:80]} by a plan: it does delete_topic, delete_namespace,"
+            " unsubscribe, promote_cluster_node and remove_cluster_node; the rest only brokers of this project do"
         )
 
     async def _act(self, operation: str, arguments: Arguments) -> None:
@@ -153,6 +155,10 @@ class OriginalOversight:
                 await self._calls.delete_namespace(str(arguments["namespace"]))
             case "unsubscribe":
                 await self._unsubscribe(_unsubscribe(arguments))
+            case "promote_cluster_node":
+                await self._calls.promote_node(str(arguments["node_id"]))
+            case "remove_cluster_node":
+                await self._calls.remove_node(str(arguments["node_id"]))
 
     async def _delete_topics(self, name: TopicName) -> None:
         """Outside a cluster the original takes a base name for a topic, deletes nothing and says that it did."""
@@ -212,6 +218,26 @@ class OriginalOversight:
             )
         return Impact(
             changes=(f"Delete namespace {namespace}, which has no topics.",), fingerprint=fingerprint_of([namespace])
+        )
+
+    async def _member_changed(self, operation: str, node_id: str) -> Impact:
+        """Its members change at the broker that leads, and nowhere else."""
+        status = await self._calls.raft_status()
+        if node_id not in {*status.voters, *status.learners}:
+            raise NotFoundError(f"there is no node {node_id} in this cluster: its status lists those that there are")
+        if status.self_node_id != status.leader_id:
+            raise PreconditionFailedError(
+                f"node {status.leader_id} leads, and the original's brokers change members nowhere else: name its admin"
+                " port with --endpoint"
+            )
+        fingerprint = fingerprint_of([node_id, sorted(status.voters), sorted(status.learners)])
+        if operation == "promote_cluster_node":
+            return Impact(changes=(f"Give node {node_id} a vote.",), fingerprint=fingerprint)
+        if node_id == status.leader_id:
+            raise PreconditionFailedError(f"node {node_id} leads: stop its broker first, then another one leads")
+        gone = "Topics that it serves are not moved: unload its broker first."
+        return Impact(
+            changes=(f"Remove node {node_id} from the cluster.",), irreversible=(gone,), fingerprint=fingerprint
         )
 
     async def _unsubscribed(self, wanted: Unsubscribe) -> Impact:

@@ -45,24 +45,24 @@ class RuleCalls:
     async def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
         await self._require_subscription(name)
         request = encode_policies.get_failure_policy(name)
-        answer = await self._line.call(f"{TOPICS}/GetSubscriptionFailurePolicy", request)
+        answer = await self._calls.at(name.topic, f"{TOPICS}/GetSubscriptionFailurePolicy", request)
         return decode_policies.failure_policy(answer)
 
     async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
         await self._require_subscription(wanted.name)
         request = encode_policies.set_failure_policy(wanted)
-        await self._calls.done(f"{TOPICS}/SetSubscriptionFailurePolicy", request)
+        await self._calls.done_at(wanted.name.topic, f"{TOPICS}/SetSubscriptionFailurePolicy", request)
 
     async def dispatch_window(self, name: SubscriptionName) -> int | None:
         await self._require_subscription(name)
         request = encode_policies.get_failure_policy(name)  # the two requests have one layout
-        answer = await self._line.call(f"{TOPICS}/GetSubscriptionDispatchConfig", request)
+        answer = await self._calls.at(name.topic, f"{TOPICS}/GetSubscriptionDispatchConfig", request)
         return decode_policies.dispatch_window(answer)
 
     async def set_dispatch_window(self, wanted: SetDispatchWindow) -> None:
         await self._require_subscription(wanted.name)
         request = encode_policies.set_dispatch_window(wanted)
-        await self._calls.done(f"{TOPICS}/SetSubscriptionDispatchConfig", request)
+        await self._calls.done_at(wanted.name.topic, f"{TOPICS}/SetSubscriptionDispatchConfig", request)
 
     async def _require_subscription(self, name: SubscriptionName) -> None:
         if not await self._is_ours():
@@ -83,40 +83,46 @@ class RuleCalls:
     async def topic_policies(self, topic: TopicName) -> PoliciesView:
         await self._require_ours("tell limits of a topic")
         request = encode_policies.topic_policies_of(topic)
-        return decode_policies.policies_view(await self._line.call(f"{_POLICIES}/GetTopicPolicies", request))
+        return decode_policies.policies_view(await self._calls.at(topic, f"{_POLICIES}/GetTopicPolicies", request))
 
     async def set_topic_policies(self, wanted: SetTopicPolicies) -> PoliciesView:
         await self._require_ours("set limits of a topic")
         request = encode_policies.set_policies(wanted)
-        return decode_policies.policies_view(await self._line.call(f"{_POLICIES}/SetTopicPolicies", request))
+        return decode_policies.policies_view(
+            await self._calls.at(wanted.topic, f"{_POLICIES}/SetTopicPolicies", request)
+        )
 
     # Positions and connections
 
     async def create_subscription(self, wanted: CreateSubscription) -> SubscriptionPosition:
         await self._require_ours("create subscriptions that nobody subscribes to")
         request = encode_positions.create_subscription(wanted)
-        return decode_positions.position(await self._line.call(f"{_POSITIONS}/CreateSubscription", request))
+        return decode_positions.position(
+            await self._calls.at(wanted.name.topic, f"{_POSITIONS}/CreateSubscription", request)
+        )
 
     async def retry_blocked(self, name: SubscriptionName) -> SubscriptionPosition:
         await self._require_ours("retry what blocks a subscription")
         request = encode_positions.subscription(name)
-        return decode_positions.position(await self._line.call(f"{_POSITIONS}/RetryBlocked", request))
+        return decode_positions.position(await self._calls.at(name.topic, f"{_POSITIONS}/RetryBlocked", request))
 
     async def peek(self, wanted: PeekMessages) -> PeekedPage:
         await self._require_ours("show stored messages")
-        return decode_positions.peeked(await self._line.call(f"{_POSITIONS}/Peek", encode_positions.peek(wanted)))
+        return decode_positions.peeked(
+            await self._calls.at(wanted.topic, f"{_POSITIONS}/Peek", encode_positions.peek(wanted))
+        )
 
     async def add_partitions(self, wanted: AddPartitions) -> Sequence[TopicName]:
         await self._require_ours("add partitions")
         request = encode_positions.add_partitions(wanted)
-        return decode_positions.partitions(await self._line.call(f"{_POSITIONS}/AddPartitions", request))
+        return decode_positions.partitions(await self._calls.at(wanted.base, f"{_POSITIONS}/AddPartitions", request))
 
     async def topic_connections(self, topic: TopicName) -> tuple[Sequence[Connection], int]:
         await self._require_ours("tell who is connected")
         request = encode_positions.list_connections(topic)
-        return decode_positions.connections(await self._line.call(f"{_POSITIONS}/ListConnections", request))
+        return decode_positions.connections(await self._calls.at(topic, f"{_POSITIONS}/ListConnections", request))
 
     async def disconnect(self, wanted: DisconnectClient) -> None:
         await self._require_ours("disconnect clients")
         request = encode_positions.disconnect_client(wanted)
-        await self._line.call(f"{_POSITIONS}/DisconnectClient", request)
+        await self._calls.at(wanted.topic, f"{_POSITIONS}/DisconnectClient", request)

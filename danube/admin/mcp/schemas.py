@@ -16,7 +16,7 @@ Schema = dict[str, Any]
 _DROPPED = frozenset({"title", "$defs", "maxLength", "minLength", "default", "const"})
 _PLAN_ID: Schema = {
     "type": "string",
-    "description": "Apply this plan, which an earlier call with the same arguments answered.",
+    "description": "Apply this plan, answered to the same arguments.",
 }
 
 

@@ -15,8 +15,8 @@ _EFFECT_TEXT = {
     Effect.MOVE: "Moves work between brokers, by a plan.",
     Effect.DESTROY: "Destroys, by a plan.",
 }
-_PLAN_TEXT = "Without plan_id it changes nothing and answers a plan; with plan_id it applies that plan, once."
-_APPROVAL_TEXT = "A person has to approve the plan first."
+_PLAN_TEXT = "Without plan_id it only answers a plan; with it, it applies that plan, once."
+_APPROVAL_TEXT = "A person approves it first."
 
 
 def tools_of(offer: Offer) -> list[Tool]:

@@ -1,14 +1,38 @@
-"""cluster.*"""
+"""cluster.*: how brokers agree on the metadata, and who takes part."""
 
-from typing import Annotated
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
 
-from pydantic import Field
+from pydantic import Field, StringConstraints
 
 from danube.admin.operations.fields import VOLATILE, Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
-from danube.model.admin_calls import BrokerDescription, RaftStatus
-from danube.model.errors import UnsupportedError
+from danube.admin.operations.plan_views import PlannedResult
+from danube.model.admin_calls import AddNode, BrokerDescription, ClusterDescription, ClusterMember, RaftStatus
+from danube.model.errors import PreconditionFailedError, UnsupportedError
+from danube.model.limits import NODE_ADDRESS_BYTES_MAX
 from danube.model.plans import Effect
+
+T = TypeVar("T")
+
+
+TOOLSET = "raft"
+
+_NodeId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}$")]
+
+
+class MemberRow(Result):
+    """One member of the brokers that agree."""
+
+    node_id: Annotated[str, VOLATILE] = Field(title="Node ID", description="Its id, decimal digits.")
+    broker_id: Annotated[str | None, VOLATILE] = Field(
+        title="Broker ID", description="The broker there; null for none."
+    )
+    address: Annotated[str, VOLATILE] = Field(description="Where it speaks to the others.")
+    role: str = Field(description="`leader`, `voter`, or `learner`, which does not vote.")
+    connected: bool = Field(description="As the asked broker sees it.")
+    lag: Annotated[int | None, VOLATILE] = Field(description="Changes that it lacks; null is not known.")
 
 
 class ClusterStatus(Result):
@@ -31,36 +55,53 @@ class ClusterStatus(Result):
     producers: int | None = Field(description="Producers attached now.")
     consumers: int | None = Field(description="Consumers with an open stream.")
     stopped_reason: str | None = Field(description="Why the broker takes no messages.")
+    leader_broker: Annotated[str | None, VOLATILE] = Field(
+        description="The broker that decides for all; null for none."
+    )
+    metadata: str | None = Field(description="What keeps the metadata; null is not known.")
+    has_quorum: bool | None = Field(description="Whether a majority of the voters is reached.")
+    members: list[MemberRow] = Field(description="Who agrees, by node id.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the brokers tell, as far as they do."""
+
+    broker: BrokerDescription | None
+    raft: RaftStatus | None
+    cluster: ClusterDescription | None
+    leader_broker: str | None
 
 
 async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
-    description, raft = await _description(call), await _raft(call)
-    if description is not None or raft is not None:
-        return _merge(description, raft)
+    gateway = call.gateway
+    told = _Told(
+        broker=await _told(gateway.describe_broker()),
+        raft=await _told(gateway.raft_status()),
+        cluster=await _told(gateway.describe_cluster()),
+        leader_broker=await gateway.leader(),
+    )
+    if told.broker is not None or told.raft is not None:
+        return _merge(told)
     brokers = await call.gateway.brokers()
     if len(brokers) != 1:
         raise UnsupportedError(
             "this broker tells nothing of its cluster; `danube-admin brokers list` lists its brokers"
         )
-    return _merge(None, None, alone=brokers[0].broker_id)
+    return _merge(told, alone=brokers[0].broker_id)
 
 
-async def _description(call: Call) -> BrokerDescription | None:
+async def _told(answer: Awaitable[T]) -> T | None:
+    """None where the broker has no such call, or there is nothing to tell of."""
     try:
-        return await call.gateway.describe_broker()
-    except UnsupportedError:
+        return await answer
+    except (UnsupportedError, PreconditionFailedError):
         return None
 
 
-async def _raft(call: Call) -> RaftStatus | None:
-    try:
-        return await call.gateway.raft_status()
-    except UnsupportedError:
-        return None
-
-
-def _merge(description: BrokerDescription | None, raft: RaftStatus | None, *, alone: str = "") -> ClusterStatus:
+def _merge(told: _Told, *, alone: str = "") -> ClusterStatus:
     """`alone` is the id of a broker that tells neither, and is the only one there is."""
+    description, raft, cluster = told.broker, told.raft, told.cluster
     return ClusterStatus(
         mode=description.mode if description else "standalone" if alone else "cluster",
         self_node_id=raft.self_node_id if raft else description.info.broker_id if description else alone,
@@ -79,7 +120,69 @@ def _merge(description: BrokerDescription | None, raft: RaftStatus | None, *, al
         producers=description.producers if description else None,
         consumers=description.consumers if description else None,
         stopped_reason=description.refused_reason if description else None,
+        leader_broker=told.leader_broker,
+        metadata=cluster.kind if cluster else None,
+        has_quorum=cluster.has_quorum if cluster else None,
+        members=[_row(each, cluster.leader_id) for each in cluster.members] if cluster else [],
     )
+
+
+def _row(member: ClusterMember, leader_id: str | None) -> MemberRow:
+    voter = "leader" if member.node_id == leader_id else "voter"
+    return MemberRow(
+        node_id=member.node_id,
+        broker_id=member.broker_id,
+        address=member.address,
+        role=voter if member.votes else "learner",
+        connected=member.connected,
+        lag=member.lag,
+    )
+
+
+class AddNodeParams(Params):
+    """Which broker."""
+
+    node_addr: str = Field(
+        min_length=1,
+        max_length=NODE_ADDRESS_BYTES_MAX,
+        description="Its Raft port, host:port; of the original's broker its admin URL.",
+    )
+    node_id: _NodeId | None = Field(None, description="Only if it is this one.")
+
+
+class AddedNode(Result):
+    """A node that follows."""
+
+    node_id: Annotated[str, VOLATILE] = Field(title="Node ID", description="Its id.")
+    node_addr: str = Field(description="As it was given.")
+    added: bool = Field(description="True.")
+
+
+class NodeParams(Params):
+    """Which member."""
+
+    node_id: _NodeId = Field(title="Node ID", description="As cluster_status lists it.")
+
+
+class TransferParams(Params):
+    """To which member."""
+
+    node_id: _NodeId | None = Field(None, description="Who is to lead; any voter when not given.")
+
+
+class Transferred(Result):
+    """Who leads."""
+
+    leader: Annotated[str, VOLATILE] = Field(description="The node that leads now.")
+
+
+async def _add(call: Call, params: AddNodeParams) -> AddedNode:
+    node_id = await call.gateway.add_node(AddNode(address=params.node_addr, node_id=params.node_id))
+    return AddedNode(node_id=node_id, node_addr=params.node_addr, added=True)
+
+
+async def _transfer(call: Call, params: TransferParams) -> Transferred:
+    return Transferred(leader=await call.gateway.transfer_leadership(params.node_id))
 
 
 CLUSTER_STATUS = Operation(
@@ -95,4 +198,56 @@ CLUSTER_STATUS = Operation(
     is_idempotent=True,
 )
 
-OPERATIONS = (CLUSTER_STATUS,)
+ADD_NODE = Operation(
+    name="add_cluster_node",
+    words=("cluster", "add-node"),
+    summary="Add a broker that was started with --join, without a vote.",
+    description="Returns once it has the metadata; promote_cluster_node gives it a vote.",
+    effect=Effect.WRITE,
+    params=AddNodeParams,
+    result=AddedNode,
+    run=_add,
+    done="Node added: {node_id} at {node_addr}. It does not vote yet: danube-admin cluster promote-node",
+    toolset=TOOLSET,
+    examples=(Example("The broker that waits at 127.0.0.1:7654", {"node_addr": "127.0.0.1:7654"}),),
+    is_idempotent=True,
+)
+
+PROMOTE_NODE = Operation(
+    name="promote_cluster_node",
+    words=("cluster", "promote-node"),
+    summary="Give a member that follows a vote.",
+    description="Three or five voters are best.",
+    effect=Effect.MOVE,
+    params=NodeParams,
+    result=PlannedResult,
+    toolset=TOOLSET,
+    examples=(Example("The node that follows", {"node_id": "4"}),),
+)
+
+REMOVE_NODE = Operation(
+    name="remove_cluster_node",
+    words=("cluster", "remove-node"),
+    summary="Remove a member from those that agree.",
+    description="Nobody serves its topics then. A leader is not removed: transfer_leadership first.",
+    effect=Effect.DESTROY,
+    params=NodeParams,
+    result=PlannedResult,
+    toolset=TOOLSET,
+    examples=(Example("A node that is gone for good", {"node_id": "3"}),),
+)
+
+TRANSFER_LEADERSHIP = Operation(
+    name="transfer_leadership",
+    words=("cluster", "transfer-leader"),
+    summary="Have another voter lead, as before a broker is stopped.",
+    effect=Effect.WRITE,
+    params=TransferParams,
+    result=Transferred,
+    run=_transfer,
+    done="Leader: {leader}",
+    toolset=TOOLSET,
+    examples=(Example("To node 2", {"node_id": "2"}),),
+)
+
+OPERATIONS = (CLUSTER_STATUS, ADD_NODE, PROMOTE_NODE, REMOVE_NODE, TRANSFER_LEADERSHIP)

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl
+from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.namespaces import NamespaceControl
@@ -20,6 +21,7 @@ class Control:
     """Everything an administrator can do with one broker."""
 
     brokers: BrokerControl
+    cluster: ClusterControl
     namespaces: NamespaceControl
     topics: TopicControl
     subscriptions: SubscriptionControl

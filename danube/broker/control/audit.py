@@ -36,7 +36,7 @@ from danube.model.errors import (
 )
 from danube.model.limits import AUDIT_PAGE_BYTES_MAX, AUDIT_PAGE_MAX, READ_BYTES_MAX
 from danube.model.message import producer_id
-from danube.model.topic import DispatchStrategy
+from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.storage.batch import RecordKind, RecordView
 from danube.storage.log import StoredBatch, TopicLog
@@ -88,7 +88,7 @@ class AuditLog:
             keeper=self._brokers.own_id,
             previous=self._last.hash,
         )
-        message = self._message(record)
+        message = self._message(topic.record.name, record)
         topic.log.append_record(message, partial(self._appended, record, outcome))
         self._last = _receipt(record)
         result = await outcome
@@ -129,9 +129,7 @@ class AuditLog:
         return self._topic
 
     async def _readable(self) -> ReliableTopic:
-        topic = self._topics.find(str(AUDIT_TOPIC))
-        if topic is None:
-            topic = await self._topics.find_or_create(AUDIT_TOPIC, DispatchStrategy.RELIABLE)
+        topic = await self._topics.own_topic(AUDIT_TOPIC)
         if not isinstance(topic, ReliableTopic):
             raise PreconditionFailedError(
                 f"{AUDIT_TOPIC} is not a reliable topic and cannot keep the audit log: delete it, it is made anew"
@@ -152,14 +150,13 @@ class AuditLog:
         if not outcome.done():
             outcome.set_result(answer)
 
-    def _message(self, record: AuditRecord) -> bytes:
-        (broker,) = self._brokers.list()
+    def _message(self, topic: TopicName, record: AuditRecord) -> bytes:
         return send_message(
             OutgoingMessage(
                 request_id=0,
-                producer_id=producer_id(AUDIT_TOPIC, _PRODUCER),
-                topic=str(AUDIT_TOPIC),
-                broker_addr=broker.broker_url,
+                producer_id=producer_id(topic, _PRODUCER),
+                topic=str(topic),
+                broker_addr=self._brokers.own.broker,
                 payload=encode_record(record),
                 publish_time_ms=record.at_ms,
                 producer_name=_PRODUCER,

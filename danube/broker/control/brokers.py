@@ -1,8 +1,10 @@
 """Brokers, as administrators see them: a standalone broker knows itself alone and follows no leader."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from danube.broker.topics import Topics
+from danube.metadata.cluster_records import BrokerRegistration
 from danube.model.admin_calls import BrokerDescription, BrokerInfo, JournalDescription, StorageDescription
 from danube.model.errors import NotFoundError
 from danube.runtime.clock import Clock
@@ -11,8 +13,11 @@ from danube.storage.storage_settings import StorageStats
 from danube.storage.store import Storage
 from danube.storage.watermarks import SpaceLevel
 
-_ROLE = "None"
-"""What the original's brokers say of themselves outside a cluster."""
+if TYPE_CHECKING:
+    from danube.broker.cluster import Cluster
+
+_ROLE_ALONE, _ROLE_LEADER, _ROLE_FOLLOWER = "None", "Cluster_Leader", "Cluster_Follower"
+"""What the original's brokers say of themselves outside a cluster, and in one."""
 _STATUS = "active"
 
 
@@ -40,9 +45,17 @@ class BrokerUrls:
 
 
 class BrokerControl:
-    """The brokers of this broker's cluster: itself."""
+    """The brokers of this broker's cluster, itself among them."""
 
-    def __init__(self, identity: BrokerIdentity, topics: Topics, storage: Storage, clock: Clock) -> None:
+    def __init__(
+        self,
+        identity: BrokerIdentity,
+        topics: Topics,
+        storage: Storage,
+        clock: Clock,
+        cluster: "Cluster | None" = None,
+    ) -> None:
+        self._cluster = cluster
         self._identity = identity
         self._topics = topics
         self._storage = storage
@@ -58,20 +71,33 @@ class BrokerControl:
         """The broker listens, and this is where."""
         self._urls = urls
 
+    @property
+    def own(self) -> BrokerUrls:
+        """Where this broker is found."""
+        return self._urls
+
     def list(self) -> tuple[BrokerInfo, ...]:
-        """Every broker of the cluster."""
-        return (self._info(),)
+        """Every broker of the cluster that runs, by its id."""
+        if self._cluster is None:
+            return (self._info(),)
+        others = self._cluster.registry.brokers.values()
+        return tuple(self._info() if str(each.broker_id) == self.own_id else self._other(each) for each in others)
 
     def leader(self) -> str | None:
-        """The id of the broker that assigns topics; None where nothing is to be assigned."""
-        return None
+        """The id of the broker that decides for all; None where nothing is to be decided, and while nobody leads."""
+        leader = self._cluster.election.leader if self._cluster else None
+        return None if leader is None else str(leader)
 
     def require(self, broker_id: str) -> None:
         """Raise NotFoundError unless there is such a broker."""
-        if broker_id != self.own_id:
+        if broker_id == self.own_id:
+            return
+        if self._cluster is None:
             raise NotFoundError(
                 f"there is no broker {broker_id[:40]!r}, this one is {self.own_id} and stands alone: list the brokers"
             )
+        if broker_id not in map(str, self._cluster.registry.brokers):
+            raise NotFoundError(f"there is no broker {broker_id[:40]!r} that runs: list the brokers to see which do")
 
     def describe(self) -> BrokerDescription:
         """This broker in full. Costs a step for each subscription."""
@@ -96,11 +122,26 @@ class BrokerControl:
         return BrokerInfo(
             broker_id=self.own_id,
             broker_url=self._urls.broker,
-            role=_ROLE,
+            role=self._role(self._identity.broker_id),
             status=_STATUS,
             admin_url=self._urls.admin,
             metrics_url=self._urls.metrics,
         )
+
+    def _other(self, registered: BrokerRegistration) -> BrokerInfo:
+        return BrokerInfo(
+            broker_id=str(registered.broker_id),
+            broker_url=registered.broker_url,
+            role=self._role(registered.broker_id),
+            status=_STATUS,
+            admin_url=registered.admin_url,
+            metrics_url=registered.metrics_url,
+        )
+
+    def _role(self, broker_id: int) -> str:
+        if self._cluster is None:
+            return _ROLE_ALONE
+        return _ROLE_LEADER if self._cluster.election.leader == broker_id else _ROLE_FOLLOWER
 
 
 def _describe_journal(stats: JournalStats, stopped: str | None) -> JournalDescription:

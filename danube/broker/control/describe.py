@@ -55,6 +55,9 @@ class Descriptions:
         bases = set(names) - exact.keys()
         partitions = [topic for topic in self._topics if topic.record.name.base in bases] if bases else []
         missing = bases - {topic.record.name.base for topic in partitions}
+        for name in missing:
+            for each in self._topics.matching(name):
+                self._topics.refuse_elsewhere(each)
         if missing:
             raise TopicNotFoundError(
                 f"there is no topic {min(missing)}: list the topics of its namespace to see their names"

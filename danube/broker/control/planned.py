@@ -6,6 +6,7 @@ from typing import Protocol
 
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.control.planned_jumps import SeekCall, SkipCall, parse_seek, parse_skip
+from danube.broker.control.planned_members import Members, PromoteCall, RemoveCall
 from danube.broker.control.planned_retention import parse_namespace_retention, parse_topic_retention
 from danube.broker.control.positions import PositionControl
 from danube.broker.control.retention import RetentionControl
@@ -47,6 +48,8 @@ def planned_operations(
     namespaces: NamespaceControl,
     positions: PositionControl,
     retention: RetentionControl,
+    *,
+    members: Members,
 ) -> Mapping[str, PlannedOperation]:
     """All of them, by the names that every face knows them by."""
 
@@ -75,6 +78,14 @@ def planned_operations(
     def set_namespace_retention(arguments: Arguments) -> PlannedCall:
         return parse_namespace_retention(retention, arguments)
 
+    def promote_cluster_node(arguments: Arguments) -> PlannedCall:
+        (node_id,) = _texts("promote_cluster_node", arguments, "node_id")
+        return PromoteCall(members.cluster, members.mark, node_id)
+
+    def remove_cluster_node(arguments: Arguments) -> PlannedCall:
+        (node_id,) = _texts("remove_cluster_node", arguments, "node_id")
+        return RemoveCall(members.cluster, members.mark, node_id)
+
     acts = (
         delete_topic,
         delete_namespace,
@@ -83,8 +94,10 @@ def planned_operations(
         skip_messages,
         set_topic_retention,
         set_namespace_retention,
+        remove_cluster_node,
     )
-    return {act.__name__: PlannedOperation(Effect.DESTROY, act) for act in acts}
+    destroying = {act.__name__: PlannedOperation(Effect.DESTROY, act) for act in acts}
+    return {**destroying, "promote_cluster_node": PlannedOperation(Effect.MOVE, promote_cluster_node)}
 
 
 def _texts(operation: str, arguments: Arguments, *names: str) -> list[str]:

@@ -96,7 +96,7 @@ class RetentionControl:
         kept = [topic for topic in found if isinstance(topic, ReliableTopic)]
         if not kept:
             raise PreconditionFailedError(f"{name} is not reliable: it keeps no messages, and has no retention")
-        if name == AUDIT_TOPIC:
+        if name.is_of(AUDIT_TOPIC):
             raise PreconditionFailedError(f"{name} is the audit log, and the audit log stays: it has no retention")
         return kept
 

@@ -17,8 +17,10 @@ class SubscriptionControl:
         self._topics = topics
         self._consumers = consumers
 
-    def names(self, topic: TopicName) -> list[str]:
+    async def names(self, topic: TopicName) -> list[str]:
         """The names of a topic's subscriptions, sorted. Raises TopicNotFoundError, also for a base name."""
+        if self._topics.other(topic) is not None:
+            return await self._topics.subscriptions_elsewhere(topic)
         return sorted(served_topic(self._topics, topic).subscriptions)
 
     def unused(self, wanted: Unsubscribe) -> tuple[AnyTopic, AnySubscription]:

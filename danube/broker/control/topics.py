@@ -8,7 +8,7 @@ from danube.broker.farewell import Cause
 from danube.broker.moves import Moves
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
-from danube.metadata.records import Also
+from danube.metadata.records import Also, TopicRecord
 from danube.model.admin_calls import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
 from danube.model.audit import AUDIT_TOPIC
 from danube.model.errors import PreconditionFailedError, TopicNotFoundError
@@ -16,7 +16,7 @@ from danube.model.topic import TopicName
 
 
 class TopicControl:
-    """What administrators do with topics on this broker."""
+    """What administrators do with topics: they see those of the whole cluster, and change those of this broker."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class TopicControl:
             raise PreconditionFailedError(
                 f"{name} is one partition of {name.base}: delete {name.base}, which deletes all its partitions"
             )
-        if name == AUDIT_TOPIC and isinstance(found[0], ReliableTopic):
+        if name.is_of(AUDIT_TOPIC) and isinstance(found[0], ReliableTopic):
             raise PreconditionFailedError(f"{name} is the audit log, and the audit log stays: read it, and let it be")
         return found
 
@@ -65,35 +65,44 @@ class TopicControl:
     async def in_namespace(self, namespace: str) -> list[TopicInfo]:
         """The topics of a namespace, sorted by name. Raises NamespaceNotFoundError."""
         await self._namespaces.require(namespace)
-        return self._infos(topic for topic in self._topics if topic.record.name.namespace == namespace)
+        return self._infos(record for record in self._topics.records() if record.name.namespace == namespace)
 
     def on_broker(self, broker_id: str) -> list[TopicInfo]:
         """The topics of a broker, sorted by name. Raises NotFoundError for a broker that is not there."""
         self._brokers.require(broker_id)
-        return self._infos(self._topics)
+        return self._infos(record for record in self._topics.records() if self._server(record) == broker_id)
 
-    def describe(self, name: TopicName) -> TopicDetails:
+    async def describe(self, name: TopicName) -> TopicDetails:
         """One plain topic or one partition. Raises TopicNotFoundError, for a base name with its partitions' names."""
-        topic = served_topic(self._topics, name)
-        return TopicDetails(
-            info=self._info(topic),
-            subscriptions=tuple(sorted(topic.subscriptions)),
-            schema_subject=topic.record.schema_subject,
-        )
+        record = self._topics.other(name)
+        if record is not None:
+            names = await self._topics.subscriptions_elsewhere(name)
+        else:
+            topic = served_topic(self._topics, name)
+            record, names = topic.record, sorted(topic.subscriptions)
+        return TopicDetails(info=self._info(record), subscriptions=tuple(names), schema_subject=record.schema_subject)
 
-    def _infos(self, topics: Iterable[AnyTopic]) -> list[TopicInfo]:
-        return [self._info(topic) for topic in sorted(topics, key=lambda topic: topic.record.name)]
+    def _infos(self, records: Iterable[TopicRecord]) -> list[TopicInfo]:
+        return [self._info(record) for record in sorted(records, key=lambda record: record.name)]
 
-    def _info(self, topic: AnyTopic) -> TopicInfo:
-        record = topic.record
-        return TopicInfo(topic=record.name, broker_id=self._brokers.own_id, strategy=record.strategy)
+    def _info(self, record: TopicRecord) -> TopicInfo:
+        return TopicInfo(topic=record.name, broker_id=self._server(record), strategy=record.strategy)
+
+    def _server(self, record: TopicRecord) -> str | None:
+        """The id of the broker that serves a topic."""
+        if self._topics.other(record.name) is None:
+            return self._brokers.own_id
+        return str(record.owner) if record.owner else None
 
 
 def served_topic(topics: Topics, name: TopicName) -> AnyTopic:
-    """The topic of this very name. Raises TopicNotFoundError, which says of a base name what to ask for instead."""
+    """The topic of this very name. Raises TopicNotFoundError, which says of a base name what to ask for instead, and
+    TopicNotServedError.
+    """
     topic = topics.find(str(name))
     if topic is not None:
         return topic
+    topics.refuse_elsewhere(name)
     partitions = topics.matching(name)
     if partitions:
         raise TopicNotFoundError(

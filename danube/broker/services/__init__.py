@@ -1,6 +1,6 @@
 """The gRPC edge: decode, call one domain method, encode; nothing else."""
 
-from danube.broker.services.admin_brokers import broker_admin_service, cluster_admin_service
+from danube.broker.services.admin_brokers import broker_admin_service, cluster_admin_service, cluster_service
 from danube.broker.services.admin_inspection import inspection_service
 from danube.broker.services.admin_namespaces import namespace_admin_service
 from danube.broker.services.admin_oversight import audit_service, plans_service
@@ -33,7 +33,8 @@ def admin_services(context: ServiceContext) -> list[Service]:
     """What the admin port serves."""
     services = [
         broker_admin_service(context),
-        cluster_admin_service(),
+        cluster_admin_service(context),
+        cluster_service(context),
         namespace_admin_service(context),
         topic_admin_service(context),
         inspection_service(context),

@@ -1,14 +1,16 @@
-"""`danube_admin.BrokerAdmin` and `danube_admin.ClusterAdmin`: each method one line into `control/`."""
+"""Brokers and the agreement among them, on the admin port: each method one line into `control/`."""
 
 from danube.broker.services.admin_refusals import refuse
+from danube.broker.services.answers import answer_later, answer_now
 from danube.broker.services.context import ServiceContext
+from danube.model.admin_calls import ClusterDescription
 from danube.rpc.carrier import Service, UnaryCall
-from danube.wire import encode_admin
+from danube.wire import decode_cluster, encode_admin, encode_cluster
 
 _NOWHERE_TO_MOVE = "a standalone broker has no other broker to move topics to: stop it instead, its clients come back"
 _NEVER_DRAINED = "a standalone broker is always active"
-_NOTHING_TO_BALANCE = "a standalone broker has nothing to balance its load with: this call needs a cluster"
 _NO_NODES = "a standalone broker keeps its metadata by itself: this call needs a cluster"
+_NOTHING_TO_BALANCE = "a standalone broker has nothing to balance its load with: this call needs a cluster"
 
 
 def broker_admin_service(context: ServiceContext) -> Service:
@@ -41,7 +43,48 @@ def broker_admin_service(context: ServiceContext) -> Service:
     )
 
 
-def cluster_admin_service() -> Service:
-    """`danube_admin.ClusterAdmin`, which a standalone broker has no use for."""
-    methods = ("ClusterStatus", "AddNode", "PromoteNode", "RemoveNode")
-    return Service("danube_admin.ClusterAdmin", unary=dict.fromkeys(methods, refuse(_NO_NODES)))
+def cluster_admin_service(context: ServiceContext) -> Service:
+    """`danube_admin.ClusterAdmin`."""
+    cluster, decode, encode = context.control.cluster, decode_cluster, encode_cluster
+    if cluster.is_alone:
+        methods = ("ClusterStatus", "AddNode", "PromoteNode", "RemoveNode")
+        return Service("danube_admin.ClusterAdmin", unary=dict.fromkeys(methods, refuse(_NO_NODES)))
+
+    def cluster_status(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - asks nothing, answered at once
+        return encode_admin.cluster_status(cluster.status())
+
+    async def promote(node_id: str) -> str:
+        await cluster.promote(node_id)
+        return node_id
+
+    async def remove(node_id: str) -> str:
+        await cluster.remove(node_id)
+        return node_id
+
+    return Service(
+        "danube_admin.ClusterAdmin",
+        unary={
+            "ClusterStatus": cluster_status,
+            "AddNode": answer_later(context, decode.add_node, cluster.add, encode.node_added),
+            "PromoteNode": answer_later(context, decode.node, promote, encode.node_promoted),
+            "RemoveNode": answer_later(context, decode.node, remove, encode.node_removed),
+        },
+    )
+
+
+def cluster_service(context: ServiceContext) -> Service:
+    """`danube.control.Cluster`, ours alone."""
+    cluster, decode, encode = context.control.cluster, decode_cluster, encode_cluster
+
+    def describe(_nothing: None) -> ClusterDescription:
+        return cluster.describe()
+
+    return Service(
+        "danube.control.Cluster",
+        unary={
+            "DescribeCluster": answer_now(decode.describe_cluster, describe, encode.cluster_description),
+            "TransferLeadership": answer_later(
+                context, decode.transfer_leadership, cluster.transfer, encode.leadership_transferred
+            ),
+        },
+    )

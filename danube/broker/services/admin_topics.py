@@ -24,8 +24,8 @@ def topic_admin_service(context: ServiceContext) -> Service:
             "Unsubscribe": answer_change(context, decode.unsubscribe, subscriptions.unsubscribe),
             "ListNamespaceTopics": answer_later(context, decode.namespace, topics.in_namespace, encode.topics),
             "ListBrokerTopics": answer_now(decode.broker, topics.on_broker, encode.topics),
-            "DescribeTopic": answer_now(decode.topic, topics.describe, encode.topic_details),
-            "ListSubscriptions": answer_now(decode.topic, subscriptions.names, encode.subscriptions),
+            "DescribeTopic": answer_later(context, decode.topic, topics.describe, encode.topic_details),
+            "ListSubscriptions": answer_later(context, decode.topic, subscriptions.names, encode.subscriptions),
             "UnloadTopic": refuse(_STANDS_ALONE),
             "SetSubscriptionFailurePolicy": answer_change(
                 context, decode_policies.set_failure_policy, policies.set_failure_policy

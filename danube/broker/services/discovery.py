@@ -1,33 +1,81 @@
 """Discovery: which broker serves a topic, and what its partitions are."""
 
 from danube.broker.services.context import ServiceContext
-from danube.model.calls import LookupAnswer, LookupKind, PartitionsAnswer
+from danube.metadata.records import TopicRecord
+from danube.model.calls import Lookup, LookupAnswer, LookupKind, PartitionsAnswer
 from danube.model.errors import TopicNotFoundError
 from danube.rpc.carrier import Service, UnaryCall
 from danube.wire import decode, encode
 
 
 def discovery_service(context: ServiceContext) -> Service:
-    """`danube.Discovery`."""
+    """`danube.Discovery`. What is not known here is asked of the whole cluster before it is said not to be there."""
 
-    def topic_lookup(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+    def topic_lookup(request: bytes, call: UnaryCall) -> bytes | None:
         wanted = decode.lookup(request)
-        if context.topics.find(str(wanted.topic)) is None:
-            context.topics.refuse_elsewhere(wanted.topic)
-            raise TopicNotFoundError(f"unable to find the requested topic: {wanted.topic}")
-        return encode.lookup_answer(
-            LookupAnswer(
-                request_id=wanted.request_id,
-                kind=LookupKind.CONNECT,
-                connect_url=context.connect_url,
-                broker_url=context.broker_url,
-                proxy=context.connect_url != context.broker_url,
+        if context.topics.find(str(wanted.topic)) is not None:
+            return _here(context, wanted)
+        record = context.topics.other(wanted.topic)
+        if record is not None:
+            return _there(context, wanted, record)
+        context.topics.refuse_elsewhere(wanted.topic)
+        if not context.topics.is_of_cluster:
+            raise _unknown(wanted)
+
+        async def ask() -> bytes:
+            found = next(
+                (one for one in await context.topics.of_cluster(wanted.topic) if one.name == wanted.topic), None
             )
-        )
+            if found is None:
+                raise _unknown(wanted)
+            return _there(context, wanted, found)
 
-    def topic_partitions(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+        context.answer_later(call, "lookup", ask)
+        return None
+
+    def topic_partitions(request: bytes, call: UnaryCall) -> bytes | None:
         wanted = decode.lookup(request)
-        found = tuple(context.topics.matching(wanted.topic))
-        return encode.partitions_answer(PartitionsAnswer(request_id=wanted.request_id, partitions=found))
+        found = context.topics.matching(wanted.topic)
+        if found or not context.topics.is_of_cluster:
+            return encode.partitions_answer(PartitionsAnswer(request_id=wanted.request_id, partitions=tuple(found)))
+
+        async def ask() -> bytes:
+            names = tuple(record.name for record in await context.topics.of_cluster(wanted.topic))
+            return encode.partitions_answer(PartitionsAnswer(request_id=wanted.request_id, partitions=names))
+
+        context.answer_later(call, "partitions", ask)
+        return None
 
     return Service("danube.Discovery", unary={"TopicLookup": topic_lookup, "TopicPartitions": topic_partitions})
+
+
+def _here(context: ServiceContext, wanted: Lookup) -> bytes:
+    return encode.lookup_answer(
+        LookupAnswer(
+            request_id=wanted.request_id,
+            kind=LookupKind.CONNECT,
+            connect_url=context.connect_url,
+            broker_url=context.broker_url,
+            proxy=context.connect_url != context.broker_url,
+        )
+    )
+
+
+def _there(context: ServiceContext, wanted: Lookup, record: TopicRecord) -> bytes:
+    """Raises TopicNotServedError while the broker that serves it does not run."""
+    server = context.topics.server_of(record)
+    if server is None:
+        return _here(context, wanted)
+    return encode.lookup_answer(
+        LookupAnswer(
+            request_id=wanted.request_id,
+            kind=LookupKind.REDIRECT,
+            connect_url=server.connect_url,
+            broker_url=server.broker_url,
+            proxy=server.connect_url != server.broker_url,
+        )
+    )
+
+
+def _unknown(wanted: Lookup) -> TopicNotFoundError:
+    return TopicNotFoundError(f"unable to find the requested topic: {wanted.topic}")

@@ -21,6 +21,10 @@ class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
             raise InvalidRequestError(f"{id[:80]!r} names no member: it must look like 17@10.0.0.5:7650")
         self._member = int(number), host.strip("[]"), int(port)
 
+    def __hash__(self) -> int:
+        """By the number alone: the same in every process, so that what goes through sets goes the same way again."""
+        return hash(self._member[0])
+
     @classmethod
     def of(cls, node_id: int, address: str) -> "RaftNode":
         """The member with this id at this address, `host:port`."""

@@ -62,6 +62,9 @@ class LogBackend(Protocol):
         to be done by several at once.
         """
 
+    async def snapshot_number(self) -> int:
+        """Of the newest whole snapshot; 0 while there is none."""
+
     async def snapshot(self) -> Snapshot | None:
         """The newest whole one. One that is removed while it is read is read anew."""
 

@@ -1,5 +1,7 @@
 """A part of a topic's log that is in the journal of a former owner, until it is cut into segments."""
 
+from collections.abc import Sequence
+
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.handover.reading import FoundEpoch, FoundJournal
 from danube.storage.journal.index import TopicIndex
@@ -10,7 +12,8 @@ from danube.storage.log import StoredBatch
 class ForeignPart:
     """A `LogPart` over another's journal: one epoch of a topic, sealed at `end_offset`.
 
-    The runner's thread owns the reader, which several parts of one journal may share.
+    The runner's thread owns the reader, which several parts of one journal may share. No file stays open after a read:
+    the journal's folder goes when everything in it is in segments, and this is read from until then only.
     """
 
     def __init__(
@@ -24,6 +27,7 @@ class ForeignPart:
         runner: BlockingRunner,
     ) -> None:
         self._topic_id = topic_id
+        self._folder = journal.folder
         self._files = journal.files
         self._index: TopicIndex = found.index
         self._end_offset = max(min(end_offset, found.index.end_offset), found.index.start_offset)
@@ -49,7 +53,7 @@ class ForeignPart:
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         """As `LogPart`. Raises DamagedDataError, StorageUnavailableError."""
         places = self._places(offset, bytes_max)
-        return await self._runner.run(lambda: self._reader.read(self._topic_id, places))
+        return await self._runner.run(lambda: self._read(places))
 
     async def offset_at(self, append_time_ms: int) -> int:
         """As `LogPart`."""
@@ -63,6 +67,21 @@ class ForeignPart:
     def append_time_at_hand(self, offset: int) -> int | None:
         """As `LogPart`."""
         return self._index[self._index.find(offset)].append_time_ms
+
+    @property
+    def folder(self) -> str:
+        """Of the journal."""
+        return self._folder
+
+    def places(self) -> list[Place]:
+        """All of it, for a `JournalReader`."""
+        return self._places(self.start_offset, self._body_bytes)
+
+    def _read(self, places: Sequence[Place]) -> list[StoredBatch]:
+        try:
+            return self._reader.read(self._topic_id, places)
+        finally:
+            self._reader.close()
 
     def _places(self, offset: int, bytes_max: int) -> list[Place]:
         places: list[Place] = []

@@ -5,7 +5,8 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from danube.metadata.record_format import TopicStorage
 from danube.metadata.storage_records import StorageRecords
-from danube.model.errors import DanubeError, TopicNotServedError
+from danube.model.errors import DanubeError, StorageChangedError, TopicNotServedError
+from danube.model.limits import METADATA_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
 from danube.storage.handover.history import sealed
 from danube.storage.handover.steps import PROTOCOL, Part, Protocol, Step
@@ -45,13 +46,25 @@ class Giver:
                 case Step.FLUSH:
                     await _flush(log, cursors)
                 case Step.SEAL:
-                    record = await self._records.seal(record, sealed(record, log.durable_end))
+                    record = await self._seal(record, log.durable_end)
                 case Step.READY:
                     log.close()
                     self._journal.release(record.topic_id)
                 case _:
                     raise AssertionError(step)
         return record
+
+    async def _seal(self, record: TopicStorage, end_offset: int) -> TopicStorage:
+        """Compare and set; a manifest of the topic may have been named meanwhile, by this broker's own cut."""
+        for _ in range(METADATA_ATTEMPTS_MAX):
+            try:
+                return await self._records.seal(record, sealed(record, end_offset))
+            except StorageChangedError:
+                newest = await self._records.get(record.topic_id)
+                if newest.epochs[-1:] != record.epochs[-1:]:
+                    raise
+                record = newest
+        raise StorageChangedError(f"where topic {record.topic_id} is stored changes all the time: try again")
 
 
 async def _flush(log: BatchLog, cursors: Mapping[int, Cursor]) -> None:

@@ -108,8 +108,9 @@ async def _read_one(disk: Disk, folder: str, wanted: Sequence[Wanted], runner: B
         end = found.marked_end if one.epoch.end_offset is None else one.epoch.end_offset
         part = ForeignPart(one.topic_id, journal, found, end, reader=reader, runner=runner)
         places = _places(journal, found, end) if is_open else []
-        tail = await runner.run(lambda: reader.read(one.topic_id, places))  # noqa: B023 - awaited in its turn
+        tail = await runner.run(lambda: reader.read(one.topic_id, places)) if places else ()  # noqa: B023 - awaited in its turn
         epochs.append(OldEpoch(one, found, part, tuple(tail)))
+    await runner.run(reader.close)
     return epochs
 
 

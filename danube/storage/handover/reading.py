@@ -9,6 +9,7 @@ journal is damaged and refused. What is sound above it may still vanish, with th
 """
 
 import contextlib
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
@@ -34,6 +35,20 @@ from danube.storage.numbering import StoredNumbers, numbered_batch
 
 JOURNALS = "journals"
 """The folder of all brokers' journals within a shared folder; each has a folder of its own in it."""
+
+_NAME = re.compile(r"[0-9a-f]{16}")
+
+
+def journal_folder(journal_id: int) -> str:
+    """The folder of a journal, as storages name it."""
+    return f"{JOURNALS}/{journal_id:016x}"
+
+
+def listed_journals(disk: Disk) -> dict[int, str]:
+    """The folders that are named as storages name them, by journal id, whatever is in them. Raises OSError."""
+    if not disk.exists(JOURNALS):
+        return {}
+    return {int(name, 16): f"{JOURNALS}/{name}" for name in disk.list(JOURNALS) if _NAME.fullmatch(name)}
 
 
 @dataclass(frozen=True, slots=True)

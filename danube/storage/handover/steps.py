@@ -4,9 +4,11 @@ Whoever hands over takes its steps from here: the code that does it (`taking.py`
 the model that explores every interleaving of them (`danube/testing/handover_model.py`). A step that is left out or
 swapped here is left out or swapped in both.
 
-Two facts carry it. A taker writes the fence and syncs it *before* it reads; an owner syncs *before* it looks at the
+Three facts carry it. A taker writes the fence and syncs it *before* it reads; an owner syncs *before* it looks at the
 fence, and looks before it acknowledges. So what was acknowledged was there when the taker read. And only a
-compare-and-set in the metadata makes an owner: of several who try, one wins, and what the others wrote is void.
+compare-and-set in the metadata makes an owner: of several who try, one wins, and what the others wrote is void. That
+compare-and-set is made on the condition that the journal, in which the epoch begins, was not struck off: so when a
+journal was, and after that no topic's record names it, none ever will.
 """
 
 from dataclasses import dataclass, field, replace
@@ -48,6 +50,16 @@ class Step(StrEnum):
     """Cut the torn end of one's own journal."""
     NEW_FILE = "new file"
     """Begin a new journal file: says by its existence that the one before is synced to its end."""
+    GATHER = "gather"
+    """Have what former owners left of a topic in segments, synced, with a manifest that names them."""
+    POINT = "point"
+    """Compare and set: that manifest counts, and the epochs that are all in segments are told of no more."""
+    STRIKE_OFF = "strike off"
+    """Take a fenced journal off the metadata's list of those that topics may begin in: no epoch ever begins there."""
+    ASK = "ask who needs it"
+    """List the records of all topics; go no further when one names the journal."""
+    REMOVE = "remove"
+    """Remove the journal's folder."""
 
 
 OWN = (Step.WRITE, Step.SYNC, Step.LOOK, Step.ACKNOWLEDGE)
@@ -56,6 +68,8 @@ GIVE = (Step.STOP, Step.FLUSH, Step.SEAL, Step.READY)
 OPEN = (Step.READ, Step.COPY_CURSORS, Step.SYNC, Step.BEGIN, Step.SERVE)
 RESTART = (Step.CUT, Step.SYNC, Step.LOOK, Step.SERVE)
 ROTATE = (Step.SYNC, Step.NEW_FILE)
+CUT_OLD = (Step.GATHER, Step.POINT)
+RETIRE = (Step.LOOK, Step.STRIKE_OFF, Step.ASK, Step.REMOVE)
 
 
 class Part(StrEnum):
@@ -73,6 +87,10 @@ class Part(StrEnum):
     """A broker starts again on its own journal."""
     ROTATE = "rotate"
     """A journal goes on in a new file."""
+    CUT = "cut"
+    """An owner cuts what former owners left of a topic in their journals."""
+    RETIRE = "retire"
+    """Anybody removes a journal that nobody needs any more."""
 
 
 def _steps() -> dict[Part, tuple[Step, ...]]:
@@ -83,6 +101,8 @@ def _steps() -> dict[Part, tuple[Step, ...]]:
         Part.OPEN: OPEN,
         Part.RESTART: RESTART,
         Part.ROTATE: ROTATE,
+        Part.CUT: CUT_OLD,
+        Part.RETIRE: RETIRE,
     }
 
 

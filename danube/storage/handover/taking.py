@@ -9,6 +9,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from danube.metadata.journal_records import JournalEntry
 from danube.metadata.record_format import EpochRange, TopicStorage
 from danube.metadata.storage_records import StorageRecords
 from danube.model.errors import (
@@ -74,7 +75,7 @@ class HandOver:
     """Brings topics into `journal`, the caller's own, from the journals of a shared folder.
 
     `reading` runs what blocks. `broker_id` is left in the fences. `fence` is that of `journal`: a broker that was
-    fenced itself begins with nothing.
+    fenced itself begins with nothing. `entry` is what metadata says of it: no topic begins in one that was struck off.
     """
 
     def __init__(
@@ -86,8 +87,10 @@ class HandOver:
         *,
         broker_id: int,
         fence: Fence | None = None,
+        entry: JournalEntry | None = None,
         protocol: Protocol = PROTOCOL,
     ) -> None:
+        self._entry = entry
         self._disk = disk
         self._fence = fence
         self._records = records
@@ -96,10 +99,18 @@ class HandOver:
         self._broker_id = broker_id
         self._protocol = protocol
 
-    async def begin(self, topic_ids: Iterable[int], bases: Mapping[int, TopicBase] | None = None) -> dict[int, Taken]:
+    async def begin(
+        self,
+        topic_ids: Iterable[int],
+        bases: Mapping[int, TopicBase] | None = None,
+        *,
+        records: Mapping[int, TopicStorage] | None = None,
+    ) -> dict[int, Taken]:
         """Own these topics; answers those that this broker owns now, by id. The others are somebody else's by now.
 
-        `bases` says what of them is in segments. Topics whose last epoch goes on are taken over by force: their
+        `bases` says what of them is in segments, and `records` from which records that is known: a topic whose record
+        is another one by now is not taken, since its owner may have removed from its journal what is in segments since.
+        Topics whose last epoch goes on are taken over by force: their
         owner's journal is fenced for good, with every topic in it. Topics that were sealed, or never had an owner, are
         opened without.
 
@@ -110,17 +121,23 @@ class HandOver:
             MetadataError: the metadata cannot be reached.
         """
         known = bases or {}
-        topics = [
-            _Topic(record, known.get(record.topic_id) or empty_base(record.topic_id))
-            for record in await self._records_of([*topic_ids])
-        ]
+        found = await self._records_of([*topic_ids]) if records is None else [records[one] for one in topic_ids]
+        topics = [_Topic(record, known.get(record.topic_id) or empty_base(record.topic_id)) for record in found]
         groups: dict[tuple[Part, int], list[_Topic]] = {}
         for topic in topics:
             groups.setdefault(self._way(topic.record), []).append(topic)
         taken: dict[int, Taken] = {}
         for (part, source), group in groups.items():
             await self._check_unfenced()
-            attempt = _Attempt(self._disk, self._records, self._journal, self._reading, self._broker_id)
+            attempt = _Attempt(
+                self._disk,
+                self._records,
+                self._journal,
+                self._reading,
+                broker_id=self._broker_id,
+                entry=self._entry,
+                is_exact=records is not None,
+            )
             taken |= await attempt.run(self._protocol[part], group, source)
         return taken
 
@@ -157,8 +174,18 @@ class _Attempt:
     """One walk through the table, for topics whose newest epoch is in one journal."""
 
     def __init__(
-        self, disk: Disk, records: StorageRecords, journal: Journal, reading: BlockingRunner, broker_id: int
+        self,
+        disk: Disk,
+        records: StorageRecords,
+        journal: Journal,
+        reading: BlockingRunner,
+        *,
+        broker_id: int,
+        entry: JournalEntry | None,
+        is_exact: bool,
     ) -> None:
+        self._entry = entry
+        self._is_exact = is_exact
         self._disk = disk
         self._records = records
         self._journal = journal
@@ -252,7 +279,8 @@ class _Attempt:
         mine, lost = list(topics), []
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
-                sealed = await self._records.seal_all([(one.record, self._epochs_after(one)) for one in mine])
+                changes = [(one.record, self._epochs_after(one)) for one in mine]
+                sealed = await self._records.seal_all(changes, journal=self._entry)
             except StorageChangedError as error:
                 changed = [one for one in mine if not error.topic_ids or one.topic_id in error.topic_ids]
                 gone = [one for one in changed if not await self._is_as_it_was(one)]
@@ -265,6 +293,8 @@ class _Attempt:
         return lost + mine
 
     async def _is_as_it_was(self, topic: _Topic) -> bool:
+        if self._is_exact:
+            return False
         newest = await self._records.get(topic.topic_id)
         if newest.epochs != topic.record.epochs or bool(newest.revision) < bool(topic.record.revision):
             return False

@@ -31,10 +31,14 @@ _VERSION = 1
 
 
 class Fence:
-    """The fence of the journal in `folder`. All of it blocks, and raises OSError."""
+    """The fence of the journal in `folder`. All of it blocks, and raises OSError.
 
-    def __init__(self, disk: Disk, folder: str) -> None:
+    One that was `made` before is never made again: where it is missing, the journal was removed.
+    """
+
+    def __init__(self, disk: Disk, folder: str, *, made: bool = False) -> None:
         self._disk = disk
+        self._made = made
         self._folder = folder
         self._name = f"{folder}/{NAME}"
 
@@ -48,6 +52,8 @@ class Fence:
 
     def prepare(self) -> None:
         """For the owner: have the file there, empty, before the journal's first file is. Idempotent."""
+        if self._made:
+            return
         self._disk.make_folder(self._folder)
         if not self._disk.exists(self._name):
             with contextlib.suppress(FileExistsError), contextlib.closing(self._disk.create(self._name)) as file:
@@ -61,6 +67,14 @@ class Fence:
                 return bool(file.read(0, 1))
         except FileNotFoundError:
             return True
+
+    def is_put_up(self) -> bool:
+        """Whether somebody has put it up; one that is missing may be about to be made."""
+        try:
+            with contextlib.closing(self._disk.open_read(self._name)) as file:
+                return bool(file.read(0, 1))
+        except FileNotFoundError:
+            return False
 
     def put_up(self, broker_id: int) -> None:
         """For a taker: once this returns, nothing that the owner syncs later is ever acknowledged. Idempotent."""

@@ -1,6 +1,7 @@
 """The files of a journal: their names, how one is made, and which one holds a position."""
 
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
@@ -98,7 +99,25 @@ class FileTable:
         Raises StorageUnavailableError when the file was removed: a deleted topic may still be read by someone.
         """
         starts, bases = self._table
+        number = self._number(bases, position)
+        return starts[number].sequence, position - bases[number]
+
+    def split(self, positions: Sequence[int]) -> list[tuple[FileStart, range]]:
+        """Which of these positions, by their numbers, are in which file; they ascend. Raises as `locate`."""
+        starts, bases = self._table
+        found: list[tuple[FileStart, range]] = []
+        first = 0
+        while first < len(positions):
+            number = self._number(bases, positions[first])
+            is_last = number + 1 == len(bases)
+            end = len(positions) if is_last else bisect_left(positions, bases[number + 1], first)
+            found.append((starts[number], range(first, end)))
+            first = end
+        return found
+
+    @staticmethod
+    def _number(bases: Sequence[int], position: int) -> int:
         number = bisect_right(bases, position) - 1
         if number < 0:
             raise StorageUnavailableError(f"position {position} of the journal is in a file that was removed")
-        return starts[number].sequence, position - bases[number]
+        return number

@@ -60,12 +60,14 @@ class Journal:
         bases: Mapping[int, TopicBase] = _NO_BASES,
         folder: str = FOLDER,
         fence: Fence | None = None,
+        journal_id: int | None = None,
     ) -> "Journal":
         """Recover what is in the folder, or start a new journal, and be ready for appends.
 
         `known_topics` holds the ids of the topics that exist; records of others are skipped. None keeps all. `bases`
         says by topic id what of a topic is in segments: it goes on from there.
         A journal that other brokers reach has a `fence`: it is looked at before anything is shown or acknowledged.
+        `journal_id` is that of a new journal; None has one chosen at random.
         The runners stay the caller's: close them after `close()`.
 
         Raises:
@@ -73,7 +75,8 @@ class Journal:
             DamagedDataError: bytes that were known to be synced are not what was written, or do not follow the bases.
             DataFolderError: the folder cannot be read or written, or is another broker's, or of a newer format.
         """
-        recovery = Recovery(disk, broker_id, rng.new_id, known_topics, bases=bases, folder=folder)
+        new_id = rng.new_id if journal_id is None else lambda: journal_id
+        recovery = Recovery(disk, broker_id, new_id, known_topics, bases=bases, folder=folder)
         file, end = await runner.run(recovery.run if fence is None else partial(run_unfenced, recovery, fence))
         recovered = recovery.recovered
         durable = DurableTopics(recovered, BatchCache(settings.cache_bytes_max), end.position)

@@ -54,7 +54,7 @@ class JournalReads:
             run = topic.index.run_at(offset, bytes_max)
         except IndexError as error:  # of a deleted topic: its files may go while somebody still reads
             raise StorageUnavailableError(f"offset {offset} of topic id {topic.topic_id} is gone: {error}") from error
-        return await self._runner.run(lambda: self._reader.read(topic.topic_id, self.places(run.located())))
+        return await self._runner.run(lambda: self._reader.read_run(topic.topic_id, run, self._files))
 
     def release(self, topic: TopicState) -> None:
         """Let go of what memory holds of a topic's batches."""

@@ -18,7 +18,7 @@ Little-endian, no padding. `s` is the length of the batches as they are stored.
 
 The checksum of a block covers those of the envelopes and bodies in it, and whoever wrote it had checked them: so
 `batches_of` does not check each again, and every byte is still checked once. `encoded_batches_of` does, for what is
-written again.
+written again. `take_batches` reads large bodies one by one, so that none is copied, and sums the same bytes.
 """
 
 import struct
@@ -26,7 +26,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, DataFolderError
-from danube.storage.checksum import CRC_BYTES, checksum, is_intact
+from danube.model.limits import KIB
+from danube.storage.checksum import CRC_BYTES, checksum, extended, is_intact
 from danube.storage.envelope import ENVELOPE_BYTES, Kind, decode, is_body_of
 from danube.storage.envelope import MAGIC as ENVELOPE_MAGIC
 from danube.storage.envelope import VERSION as ENVELOPE_VERSION
@@ -34,10 +35,13 @@ from danube.storage.log import StoredBatch
 from danube.storage.segment.block_index import BlockEntry
 from danube.storage.segment.codec import BlockCodec, Codec, CodecSource
 from danube.storage.segment.format import EncodedBatch, damaged
+from danube.storage.tiers.tier import Take
 
 MAGIC = b"DnSb"
 VERSION = 1
 HEADER_BYTES = 44
+TAKEN_BYTES = 32 * KIB
+"""A read for such a body alone costs less than copying it out of its block."""
 
 _HEADER = struct.Struct("<4sBBHQQQIII")
 _ENVELOPE = struct.Struct("<8sQ8xQIIQ8x")  # what it is, topic id, base offset, count, length, append time (envelope.py)
@@ -129,6 +133,38 @@ def batches_of(content: Content) -> list[StoredBatch]:
     """All batches of a checked block; their own checksums are not computed again. Raises DamagedDataError."""
     plain = content.plain
     return [StoredBatch(base, count, time_ms, plain[at:end]) for base, count, time_ms, at, end in _walk(content)]
+
+
+def is_taken(entry: BlockEntry) -> bool:
+    """Whether a block is better read with `take_batches`: stored as it is, and its bodies are large."""
+    is_plain = entry.file_bytes == HEADER_BYTES + entry.plain_bytes + CRC_BYTES  # else compression made it smaller
+    return is_plain and entry.plain_bytes >= entry.batches * TAKEN_BYTES
+
+
+def take_batches(take: Take, entry: BlockEntry, topic_id: int) -> list[StoredBatch] | None:
+    """All batches of the block that comes next, checked as `open_block` and `batches_of` check them.
+
+    None when anything is not as it should be: those two then say what.
+    """
+    numbers = (entry.base_offset, entry.end_offset, entry.batches, entry.plain_bytes, entry.plain_bytes)
+    header = take(HEADER_BYTES)
+    if header != _HEADER.pack(MAGIC, VERSION, Codec.NONE, 0, topic_id, *numbers):
+        return None
+    crc, found = extended(0, header), []
+    offset, time_ms, rest = entry.base_offset, entry.first_append_time_ms, entry.plain_bytes
+    while rest >= ENVELOPE_BYTES:
+        envelope = take(ENVELOPE_BYTES)
+        what, topic, base, count, length, appended_ms = _ENVELOPE.unpack(envelope.ljust(ENVELOPE_BYTES))
+        rest -= ENVELOPE_BYTES + length
+        if what != _DATA or topic != topic_id or base != offset or not count or appended_ms < time_ms or rest < 0:
+            return None
+        body = take(length)
+        crc = extended(extended(crc, envelope), body)  # while it is in the processor's cache
+        found.append(StoredBatch(base, count, appended_ms, body))
+        offset, time_ms = offset + count, appended_ms
+    ended = (rest, offset, len(found), time_ms)
+    is_whole = ended == (0, entry.end_offset, entry.batches, entry.last_append_time_ms)
+    return found if is_whole and crc.to_bytes(CRC_BYTES, "little") == take(CRC_BYTES) else None
 
 
 def encoded_batches_of(content: Content) -> list[EncodedBatch]:

@@ -19,6 +19,9 @@ class Kept(Generic[K, V]):
     def __len__(self) -> int:
         return len(self._values)
 
+    def __contains__(self, key: K) -> bool:
+        return key in self._values
+
     def get(self, key: K) -> V | None:
         """The value of a key, which was asked for last now."""
         found = self._values.get(key)

@@ -11,6 +11,9 @@ from itertools import pairwise
 from danube.model.subscription import Cursor
 from danube.storage.numbering import StoredNumbers
 
+SEGMENTS = "segments"
+"""The folder of all topics' folders within a tier."""
+
 
 @dataclass(frozen=True, slots=True)
 class Segment:
@@ -78,7 +81,7 @@ class Manifest:
 
 def folder_of(topic_id: int) -> str:
     """The folder of a topic's segments and manifests within its tier."""
-    return f"segments/{topic_id}"
+    return f"{SEGMENTS}/{topic_id}"
 
 
 def segment_name(topic_id: int, segment: Segment) -> str:

@@ -16,7 +16,7 @@ from danube.storage.segment.format import (
 )
 from danube.storage.segment.kept import Kept
 from danube.storage.segment.manifest import Segment, segment_name
-from danube.storage.tiers.tier import SegmentTier
+from danube.storage.tiers.tier import SegmentTier, Take
 
 SegmentKey = tuple[int, int, int]
 """Topic id, base offset, generation."""
@@ -44,6 +44,15 @@ class OpenedSegments:
             yield from self._tier.read_run(name, entries[0].position, [entry.file_bytes for entry in entries])
         except OSError as error:
             raise _unavailable(name, entries[0].position, error) from error
+
+    def take(self, name: str, entries: Sequence[BlockEntry]) -> Take:
+        """The same bytes, piece by piece. Raises StorageUnavailableError, at once or when something is taken."""
+        position = entries[0].position
+        try:
+            take = self._tier.open_run(name, position, sum(entry.file_bytes for entry in entries))
+        except OSError as error:
+            raise _unavailable(name, position, error) from error
+        return lambda count: _taken(take, count, name, position)
 
     def check_whole(self, topic_id: int, segment: Segment) -> BlockIndex:
         """The index, read anew, of a file that has the right length and header. Raises as `index`."""
@@ -111,6 +120,13 @@ def run_of(index: BlockIndex, number: int, room: int) -> list[BlockEntry]:
             break
         run.append(entry)
     return run
+
+
+def _taken(take: Take, count: int, name: str, position: int) -> bytes:
+    try:
+        return take(count)
+    except OSError as error:
+        raise _unavailable(name, position, error) from error
 
 
 def _unavailable(name: str, at: int, error: OSError) -> StorageUnavailableError:

@@ -8,12 +8,12 @@ FileNotFoundError when the file is not there (any more); DataFolderError when a 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from danube.model.limits import SEGMENT_READ_AHEAD_BYTES_MAX, SEGMENT_READ_BYTES_MAX
 from danube.storage.log import StoredBatch
-from danube.storage.segment.block import Content, batches_of, encoded_batches_of, open_block
+from danube.storage.segment.block import Content, batches_of, encoded_batches_of, is_taken, open_block, take_batches
 from danube.storage.segment.block_index import BlockEntry, BlockIndex
 from danube.storage.segment.codec import BlockCodec, Codec, CodecSource, open_codec
 from danube.storage.segment.format import EncodedBatch
@@ -128,13 +128,27 @@ class SegmentReader:
         kept = self._blocks.get((source.key, number))
         if kept is not None:
             return [kept]
-        return map(batches_of, self._contents(source, run_of(source.index, number, room)))
+        return self._batches(source, run_of(source.index, number, room))
+
+    def _batches(self, source: _Source, entries: Sequence[BlockEntry]) -> Iterator[list[StoredBatch]]:
+        """The batches of each block: body by body as long as that is better, and nothing is wrong."""
+        plain = next((number for number, entry in enumerate(entries) if not is_taken(entry)), len(entries))
+        if plain:
+            take = self._opened.take(source.name, entries[:plain])
+            for number, entry in enumerate(entries[:plain]):
+                batches = take_batches(take, entry, source.topic_id)
+                if batches is None:
+                    plain = number
+                    break
+                yield batches
+        if plain < len(entries):
+            yield from map(batches_of, self._contents(source, entries[plain:]))
 
     def _keep(self, source: _Source, number: int, batches: list[StoredBatch]) -> None:
         cost_bytes = source.index[number].plain_bytes + _KEPT_BATCH_BYTES * len(batches)
         self._blocks.put((source.key, number), batches, cost_bytes)
 
-    def _contents(self, source: _Source, entries: list[BlockEntry]) -> Iterator[Content]:
+    def _contents(self, source: _Source, entries: Sequence[BlockEntry]) -> Iterator[Content]:
         """Checked blocks, one at a time: the next one may take the memory of the last."""
         for encoded, entry in zip(self._opened.blocks(source.name, entries), entries, strict=True):
             yield open_block(encoded, entry, source.topic_id, source.name, self._codec)

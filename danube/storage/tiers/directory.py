@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from danube.model.limits import SEGMENT_OPEN_FILES_MAX, TOPICS_PER_BROKER_MAX
 from danube.runtime.disk import PARTIAL_SUFFIX, Buffer, Disk, File
-from danube.storage.tiers.tier import SegmentTier
+from danube.storage.tiers.tier import SegmentTier, Take
 
 
 class DirectoryTier(SegmentTier):
@@ -37,6 +37,17 @@ class DirectoryTier(SegmentTier):
         for length in lengths:
             yield self._file(name).read(position, length)
             position += length
+
+    def open_run(self, name: str, position: int, length: int) -> Take:
+        file, end = self._file(name), position + length
+
+        def take(count: int) -> bytes:
+            nonlocal position
+            piece = file.read(position, min(count, end - position))
+            position += len(piece)
+            return piece
+
+        return take
 
     def size(self, name: str) -> int:
         return self._file(name).size()

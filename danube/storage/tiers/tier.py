@@ -3,10 +3,13 @@
 A name is `folder/file`; folders need not be made. All calls block, and may be made from one thread at a time.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from danube.runtime.disk import Buffer
+
+Take = Callable[[int], bytes]
+"""Answers the next so many bytes of a run; fewer where the file ends. Raises as `SegmentTier.read`."""
 
 
 class SegmentTier(Protocol):
@@ -25,6 +28,12 @@ class SegmentTier(Protocol):
         """Neighbouring pieces from `position` on, one after the other, each as `read` would answer it.
 
         With one request where requests are dear, and with one piece in memory where they are not. Raises as `read`.
+        """
+
+    def open_run(self, name: str, position: int, length: int) -> Take:
+        """The same where only what was read tells how long the next piece is: `length` bytes in all, taken in order.
+
+        It is to be used up before another call. Raises as `read`, at once or when something is taken.
         """
 
     def size(self, name: str) -> int:

@@ -615,3 +615,57 @@ class DisconnectClientRequest(_message.Message):
 class DisconnectClientResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class DescribeClusterRequest(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class DescribeClusterResponse(_message.Message):
+    __slots__ = ("kind", "node_id", "address", "leader_id", "term", "position", "has_quorum", "members", "leader_broker_id")
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_ID_FIELD_NUMBER: _ClassVar[int]
+    TERM_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    HAS_QUORUM_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    LEADER_BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    kind: str
+    node_id: int
+    address: str
+    leader_id: int
+    term: int
+    position: int
+    has_quorum: bool
+    members: _containers.RepeatedCompositeFieldContainer[ClusterMember]
+    leader_broker_id: str
+    def __init__(self, kind: _Optional[str] = ..., node_id: _Optional[int] = ..., address: _Optional[str] = ..., leader_id: _Optional[int] = ..., term: _Optional[int] = ..., position: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[ClusterMember, _Mapping[str, object]]]] = ..., leader_broker_id: _Optional[str] = ...) -> None: ...
+
+class ClusterMember(_message.Message):
+    __slots__ = ("node_id", "address", "votes", "connected", "lag", "broker_id")
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    VOTES_FIELD_NUMBER: _ClassVar[int]
+    CONNECTED_FIELD_NUMBER: _ClassVar[int]
+    LAG_FIELD_NUMBER: _ClassVar[int]
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    address: str
+    votes: bool
+    connected: bool
+    lag: int
+    broker_id: str
+    def __init__(self, node_id: _Optional[int] = ..., address: _Optional[str] = ..., votes: _Optional[bool] = ..., connected: _Optional[bool] = ..., lag: _Optional[int] = ..., broker_id: _Optional[str] = ...) -> None: ...
+
+class TransferLeadershipRequest(_message.Message):
+    __slots__ = ("node_id",)
+    NODE_ID_FIELD_NUMBER: _ClassVar[int]
+    node_id: int
+    def __init__(self, node_id: _Optional[int] = ...) -> None: ...
+
+class TransferLeadershipResponse(_message.Message):
+    __slots__ = ("leader_id",)
+    LEADER_ID_FIELD_NUMBER: _ClassVar[int]
+    leader_id: int
+    def __init__(self, leader_id: _Optional[int] = ...) -> None: ...

@@ -3,15 +3,23 @@
 A new one adds its opener to `STORES`.
 """
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import asyncio
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from danube.metadata.memory import MemoryStore
+from danube.metadata.shared_log.opening import open_shared_log
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.store import MetadataStore
+from danube.model.errors import UnavailableError
+from danube.runtime.rng import SystemRng
 from danube.testing.clock import SimClock
+from danube.testing.raft_local import open_group
+from danube.testing.shared_log_backend import SimulatedBackend, SimulatedLog
+from danube.testing.shared_log_servers import SharedServers, backend_at, new_root
 
 WATCH_EVENTS_MAX = 8
 
@@ -26,7 +34,65 @@ async def _open_sqlite(clock: SimClock, folder: Path) -> MetadataStore:
     return await SqliteStore.open(folder / "metadata.sqlite", clock, watch_events_max=WATCH_EVENTS_MAX)
 
 
-STORES: dict[str, Opener] = {"memory": _open_memory, "sqlite": _open_sqlite}
+async def _open_shared(clock: SimClock, _folder: Path) -> MetadataStore:
+    backend = SimulatedBackend(SimulatedLog())
+    return await open_shared_log(backend, clock, SystemRng(seed=1), watch_events_max=WATCH_EVENTS_MAX)
+
+
+async def _open_service(name: str, clock: SimClock) -> MetadataStore:
+    address = await asyncio.to_thread(_running, name)
+    rng = SystemRng()
+    backend = backend_at(name, address, new_root(), rng)
+    return await open_shared_log(backend, clock, rng, watch_events_max=WATCH_EVENTS_MAX)
+
+
+async def _open_etcd(clock: SimClock, _folder: Path) -> MetadataStore:
+    return await _open_service("etcd", clock)
+
+
+async def _open_zookeeper(clock: SimClock, _folder: Path) -> MetadataStore:
+    return await _open_service("zookeeper", clock)
+
+
+async def _open_raft(clock: SimClock, folder: Path) -> MetadataStore:
+    return await open_group(folder, clock, 1, watch_events_max=WATCH_EVENTS_MAX)
+
+
+async def _open_raft_of_three(clock: SimClock, folder: Path) -> MetadataStore:
+    return await open_group(folder, clock, 3, watch_events_max=WATCH_EVENTS_MAX)
+
+
+def _running(name: str) -> str:
+    """Where a real one serves; skips where it cannot be had, which is a failure if `CI` is set."""
+    try:
+        return _services.server(name).address
+    except UnavailableError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+STORES: dict[str, Opener] = {
+    "memory": _open_memory,
+    "sqlite": _open_sqlite,
+    "shared": _open_shared,
+    "raft": _open_raft,
+    "raft of three": _open_raft_of_three,
+    "etcd": _open_etcd,
+    "zookeeper": _open_zookeeper,
+}
+
+REAL_SERVICES = {"etcd", "zookeeper"}
+SLOW = {"raft of three"}
+"""Each of them elects a leader first."""
+
+_services = SharedServers()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _end_services() -> Iterator[None]:
+    yield
+    _services.close()
 
 
 @pytest.fixture
@@ -40,7 +106,16 @@ def clock() -> SimClock:
     return SimClock()
 
 
-@pytest.fixture(params=STORES)
+@pytest.fixture(
+    params=[
+        pytest.param(
+            name,
+            marks=[pytest.mark.cluster] * (name in REAL_SERVICES)
+            + [pytest.mark.slow, pytest.mark.timeout(240)] * (name in SLOW),
+        )
+        for name in STORES
+    ]
+)
 async def store(request: pytest.FixtureRequest, clock: SimClock, tmp_path: Path) -> AsyncIterator[MetadataStore]:
     opened = await STORES[request.param](clock, tmp_path)
     yield opened

@@ -27,11 +27,11 @@ class SlyStore:
         self._untold = untold
         self.submitted: list[Transaction] = []
 
-    async def get(self, key: str) -> Entry | None:
-        return await self._store.get(key)
+    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
+        return await self._store.get(key, linearizable=linearizable)
 
-    async def list(self, prefix: str) -> Sequence[Entry]:
-        return await self._store.list(prefix)
+    async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:
+        return await self._store.list(prefix, linearizable=linearizable)
 
     async def transact(self, transaction: Transaction) -> int:
         self.submitted.append(transaction)

@@ -264,5 +264,5 @@ async def test_nobody_makes_a_topic_of_its_name_before_the_broker_does(tmp_path:
     async with running_broker(tmp_path / "data", telemetry_interval_s=0) as cell:
         with pytest.raises(TopicExistsError):
             await cell.admin.create_topic(AUDIT_TOPIC, DispatchStrategy.NON_RELIABLE)
-        with pytest.raises(TopicExistsError):
+        with pytest.raises(NotPermittedError):
             await cell.client.create_producer(TopicName("system", "audit-part-0"))

@@ -8,6 +8,7 @@ from danube.broker import storage_settings
 from danube.broker.original_settings import translate_original
 from danube.broker.settings import BrokerSettings, advertised_urls, load_broker_settings
 from danube.model.errors import SettingsError
+from danube.runtime.settings import values_of
 from danube.storage.segment.codec import Codec
 
 
@@ -64,14 +65,23 @@ def test_misspelt_variable_names_the_right_one() -> None:
         ("broker_addr: nowhere", "is not an address: give host:port"),
         ("broker_addr: 127.0.0.1:70000", "is not an address: give host:port"),
         ("bootstrap_namespaces: ['a/b']", "is not a valid name"),
-        ("storage:\n  mode: object_store", "this version has the mode `local` only"),
+        ("storage:\n  mode: object_store", "storage.mode needs another mode than `local`"),
         ("storage:\n  durable:\n    root: /x", "storage.durable.root needs storage that several brokers share"),
-        ("storage:\n  local_wal_root: /x", "everything is kept below `data_dir`"),
-        ("storage:\n  wal:\n    advanced:\n      cache_capacity: 9", "set `cache_bytes_max`"),
-        ("storage:\n  wal:\n    odd: 9", "ours are `durability` and those below it"),
         ("storage:\n  local_retention:\n    size_mb: many", "size_mb is 'many': give a number"),
         ("auth:\n  mode: tls", "auth.mode needs authentication"),
-        ("meta_store:\n  seed_nodes: [a]", "needs clusters"),
+        ("auth:\n  mode: tlsx\n  jwt: {}", "auth.mode needs authentication"),
+        ("admin_tls: true", "admin_tls needs TLS on the admin port"),
+        ("storage:\n  write_buffer:\n    urls: [a]", "a write buffer in front of the disk"),
+        ("meta_store:\n  seed_nodes: [a]", "'a' is not an address"),
+        ("meta_store:\n  type: etdc", "should be 'sqlite', 'memory', 'raft', 'etcd' or 'zookeeper'"),
+        ("meta_store:\n  tpye: etcd", "did you mean 'meta_store.type'"),
+        ("meta_store:\n  type: etcd\n  hosts: [a:1]", "meta_store.hosts goes with meta_store.type zookeeper"),
+        ("mode: standalone\nmeta_store:\n  type: etcd", "the mode standalone goes with a meta_store.type sqlite"),
+        ("mode: cluster\nmeta_store:\n  type: sqlite", "the mode cluster goes with a meta_store.type that its brokers"),
+        ("meta_store:\n  join: true\n  seed_nodes: ['127.0.0.1:1']", "leave out meta_store.seed_nodes"),
+        ("meta_store:\n  seed_nodes: ['h:1']\n  raft_addr: 0.0.0.0:1", "would take commands from anybody"),
+        ("meta_store:\n  type: raft\n  secret: a\n  secret_file: /b", "not both"),
+        ("meta_store:\n  type: etcd\n  tls_cert: /c", "go together"),
     ],
 )
 def test_wrong_file_is_refused_with_what_to_do(tmp_path: Path, text: str, said: str) -> None:
@@ -107,7 +117,9 @@ def test_nested_keys_of_the_original_are_ours() -> None:
         "auth": {"mode": "none"},
         "admin_tls": False,
     }
-    assert translate_original(content, "f") == {
+    translated, warnings = translate_original(content, "f")
+    assert warnings == []
+    assert translated == {
         "cluster_name": "C",
         "broker_addr": "10.0.0.1:1",
         "admin_addr": "10.0.0.1:2",
@@ -121,6 +133,53 @@ def test_nested_keys_of_the_original_are_ours() -> None:
         "journal_file_bytes_max": 512 << 20,
         "journal_file_age_s": 86_400,
     }
+
+
+def test_what_changes_nothing_here_is_left_out_of_the_original_s_file_with_a_warning(tmp_path: Path) -> None:
+    storage = "storage:\n  local_wal_root: /x\n  wal: {odd: 9, cache_capacity: 9}\n"
+    text = f"{storage}load_manager: {{assignment_strategy: fair}}"
+    loaded = load_broker_settings(written(tmp_path, text), {}, {})
+    assert loaded.settings == load()
+    said = " ".join(loaded.warnings)
+    for expected in ("everything is kept below `data_dir`", "set `cache_bytes_max`", "move topics by load yet"):
+        assert expected in said
+    assert len(loaded.warnings) == 4
+
+
+@pytest.mark.parametrize(
+    "text", ["broker: {host: 127.0.0.1, ports: {raft: 7650}}", "meta_store: {seed_nodes: ['127.0.0.1:1']}"]
+)
+def test_the_original_s_file_of_a_cluster_means_raft(tmp_path: Path, text: str) -> None:
+    settings = load(written(tmp_path, text))
+    assert (settings.mode, settings.meta_store.type, settings.cluster_name) == ("cluster", "raft", "DANUBE")
+
+
+@pytest.mark.parametrize("kind", ["raft", "etcd", "zookeeper"])
+def test_metadata_that_brokers_share_makes_a_cluster(kind: str) -> None:
+    assert load(environment={"DANUBE_META_STORE_TYPE": kind}).mode == "cluster"
+
+
+def test_the_mode_cluster_alone_means_raft() -> None:
+    assert load(mode="cluster").meta_store.type == "raft"
+
+
+def test_flags_and_variables_of_a_group_are_merged_with_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "meta_store:\n  type: etcd\n  root: /a\n  user: u\n")
+    loaded = load_broker_settings(path, {"DANUBE_META_STORE_ROOT": "/b"}, {"meta_store.user": "v"})
+    kept = loaded.settings.meta_store
+    assert (kept.type, kept.root, kept.user) == ("etcd", "/b", "v")
+    origins = [loaded.origins[f"meta_store.{name}"] for name in ("type", "root", "user", "hosts")]
+    assert origins == [str(path), "DANUBE_META_STORE_ROOT", "--meta-store-user", "default"]
+
+
+def test_a_secret_is_in_no_listing_and_in_no_error() -> None:
+    environment = {"DANUBE_META_STORE_TYPE": "raft", "DANUBE_META_STORE_SECRET": "hunter2"}
+    settings = load(environment=environment)
+    assert "hunter2" not in f"{settings!r} {values_of(settings)}"
+    for more in ({"DANUBE_META_STORE_TYPE": "etcd"}, {"DANUBE_META_STORE_SECRET_FILE": "/x"}):
+        with pytest.raises(SettingsError) as refused:
+            load(environment={**environment, **more})
+        assert "hunter2" not in str(refused.value)
 
 
 def test_a_compression_that_is_not_there_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ from danube.model.errors import (
     PreconditionFailedError,
     TopicNotFoundError,
 )
+from danube.model.limits import FETCH_ANSWER_BYTES
 from danube.model.stream import Fetch, FetchedBatch, FetchFrom, FetchTime
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.storage.batch import RecordKind, read_header, records
@@ -115,6 +116,15 @@ async def test_bound_of_one_answer_holds_and_a_larger_batch_comes_alone(streams:
     assert [len(await reader.next()) for _ in range(5)] == [1, 1, 1, 1, 0]
     reader = streams.fetch(Fetch(topic=topic, bytes_max=7_000))
     assert [len(await reader.next()) for _ in range(3)] == [2, 2, 0]
+
+
+async def test_answers_without_a_bound_leave_turns_to_others(streams: StreamPeer, topic: TopicName) -> None:
+    await fill(streams, topic, 20, bytes(50_000))
+    reader, sizes = streams.fetch(Fetch(topic=topic)), []
+    while batches := await reader.next():
+        sizes.append(sum(len(batch.body) for batch in batches))
+    assert sum(sizes) > 3_000_000
+    assert all(FETCH_ANSWER_BYTES / 2 < size <= FETCH_ANSWER_BYTES for size in sizes[:-1])
 
 
 async def test_log_is_read_across_files_and_after_a_restart(start_broker: StartBroker, topic: TopicName) -> None:

@@ -19,6 +19,7 @@ def test_each_family_has_a_root_of_its_own() -> None:
         keys.plan("plan-0123456789ab"),
         keys.stored_topic(7),
         keys.deleted_topic(7),
+        keys.stored_journal(7),
     ] == [
         "/namespaces/default",
         "/topics/default/orders",
@@ -29,6 +30,7 @@ def test_each_family_has_a_root_of_its_own() -> None:
         "/plans/plan-0123456789ab",
         "/storage/topics/7",
         "/storage/deleted/7",
+        "/storage/journals/7",
     ]
 
 

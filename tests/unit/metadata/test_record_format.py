@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from danube.metadata import keys
+from danube.metadata.record_fields import RECORD_VERSION
 from danube.metadata.record_format import (
-    RECORD_VERSION,
     ConsumerRecord,
     EpochRange,
     NamespaceRecord,

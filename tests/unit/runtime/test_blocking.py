@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
+from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner, OwnedThread
 
 
 @pytest.fixture(params=[InlineRunner, lambda: BlockingThread("test")], ids=["inline", "thread"])
@@ -121,3 +121,56 @@ async def test_an_error_that_nobody_waits_for_any_more_is_dropped(thread: Blocki
     async with asyncio.timeout(5):
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+def test_work_that_nobody_waits_for_is_done_without_an_event_loop(thread: BlockingThread) -> None:
+    done = threading.Event()
+    thread.start(done.set)
+    assert done.wait(5)
+
+
+def test_a_thread_can_be_left_while_it_works_and_ends_by_itself() -> None:
+    thread, go, done = BlockingThread("test"), threading.Event(), threading.Event()
+
+    def work() -> None:
+        go.wait(5)
+        done.set()
+
+    thread.start(work)
+    thread.leave()
+    with pytest.raises(RuntimeError, match="closed"):
+        thread.start(done.set)
+    go.set()
+    assert done.wait(5)
+    thread.close()
+
+
+async def test_an_owned_thread_runs_until_its_owner_has_it_return() -> None:
+    stop = threading.Event()
+    told: list[int] = []
+
+    def work() -> None:
+        owned.call_back(told.append, 1)
+        stop.wait(5)
+        owned.call_back(told.append, 2)
+
+    owned = OwnedThread("test", work)
+    owned.start()
+    stop.set()
+    await owned.ended()
+    await owned.ended()
+    assert told == [1, 2]
+
+
+async def test_what_an_owned_thread_raises_is_raised_where_its_end_is_waited_for() -> None:
+    def fail() -> None:
+        raise RuntimeError("broken")
+
+    owned = OwnedThread("test", fail)
+    owned.start()
+    with pytest.raises(RuntimeError, match="broken"):
+        await owned.ended()
+
+
+async def test_an_owned_thread_that_was_never_started_has_ended() -> None:
+    await OwnedThread("test", lambda: None).ended()

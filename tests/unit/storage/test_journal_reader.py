@@ -5,7 +5,8 @@ import pytest
 from danube.model.errors import DamagedDataError
 from danube.storage.batch import encode_payloads
 from danube.storage.envelope import ENVELOPE_BYTES, encode_data
-from danube.storage.journal.index import Located
+from danube.storage.journal.files import FileStart, FileTable
+from danube.storage.journal.index import Located, TopicIndex
 from danube.storage.journal.reader import JournalReader, Place
 from danube.testing.disk import SimDisk, SimFile
 
@@ -57,10 +58,51 @@ def test_a_gap_is_read_over_when_that_costs_less_than_another_read(gap: int, rea
 
 
 def test_no_read_is_longer_than_its_bound_unless_one_batch_is() -> None:
-    disk, places, bodies = interleaved([100_000, 100_000, 100_000, 600_000, 10, 10], gap=0)
+    disk, places, bodies = interleaved([30_000] * 10 + [600_000, 10, 10], gap=0)
     assert [batch.body for batch in JournalReader(disk).read(TOPIC, places)] == bodies
-    assert [length for _, length in disk.reads if length > 256 * 1_024] == [ENVELOPE_BYTES + len(bodies[3])]
-    assert len(disk.reads) == 4
+    assert [length for _, length in disk.reads if length > 256 * 1_024] == [len(bodies[10])]
+    assert len(disk.reads) == 5
+
+
+def test_a_large_body_is_read_by_itself_so_that_it_is_not_copied() -> None:
+    disk, places, bodies = interleaved([10, 10, 40_000, 40_000, 10], gap=0)
+    assert [batch.body for batch in JournalReader(disk).read(TOPIC, places)] == bodies
+    assert [length for _, length in disk.reads] == [
+        2 * (ENVELOPE_BYTES + len(bodies[0])),
+        *[ENVELOPE_BYTES, len(bodies[2])] * 2,
+        ENVELOPE_BYTES + len(bodies[4]),
+    ]
+
+
+def test_every_flipped_byte_of_a_large_batch_is_seen() -> None:
+    disk, places, _ = interleaved([10, 33_000, 10], gap=0)
+    whole, at = disk.data, places[1].at
+    for byte in (
+        *range(at, at + 200),
+        *range(at + 200, places[1].end - 10, 997),
+        *range(places[1].end - 10, places[1].end),
+    ):
+        disk.data = whole[:byte] + bytes([whole[byte] ^ 4]) + whole[byte + 1 :]
+        with pytest.raises(DamagedDataError, match=rf"{FILE} is damaged at byte {at}: .*"):
+            JournalReader(disk).read(TOPIC, places)
+    for length in (at + 1, at + ENVELOPE_BYTES, at + 30_000, places[1].end - 1):
+        disk.data = whole[:length]
+        with pytest.raises(DamagedDataError):
+            JournalReader(disk).read(TOPIC, places)
+
+
+def test_a_run_of_an_index_is_read_as_its_places_are_across_files() -> None:
+    disk, places, bodies = interleaved([10, 40_000, 10, 10], gap=5_000)
+    index, files = TopicIndex(), FileTable()
+    files.add(FileStart(1, 0, 0))
+    for place in places:
+        index.append(place.batch)
+    assert [one.body for one in JournalReader(disk).read_run(TOPIC, index.run_at(1, 1 << 20), files)] == bodies[1:]
+    files.add(FileStart(2, places[2].at, 3))
+    assert files.split([place.at for place in places]) == [
+        (FileStart(1, 0, 0), range(2)),
+        (FileStart(2, places[2].at, 3), range(2, 4)),
+    ]
 
 
 def test_every_flipped_bit_of_a_batch_is_seen_and_none_beside_it_matters() -> None:

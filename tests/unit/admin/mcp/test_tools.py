@@ -132,8 +132,8 @@ def test_what_is_missing_is_told_with_its_reason() -> None:
 def test_a_toolset_that_is_off_is_told_with_the_flag_that_switches_it_on() -> None:
     offer = Offer(guard=Guard())
     assert "--toolsets default,messages" in access_of(offer)["missing"]["peek_messages"]
-    assert "that are off: policies, messages; " in instructions_of(offer)
-    assert "`danube-admin mcp --toolsets default,policies`" in instructions_of(offer)
+    assert "that are off: raft, policies, messages; " in instructions_of(offer)
+    assert "`danube-admin mcp --toolsets default,raft`" in instructions_of(offer)
     assert "that are off" not in instructions_of(Offer(guard=Guard(), toolsets=(ALL_TOOLSETS,)))
 
 

@@ -3,6 +3,7 @@
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 
 import pytest
 
@@ -19,6 +20,7 @@ from danube.storage.segment.manifest import segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment
 from danube.storage.tiers.directory import DirectoryTier
+from danube.storage.tiers.tier import Take
 from danube.testing.disk import SimDisk
 
 TOPIC = 7
@@ -116,6 +118,25 @@ class CountingTier(DirectoryTier):
         for number, length in enumerate(lengths):
             self.pieces.append((position + sum(lengths[:number]), length))
         return super().read_run(name, position, lengths)
+
+    def open_run(self, name: str, position: int, length: int) -> Take:
+        self.requests.append(length)
+        take, at = super().open_run(name, position, length), position
+
+        def counted(count: int) -> bytes:
+            nonlocal at
+            self.pieces.append((at, count))
+            at += count
+            return take(count)
+
+        return counted
+
+    @property
+    def bytes_read_once(self) -> int:
+        """Of all pieces together, none of which overlaps another."""
+        pieces = sorted(self.pieces)
+        assert all(position + length <= behind for (position, length), (behind, _) in pairwise(pieces))
+        return sum(length for _, length in pieces)
 
 
 class SegmentWorld:

@@ -9,6 +9,7 @@ from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavai
 from danube.storage.checksum import with_crc
 from danube.storage.segment import writer
 from danube.storage.segment.block import HEADER_BYTES as BLOCK_HEADER_BYTES
+from danube.storage.segment.block import is_taken
 from danube.storage.segment.codec import Codec
 from danube.storage.segment.format import FILE_HEADER_BYTES, FOOTER_BYTES, EncodedBatch
 from danube.storage.segment.manifest import Segment
@@ -63,6 +64,23 @@ def test_a_reader_answers_what_was_put_there_or_says_that_it_is_damaged(world: S
             refused += 1
     # Only the file's header, which a reader of the index does not need, and a byte behind the end make no difference.
     assert refused == 2 * len(world.data) - FILE_HEADER_BYTES
+
+
+def test_every_flip_in_a_block_of_large_batches_is_found() -> None:
+    world = SegmentWorld(run([50_000, 50_000, 10], count=1))
+    entry = world.reader._opened.index(TOPIC, world.segment)[0]
+    assert (entry.batches, is_taken(entry)) == (3, True)
+    end = entry.position + entry.file_bytes
+    for at in (
+        *range(entry.position, entry.position + 150),
+        *range(entry.position + 150, end - 100, 991),
+        *range(end - 100, end),
+    ):
+        world.overwrite(world.data[:at] + bytes([world.data[at] ^ 1]) + world.data[at + 1 :])
+        with pytest.raises(
+            DamagedDataError, match=f"damaged at byte {entry.position}: the checksum of a block is wrong"
+        ):
+            world.read(10)
 
 
 def test_damage_of_one_block_leaves_the_others_readable() -> None:
@@ -128,8 +146,9 @@ def test_a_manifest_that_lists_something_else_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("at", [0, 4, 6, 8, 16, 24, 32, 36, 40])
-def test_a_block_whose_header_says_something_else_is_noticed_whatever_its_checksum(at: int) -> None:
-    world = SegmentWorld(run([9]))
+@pytest.mark.parametrize("size", [9, 40_000])
+def test_a_block_whose_header_says_something_else_is_noticed_whatever_its_checksum(at: int, size: int) -> None:
+    world = SegmentWorld(run([size]))
     end = FILE_HEADER_BYTES + world.reader._opened.index(TOPIC, world.segment)[0].file_bytes
     block = bytearray(world.data[FILE_HEADER_BYTES : end - 4])
     block[at] ^= 1
@@ -139,11 +158,12 @@ def test_a_block_whose_header_says_something_else_is_noticed_whatever_its_checks
 
 
 @pytest.mark.parametrize("wrong", MISPLACED)
+@pytest.mark.parametrize("beside", [b"c", bytes(100_000)], ids=["small", "large"])
 def test_a_batch_within_a_sound_block_that_does_not_belong_there_is_noticed(
-    wrong: EncodedBatch, monkeypatch: pytest.MonkeyPatch
+    wrong: EncodedBatch, beside: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "_check_run", lambda *_: None)
-    world = SegmentWorld([encoded(10, [b"a"]), wrong, encoded(12, [b"c"], 1_002)])
+    world = SegmentWorld([encoded(10, [b"a"]), wrong, encoded(12, [beside], 1_002)])
     for call in (lambda: world.read(10), lambda: world.reader.verify(TOPIC, world.segment)):
         with pytest.raises(DamagedDataError, match=r"there should be a batch with offset 1[123] of topic 7"):
             call()

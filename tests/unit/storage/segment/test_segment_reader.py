@@ -17,6 +17,7 @@ from tests.unit.storage.segment.segment_world import TOPIC, SegmentWorld, encode
 
 BLOCK = SEGMENT_BLOCK_BYTES
 MANY_BLOCKS = [BLOCK // 8] * 25
+SMALL_BATCHES = [BLOCK // 32] * 100
 
 
 @pytest.fixture(params=Codec)
@@ -50,13 +51,32 @@ def test_any_portion_from_any_offset_is_what_was_put_there(
 
 
 @pytest.mark.parametrize("bytes_max", [1, BLOCK // 4, BLOCK, 1 << 20])
-def test_a_sequential_reader_reads_each_byte_once(bytes_max: int) -> None:
-    world = SegmentWorld(run(MANY_BLOCKS))
+@pytest.mark.parametrize("sizes", [MANY_BLOCKS, SMALL_BATCHES], ids=["large", "small"])
+def test_a_sequential_reader_reads_each_byte_once(bytes_max: int, sizes: list[int]) -> None:
+    world = SegmentWorld(run(sizes))
+    world.reader._source(TOPIC, world.segment)
+    assert world.tier.pieces.pop() == (world.segment.file_bytes - SEGMENT_TAIL_BYTES, SEGMENT_TAIL_BYTES)
     assert world.read_all(bytes_max) == [stored(batch) for batch in world.batches]
-    tail, *pieces = world.tier.pieces
-    assert tail == (world.segment.file_bytes - SEGMENT_TAIL_BYTES, SEGMENT_TAIL_BYTES)
-    assert len(pieces) == len(set(pieces)) == world.data.count(b"DnSb\x01")
+    assert world.tier.bytes_read_once == _bytes_of_blocks(world)
     assert world.reader._blocks.bytes == 0
+
+
+def _bytes_of_blocks(world: SegmentWorld) -> int:
+    index = world.reader._opened.index(TOPIC, world.segment)
+    return sum(index[number].file_bytes for number in range(len(index)))
+
+
+def test_a_large_body_is_read_by_itself_so_that_it_is_not_copied() -> None:
+    world = SegmentWorld(run([BLOCK // 2, BLOCK // 4, 10], count=1))
+    assert len(world.read(10)) == 3
+    bodies = [batch.body_bytes for batch in world.batches]
+    assert [length for _, length in world.tier.pieces[1:]] == [
+        44,
+        *[56, bodies[0]],
+        *[56, bodies[1]],
+        *[56, bodies[2]],
+        4,
+    ]
 
 
 def test_neighbouring_blocks_are_asked_for_in_one_request() -> None:
@@ -64,6 +84,10 @@ def test_neighbouring_blocks_are_asked_for_in_one_request() -> None:
     world.read(10, SEGMENT_READ_BYTES_MAX)
     assert len(world.tier.requests) <= 3
     assert len(world.tier.pieces) >= 4
+    small = SegmentWorld(run(SMALL_BATCHES))
+    small.read(10, SEGMENT_READ_BYTES_MAX)
+    assert len(small.tier.requests) <= 3
+    assert len(small.tier.pieces) >= 4
 
 
 def test_a_large_portion_is_asked_for_in_bounded_requests() -> None:
@@ -74,13 +98,13 @@ def test_a_large_portion_is_asked_for_in_bounded_requests() -> None:
 
 
 def test_readers_at_several_places_keep_theirs() -> None:
-    world = SegmentWorld(run(MANY_BLOCKS))
-    offsets = [10, 30, 50]
+    world = SegmentWorld(run(SMALL_BATCHES))
+    offsets = [10, 90, 170]
     for _ in range(4):
         for reader, offset in enumerate(offsets):
             (batch,) = world.read(offset, 1)
             offsets[reader] = batch.end_offset
-    assert len(world.tier.pieces) == len(set(world.tier.pieces)) == 1 + 3 * 2  # the tail, and two blocks each
+    assert len(world.tier.pieces) == len(set(world.tier.pieces)) == 1 + 3  # the tail, and a block each
 
 
 def test_a_merge_gets_every_batch_with_its_envelope(codec: Codec) -> None:

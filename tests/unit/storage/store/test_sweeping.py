@@ -1,7 +1,9 @@
 """Which files in a topic's folder nobody needs."""
 
+from danube.metadata.storage_records import EpochRange, TopicStorage
+from danube.storage.cutting import epochs_after
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
-from danube.storage.sweeping import highest_generation, orphans
+from danube.storage.sweeping import generations_of, highest_generation, of_generation, orphans
 
 SEGMENT = Segment(0, 5, 3, 0, 0, 1, 10, 20)
 MANIFEST = Manifest(topic_id=7, generation=4, end_offset=5, segments=(SEGMENT,))
@@ -24,3 +26,30 @@ def test_files_of_other_names_are_left_alone() -> None:
 def test_the_highest_generation_counts_segments_and_manifests() -> None:
     assert highest_generation([]) == 0
     assert highest_generation(["0000000002.manifest", f"{5:020d}-0000000009.segment", "x"]) == 9
+
+
+def test_each_epoch_has_generations_of_its_own_and_later_ones_are_higher() -> None:
+    alone, first, second = (
+        generations_of(TopicStorage(7, epochs=epochs))
+        for epochs in ((), (EpochRange(1, 9, 0, 5),), (EpochRange(1, 9, 0, 5), EpochRange(2, 8, 5)))
+    )
+    assert alone.start == 0
+    assert (alone.stop, first.stop) == (first.start, second.start)
+    names = [f"{one.start + 3:010d}.manifest" for one in (alone, first, second)]
+    assert [highest_generation(names, one) for one in (alone, first, second)] == [
+        one.start + 3 for one in (alone, first, second)
+    ]
+
+
+def test_the_files_of_one_generation_are_found() -> None:
+    names = ["0000000002.manifest", f"{5:020d}-0000000002.segment", "0000000003.manifest", "x"]
+    assert of_generation(names, 2) == names[:2]
+
+
+def test_epochs_that_are_all_in_segments_are_told_of_no_more_but_the_newest_always_is() -> None:
+    epochs = (EpochRange(1, 9, 0, 5), EpochRange(2, 8, 5, 7), EpochRange(3, 9, 7, 7))
+    record = TopicStorage(7, epochs=epochs)
+    assert epochs_after(record, 4) == epochs
+    assert epochs_after(record, 5) == epochs[1:]
+    assert epochs_after(record, 100) == epochs[2:]
+    assert epochs_after(TopicStorage(7), 100) == ()

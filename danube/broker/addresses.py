@@ -1,0 +1,29 @@
+"""How addresses are written in settings."""
+
+from typing import Annotated
+
+from pydantic import AfterValidator
+
+from danube.model.errors import SettingsError
+from danube.rpc.address import split_address
+
+
+def _address(text: str) -> str:
+    try:
+        split_address(text)
+    except SettingsError as error:
+        raise ValueError(str(error)) from None
+    return text
+
+
+def _url(text: str) -> str:
+    """Official clients need a scheme; one is added where the original's flag leaves it out."""
+    scheme, separator, rest = text.rpartition("://")
+    _address(rest)
+    if separator and scheme not in {"http", "https"}:
+        raise ValueError("write a URL as http://host:port or https://host:port")
+    return text if separator else f"http://{text}"
+
+
+Address = Annotated[str, AfterValidator(_address)]
+Url = Annotated[str, AfterValidator(_url)]

@@ -1,0 +1,132 @@
+"""The brokers that agree on the metadata, for administrators: who takes part, who votes, who leads."""
+
+from typing import TYPE_CHECKING
+
+from danube.metadata.membership import Member, MemberRole, Membership, MembershipStatus
+from danube.model.admin_calls import AddNode, ClusterDescription, ClusterMember, RaftStatus
+from danube.model.errors import NotFoundError, PreconditionFailedError
+
+if TYPE_CHECKING:
+    from danube.broker.cluster import Cluster
+
+_NODE_ID_END = 1 << 64
+
+
+class ClusterControl:
+    """What administrators see of the agreement, and change. Ids are decimal digits.
+
+    Where brokers do not agree among themselves, all but `describe` raise PreconditionFailedError with the reason.
+    """
+
+    def __init__(self, cluster: "Cluster | None", kind: str) -> None:
+        self._cluster = cluster
+        self._kind = kind
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this broker stands alone."""
+        return self._cluster is None
+
+    def describe(self) -> ClusterDescription:
+        """How things stand, as this broker knows."""
+        leader = self._cluster.election.leader if self._cluster else None
+        leader_broker_id = None if leader is None else str(leader)
+        membership = self._cluster.membership if self._cluster else None
+        if membership is None:
+            return ClusterDescription(kind=self._kind, leader_broker_id=leader_broker_id)
+        status = membership.status()
+        return ClusterDescription(
+            kind=status.kind,
+            node_id=str(status.node_id),
+            address=status.address,
+            leader_id=str(status.leader_id) if status.leader_id else None,
+            term=status.term,
+            position=status.position,
+            has_quorum=status.has_quorum,
+            members=tuple(self._member(each) for each in status.members),
+            leader_broker_id=leader_broker_id,
+        )
+
+    def status(self) -> RaftStatus:
+        """The same in the original's terms."""
+        status = self._membership().status()
+        voters = [str(each.node_id) for each in status.members if each.role is MemberRole.VOTER]
+        learners = [str(each.node_id) for each in status.members if each.role is MemberRole.LEARNER]
+        return RaftStatus(
+            self_node_id=str(status.node_id),
+            raft_addr=status.address,
+            leader_id=str(status.leader_id) if status.leader_id else None,
+            current_term=status.term,
+            last_applied=status.position,
+            voters=tuple(voters),
+            learners=tuple(learners),
+        )
+
+    def require_changeable(self) -> MembershipStatus:
+        """How things stand; raises PreconditionFailedError where nobody can take part or leave."""
+        return self._membership().status()
+
+    def member(self, node_id: str) -> Member:
+        """A member. Raises NotFoundError, and PreconditionFailedError as above."""
+        for each in self._membership().status().members:
+            if str(each.node_id) == node_id:
+                return each
+        raise NotFoundError(f"there is no node {node_id[:40]!r} in this cluster: its status lists those that there are")
+
+    def broker_of(self, member: Member) -> str | None:
+        """The id of the broker that runs at a member, if one is registered."""
+        brokers = self._cluster.registry.brokers.values() if self._cluster else ()
+        return next((str(each.broker_id) for each in brokers if each.node_id == member.node_id), None)
+
+    async def add(self, wanted: AddNode) -> str:
+        """Have a waiting broker take part, without a vote; answers its node id. Raises as `Membership.add`."""
+        membership = self._membership()
+        if "://" in wanted.address:
+            raise PreconditionFailedError(
+                "a broker is added by the address of its Raft port, as host:port: its log says which that is"
+            )
+        return str((await membership.add(wanted.address, _number(wanted.node_id) or None)).node_id)
+
+    async def promote(self, node_id: str) -> None:
+        """Give a member a vote. Raises as `Membership.promote`."""
+        await self._membership().promote(_number(node_id))
+
+    async def remove(self, node_id: str) -> None:
+        """Have a member take part no more. Raises as `Membership.remove`."""
+        await self._membership().remove(_number(node_id))
+
+    async def transfer(self, node_id: str | None) -> str:
+        """Have another voter lead; answers who leads. Raises as `Membership.transfer`."""
+        return str(await self._membership().transfer(_number(node_id) or None))
+
+    def _membership(self) -> Membership:
+        membership = self._cluster.membership if self._cluster else None
+        if membership is not None:
+            return membership
+        if self._cluster is None:
+            raise PreconditionFailedError(
+                f"this broker stands alone and keeps its metadata in {self._kind}: there are no nodes to add or remove"
+            )
+        raise PreconditionFailedError(
+            f"the metadata of this cluster is kept by {self._kind}, a service outside, which has its own tools for its "
+            "members: brokers come and go by starting and stopping them"
+        )
+
+    def _member(self, member: Member) -> ClusterMember:
+        return ClusterMember(
+            node_id=str(member.node_id),
+            address=member.address,
+            votes=member.role is MemberRole.VOTER,
+            connected=member.connected,
+            lag=member.lag,
+            broker_id=self.broker_of(member),
+        )
+
+
+def _number(node_id: str | None) -> int:
+    """0 for none. Raises NotFoundError for what no node's id can be."""
+    if node_id is None:
+        return 0
+    if not (node_id.isascii() and node_id.isdigit() and 0 < int(node_id) < _NODE_ID_END):
+        raise NotFoundError(f"{node_id[:40]!r} is no node's id: the status of the cluster lists those that there are")
+    return int(node_id)

@@ -1,0 +1,352 @@
+"""Where the metadata that a command is about is kept: in a data folder that no broker has, or in a service. Blocks."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from danube import __version__
+from danube.broker.data_folder import IDENTITY, LOCK, METADATA
+from danube.broker.meta_store import etcd_settings, raft_settings, zookeeper_settings
+from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType
+from danube.metadata.backup import cluster_id_of
+from danube.metadata.backup_format import Backup, Origin
+from danube.metadata.backup_raft import begin_group, own_address, read_raft
+from danube.metadata.backup_shared_log import PlantableBackend, begin_log, read_log
+from danube.metadata.backup_sqlite import read_sqlite, write_sqlite
+from danube.metadata.raft.folder import FOLDER
+from danube.metadata.state import StateImage
+from danube.model.errors import (
+    DanubeError,
+    DataFolderError,
+    DataFolderInUseError,
+    PreconditionFailedError,
+    SettingsError,
+)
+from danube.rpc.address import split_address
+from danube.runtime.clock import SystemClock
+from danube.runtime.console import awaited
+from danube.runtime.disk import LocalDisk
+from danube.runtime.rng import SystemRng
+
+STAGING = "metadata-restore.new"
+"""In a data folder: what is being restored, and does not count yet."""
+
+_BESIDE = ("-wal", "-journal", "-shm")  # what SQLite may keep beside its file
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a command is about."""
+
+    data_dir: Path
+    meta_store: MetaStoreSettings
+    store: MetaStoreType | None = None
+    """None for the one that the settings say, or that is in the data folder."""
+    is_set: frozenset[str] = frozenset()
+    """Which settings of `meta_store` were given, and are not defaults."""
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """What a restore has made."""
+
+    what: str
+    next_step: str
+
+
+class Place(Protocol):
+    """Where metadata is kept."""
+
+    @property
+    def kind(self) -> MetaStoreType:
+        """How."""
+
+    @property
+    def name(self) -> str:
+        """Where, for people; nothing secret."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether what is here can be set aside."""
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing here that a restore would take the place of."""
+
+    def read(self) -> Backup:
+        """All of it. Raises DanubeError."""
+
+    def check(self, backup: Backup) -> None:
+        """Raise PreconditionFailedError when no broker would start with this backup here."""
+
+    def plant(self, image: StateImage, aside: str) -> Planted:
+        """Have it hold this; what was there is moved to `aside`, a name in the folder. Raises DanubeError."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Identity:
+    broker_id: int = 0
+    cluster_id: str = ""
+    is_shared: bool = False
+
+
+class FolderPlace:
+    """A data folder that this process has locked, and one kind of metadata in it."""
+
+    is_folder = True
+
+    def __init__(self, wanted: Wanted, kind: MetaStoreType) -> None:
+        self._wanted = wanted
+        self._kind = kind
+        self._path = wanted.data_dir
+        self._identity = _identity_in(self._path)
+
+    @property
+    def kind(self) -> MetaStoreType:
+        return self._kind
+
+    @property
+    def name(self) -> str:
+        return str(self._path.absolute())
+
+    @property
+    def path(self) -> Path:
+        """The data folder."""
+        return self._path
+
+    def is_empty(self) -> bool:
+        return not self._files()
+
+    def read(self) -> Backup:
+        if self._kind is MetaStoreType.SQLITE:
+            image = read_sqlite(self._path / METADATA)
+            return Backup(self._origin(image), image)
+        state = read_raft(LocalDisk(self._path))
+        origin = self._origin(state.image, state.position, state.agreed_position, state.members)
+        return Backup(origin, state.image)
+
+    def check(self, backup: Backup) -> None:
+        own, other = self._identity.cluster_id, backup.origin.cluster_id
+        if own and other and own != other:
+            raise PreconditionFailedError(
+                f"{self._path} holds messages of another cluster ({own}), and the backup is of {other}: choose another"
+                " folder with --data-dir"
+            )
+        if self._identity.is_shared and self._kind is MetaStoreType.SQLITE:
+            raise PreconditionFailedError(
+                f"{self._path} is of a broker of a cluster, which would not start with metadata of its own: restore"
+                " with --store raft, or into another folder with --data-dir"
+            )
+        if self._kind is MetaStoreType.RAFT:
+            self._address()
+
+    def plant(self, image: StateImage, aside: str) -> Planted:
+        address = self._address() if self._kind is MetaStoreType.RAFT else ""
+        disk, staging = LocalDisk(self._path), self._path / STAGING
+        _remove(staging)
+        disk.make_folder(STAGING)
+        made, source, target = self._build(staging, image, address)
+        for path in self._files():
+            disk.make_folder(aside)
+            path.rename(self._path / aside / path.name)
+        if disk.exists(aside):
+            disk.sync_folder(aside)
+        source.rename(target)
+        disk.sync_folder("")
+        _remove(staging)
+        return made
+
+    def _build(self, staging: Path, image: StateImage, address: str) -> tuple[Planted, Path, Path]:
+        if self._kind is MetaStoreType.SQLITE:
+            write_sqlite(staging / METADATA, image)
+            LocalDisk(staging).sync_folder("")
+            made = Planted(f"sqlite, {self.name}", "start the broker as one that stands alone")
+            return made, staging / METADATA, self._path / METADATA
+        cluster_id, node_id = begin_group(LocalDisk(staging), image, address, SystemRng())
+        made = Planted(
+            f"raft, {self.name}: a new group {cluster_id} with one member, {node_id} at {address}",
+            f"start this broker with the Raft address {address}; the others start with --join, each without its old"
+            f" folder {FOLDER}/ in its data folder, and are added with `danube-admin cluster add-node`",
+        )
+        return made, staging / FOLDER, self._path / FOLDER
+
+    def _files(self) -> list[Path]:
+        names = [FOLDER] if self._kind is MetaStoreType.RAFT else [METADATA, *(METADATA + end for end in _BESIDE)]
+        return [self._path / name for name in names if (self._path / name).exists()]
+
+    def _address(self) -> str:
+        """At which the others will reach this broker: as set, or as it was. Raises SettingsError."""
+        if not self._wanted.is_set & {"raft_addr", "raft_advertised_addr"}:
+            before = self._known_address()
+            if before:
+                return before
+        settings = raft_settings(self._wanted.meta_store)
+        address = settings.advertised or settings.bind
+        if not split_address(address)[1]:
+            raise SettingsError(
+                "the new group's member needs a port that others find it by: give --raft-addr host:port"
+            )
+        return address
+
+    def _known_address(self) -> str:
+        try:
+            return own_address(read_raft(LocalDisk(self._path)))
+        except (DanubeError, OSError):
+            return ""
+
+    def _origin(
+        self, image: StateImage, position: int = 0, agreed_position: int = 0, members: tuple[str, ...] = ()
+    ) -> Origin:
+        return Origin(
+            kind=self._kind,
+            place=self.name,
+            taken_ms=SystemClock().now_ms(),
+            danube=__version__,
+            cluster_id=cluster_id_of(image.entries),
+            broker_id=self._identity.broker_id,
+            position=position,
+            agreed_position=agreed_position,
+            members=members,
+        )
+
+
+class ServicePlace:
+    """A root in etcd or ZooKeeper; brokers may run."""
+
+    is_folder = False
+
+    def __init__(self, settings: MetaStoreSettings, kind: MetaStoreType) -> None:
+        self._settings = settings
+        self._kind = kind
+
+    @property
+    def kind(self) -> MetaStoreType:
+        return self._kind
+
+    @property
+    def name(self) -> str:
+        servers = self._settings.endpoints if self._kind is MetaStoreType.ETCD else self._settings.hosts
+        return f"{', '.join(server.rpartition('@')[2] for server in servers)}, below {self._settings.root}"
+
+    def is_empty(self) -> bool:
+        return self.read().origin.position == 0
+
+    def read(self) -> Backup:
+        async def read() -> Backup:
+            clock = SystemClock()
+            state = await read_log(self._backend(), clock, SystemRng())
+            origin = Origin(
+                kind=self._kind,
+                place=self.name,
+                taken_ms=clock.now_ms(),
+                danube=__version__,
+                cluster_id=cluster_id_of(state.image.entries),
+                position=state.position,
+                agreed_position=state.position,
+            )
+            return Backup(origin, state.image)
+
+        return awaited(read())
+
+    def check(self, backup: Backup) -> None:
+        """Every service takes every backup."""
+
+    def plant(self, image: StateImage, aside: str) -> Planted:  # noqa: ARG002 - nothing was there
+        async def plant() -> None:
+            await begin_log(self._backend(), image, SystemRng())
+
+        awaited(plant())
+        return Planted(f"{self._kind}, {self.name}", "start the brokers with the same meta_store")
+
+    def _backend(self) -> PlantableBackend:
+        if self._kind is MetaStoreType.ETCD:
+            from danube.metadata.shared_log.etcd import EtcdBackend  # noqa: PLC0415 - the kind that is used alone
+
+            return EtcdBackend(etcd_settings(self._settings), SystemRng())
+        from danube.metadata.shared_log.zookeeper import ZookeeperBackend  # noqa: PLC0415 - as above
+
+        return ZookeeperBackend(zookeeper_settings(self._settings), SystemRng())
+
+
+@contextmanager
+def opened(wanted: Wanted, *, to_fill: bool = False) -> Iterator[Place]:
+    """The place that a command is about, locked where it is a folder; `to_fill` makes a folder that is missing.
+
+    Raises DataFolderError, DataFolderInUseError, SettingsError.
+    """
+    kind = kind_of(wanted)
+    if kind is MetaStoreType.MEMORY:
+        raise SettingsError("metadata in memory is kept nowhere: name another kind with --store")
+    if kind in {MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}:
+        yield ServicePlace(wanted.meta_store, kind)
+        return
+    with _locked(wanted.data_dir, to_fill=to_fill):
+        place = FolderPlace(wanted, kind)
+        if place.is_empty() and not to_fill:
+            raise DataFolderError(_nothing_of(kind, wanted.data_dir))
+        yield place
+
+
+def kind_of(wanted: Wanted) -> MetaStoreType:
+    """How it is kept: as is said, as it is set, or as it is found in the data folder."""
+    if wanted.store is not None:
+        return wanted.store
+    if "type" in wanted.is_set or wanted.meta_store.type is not MetaStoreType.SQLITE:
+        return wanted.meta_store.type
+    has_raft, has_sqlite = (wanted.data_dir / FOLDER).exists(), (wanted.data_dir / METADATA).exists()
+    if has_raft and (not has_sqlite or _identity_in(wanted.data_dir).is_shared):
+        return MetaStoreType.RAFT
+    return MetaStoreType.SQLITE
+
+
+@contextmanager
+def _locked(path: Path, *, to_fill: bool) -> Iterator[None]:
+    disk = LocalDisk(path)
+    try:
+        if to_fill:
+            disk.make_folder("")
+        elif not any((path / name).exists() for name in (IDENTITY, METADATA, FOLDER)):
+            raise DataFolderError(f"{path} is not the data folder of a broker: name it with --data-dir")
+        lock = disk.lock(LOCK)
+    except BlockingIOError:
+        raise DataFolderInUseError(
+            f"the data folder {path} is in use by a broker that runs: stop that broker first. Of a cluster, the others"
+            " go on meanwhile; `danube-admin cluster status` shows them"
+        ) from None
+    except OSError as error:
+        raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}; check its permissions") from None
+    try:
+        yield
+    except BrokenPipeError:  # whoever read our output has left
+        raise
+    except OSError as error:
+        raise DataFolderError(f"{error.filename or path}: {error.strerror or error}; check the disk") from error
+    finally:
+        lock.release()
+
+
+def _identity_in(path: Path) -> _Identity:
+    try:
+        fields = json.loads((path / IDENTITY).read_bytes())
+        return _Identity(
+            int(fields["broker_id"]), str(fields.get("cluster_id", "")), bool(fields.get("is_shared", False))
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return _Identity()
+
+
+def _nothing_of(kind: MetaStoreType, path: Path) -> str:
+    what = f"no folder {FOLDER}/" if kind is MetaStoreType.RAFT else f"no {METADATA}"
+    return (
+        f"there is {what} in {path}: its metadata is kept elsewhere. Say so as for the broker"
+        " (danube-broker --config-file or --meta-store-type, before the word metadata)"
+    )
+
+
+def _remove(staging: Path) -> None:
+    """Remove what a restore that was cut off left, and what one that is done needs no more."""
+    if staging.exists():
+        shutil.rmtree(staging)

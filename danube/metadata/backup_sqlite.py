@@ -1,0 +1,44 @@
+"""The metadata of a broker that stands alone, as an image: read from its file, and written as a new one. Blocks.
+
+Nothing is changed by reading: the file is opened as a copy, elsewhere.
+"""
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from danube.metadata.sqlite_file import SqliteFile
+from danube.metadata.state import StateImage
+from danube.model.errors import DanubeError
+
+_COMPANIONS = ("", "-wal")
+
+
+def read_sqlite(path: Path) -> StateImage:
+    """What the file holds; nobody may have it open.
+
+    Raises DataFolderError when it cannot be read, is damaged or of a newer format, MetadataError, OSError.
+    """
+    with tempfile.TemporaryDirectory(prefix="danube-metadata-") as scratch:
+        copy = Path(scratch) / path.name
+        for companion in _COMPANIONS:
+            source = path.with_name(path.name + companion)
+            if source.exists():
+                shutil.copyfile(source, copy.with_name(copy.name + companion))
+        try:
+            file = SqliteFile.open(copy)
+        except DanubeError as error:
+            raise type(error)(str(error).replace(str(copy), str(path))) from error
+        try:
+            return file.image()
+        finally:
+            file.close()
+
+
+def write_sqlite(path: Path, image: StateImage) -> None:
+    """Make the file, which is not there yet; all of it is on the disk on return. Raises DataFolderError, OSError."""
+    file = SqliteFile.open(path)
+    try:
+        file.fill(image)
+    finally:
+        file.close()

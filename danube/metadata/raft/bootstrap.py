@@ -1,0 +1,177 @@
+"""How a cluster begins, and what a member that belongs to none does.
+
+Without seeds a broker is a cluster of its own. With seeds all of them are asked who they are; when all have answered
+and none belongs to a cluster, the one with the lowest node id founds it and invites the others. A broker that finds a
+cluster which does not know it, founds nothing: two clusters under one name would be worse than none. With `--join` it
+waits for an invitation. Whoever belongs to a cluster never begins anew, whatever its seeds say.
+
+`decide` does no I/O.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from danube.metadata.image_format import encode_image
+from danube.metadata.raft.asking import Invitation, Probe
+from danube.metadata.raft.dump import HeldImage, MemoryBytes
+from danube.metadata.raft.node import RaftNode
+from danube.metadata.raft.seams import NO_OP, Entry
+from danube.metadata.state import StateImage
+from danube.model.limits import RAFT_VOTES_MAX
+
+FIRST_ENTRIES: tuple[Entry, Entry] = ((NO_OP, 1, 0), (NO_OP, 2, 0))
+"""The log of each member of each cluster begins with these, so that all logs have them in common."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Begin a cluster with these voters."""
+
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Take part as the invitation says."""
+
+    invitation: Invitation
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Go on asking."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Refuse:
+    """Do not start."""
+
+    reason: str
+
+
+Decision = Found | Accept | Wait | Refuse
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """What a member without a cluster knows."""
+
+    own: RaftNode
+    seeds: Sequence[str]
+    join: bool
+    answers: Mapping[str, Probe]
+    """By seed, of those that have answered."""
+    refusals: Mapping[str, str]
+    """By seed, why there is no answer: nobody listens, it belongs to another cluster, or it has another secret."""
+    selves: frozenset[str] = frozenset()
+    """Seeds that are this very process under another name."""
+    invitation: Invitation | None = None
+
+
+def decide(standing: Standing) -> Decision:
+    """What to do next."""
+    own = standing.own
+    if standing.invitation is not None:
+        return Accept(standing.invitation)
+    if standing.join:
+        return Wait(f"to be added: run `danube-admin cluster add-node {own.address}` against a broker of the cluster")
+    others = [seed for seed in standing.seeds if seed != own.address and seed not in standing.selves]
+    if not others:
+        return Found((str(own.id),))
+    return _refusal(standing) or _among_seeds(standing, others)
+
+
+def _refusal(standing: Standing) -> Refuse | None:
+    own = standing.own
+    if len(standing.seeds) > RAFT_VOTES_MAX:
+        return Refuse(
+            f"{len(standing.seeds)} seeds are too many: begin with three or five brokers, and add the others with"
+            f" `danube-admin cluster add-node` ({RAFT_VOTES_MAX} is the most)"
+        )
+    for seed, probe in sorted(standing.answers.items()):
+        if probe.cluster_id:
+            known = _known_as(own, probe)
+            if known == "address":
+                return Refuse(
+                    f"the cluster of {seed} knows the broker at {own.address} as another one: its data folder was lost"
+                    f" or exchanged. Remove the old one (`danube-admin cluster remove-node`), start this one with"
+                    " --join and add it"
+                )
+            if known == "" and probe.has_leader:
+                return Refuse(
+                    f"{seed} belongs to a cluster already ({probe.cluster_id}), which does not know this broker: start"
+                    f" it with --join and run `danube-admin cluster add-node {own.address}`, or correct its seeds"
+                )
+    return None
+
+
+def _known_as(own: RaftNode, probe: Probe) -> str:
+    """How the cluster of a member knows this broker: as the `member`, by its `address` only, or not at all."""
+    members = [RaftNode(member) for member in probe.more.get("members", ())]
+    if any(member.node_id == own.node_id for member in members):
+        return "member"
+    return "address" if any(member.address == own.address for member in members) else ""
+
+
+def _among_seeds(standing: Standing, others: Sequence[str]) -> Decision:
+    own = standing.own
+    missing = [seed for seed in others if seed not in standing.answers]
+    if missing:
+        why = "".join(f" ({standing.refusals[seed]})" for seed in missing[:1] if seed in standing.refusals)
+        return Wait(f"for {', '.join(missing)} to answer{why}: start all seeds, with the same secret")
+    members = {RaftNode.of(probe.node_id, probe.address) for probe in standing.answers.values()}
+    if own.address not in standing.seeds and not standing.selves:
+        return Refuse(
+            f"none of the seeds is this broker's address {own.address}: put it among the seeds of all brokers that form"
+            " the cluster, or start this one with --join"
+        )
+    members.add(own)
+    founder = min(members, key=lambda member: member.node_id)
+    if founder != own or any(probe.cluster_id for probe in standing.answers.values()):
+        return Wait(f"for the invitation of {founder.address}, which founds the cluster")
+    return Found(tuple(sorted(str(member.id) for member in members)))
+
+
+class MemberFolder(Protocol):
+    """What a beginning needs of the folder."""
+
+    def set_cluster_id(self, cluster_id: str) -> None:
+        """Belong to a cluster from now on; durable. Raises PreconditionFailedError when it belongs to another one."""
+
+    def save_image(self, image: HeldImage) -> None:
+        """Keep an image, durably."""
+
+    @property
+    def log(self) -> "BeginningLog":
+        """The log."""
+
+
+class BeginningLog(Protocol):
+    """What a beginning needs of the log."""
+
+    def clear(self) -> None:
+        """Forget all entries."""
+
+    def add(self, command: object, idx: int, term: int) -> None:
+        """Append an entry."""
+
+    def sync(self) -> None:
+        """Make it durable."""
+
+
+def begin(folder: MemberFolder, cluster_id: str, members: Sequence[str]) -> None:
+    """Have a folder without an image be a member's, at the beginning of the sequence. Raises OSError.
+
+    What makes it a member is the image, which is written last but for the log, and that is aligned to it at each start.
+    """
+    folder.set_cluster_id(cluster_id)
+    prev, last = FIRST_ENTRIES
+    payload = MemoryBytes(*encode_image(StateImage()))
+    folder.save_image(HeldImage(prev=prev, last=last, members=tuple(sorted(members)), payload=payload))
+    folder.log.clear()
+    folder.log.add(*prev)
+    folder.log.add(*last)
+    folder.log.sync()

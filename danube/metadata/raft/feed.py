@@ -1,0 +1,133 @@
+"""What Raft's thread found, handed to the follower on the event loop: in order, in bounded slices of work.
+
+An image that takes the place of the state is decoded away from the loop, and what comes after it waits. An image that
+is wanted is the follower's at that very place in the sequence; it is encoded and written away from the loop, too.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from danube.metadata.image_format import decode_image, encode_image
+from danube.metadata.raft.bootstrap import FIRST_ENTRIES
+from danube.metadata.raft.dump import HeldImage
+from danube.metadata.raft.keeper import Wanted
+from danube.metadata.raft.member import Found, Installed, Ordered
+from danube.metadata.sequencer import Follower
+from danube.metadata.state import StateImage
+from danube.model.errors import DanubeError, MetadataError
+from danube.model.limits import RAFT_APPLY_BATCHES_MAX
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.tasks import TaskScope
+
+
+class Source(Protocol):
+    """What the feed tells back."""
+
+    def applied(self, size: int) -> None:
+        """So many bytes have been applied."""
+
+    def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
+        """The image that was wanted. Blocks."""
+
+    def not_made(self, error: Exception) -> None:
+        """It could not be made."""
+
+
+class Feed:
+    """Everything on the event loop."""
+
+    def __init__(
+        self,
+        follower: Follower,
+        runner: BlockingRunner,
+        tasks: TaskScope,
+        *,
+        on_batch: Callable[[int, int], None],
+        on_failed: Callable[[Exception], None],
+    ) -> None:
+        """`on_batch` is told who made each batch and which of theirs it is, after it was applied."""
+        self._follower = follower
+        self._runner = runner
+        self._tasks = tasks
+        self._on_batch = on_batch
+        self._on_failed = on_failed
+        self._waiting: deque[Found] = deque()
+        self._is_resetting = False
+        self._is_scheduled = False
+        self.source: Source | None = None
+        """Known once this process is a member; nothing is found before."""
+        self.position = 0
+        """Of what was handed to the follower last."""
+        self._closed = False
+
+    def take(self, found: Sequence[Found]) -> None:
+        """Hand these on, after all that came before."""
+        self._waiting.extend(found)
+        if not self._is_scheduled:
+            self._go_on()
+
+    def close(self) -> None:
+        """Hand on nothing more."""
+        self._closed = True
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        self._is_scheduled = False
+        for _ in range(RAFT_APPLY_BATCHES_MAX):
+            if not self._waiting or self._is_resetting or self._closed:
+                return
+            self._hand_on(self._waiting.popleft())
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _hand_on(self, found: Found) -> None:
+        match found:
+            case Ordered():
+                self._apply(found)
+            case Installed(image):
+                self._is_resetting = True
+                self._tasks.spawn(self._reset(image), "take over an image")
+            case Wanted():
+                self._tasks.spawn(self._make(found, self._follower.image()), "make an image")
+
+    def _apply(self, found: Ordered) -> None:
+        if found.requests:
+            try:
+                self._follower.apply(found.position, found.requests)
+            except Exception as error:  # whatever it is, nothing that comes later may be applied
+                self.close()
+                self._on_failed(error)
+                return
+        self.position = found.position
+        if self.source is not None:
+            self.source.applied(found.size)
+        self._on_batch(found.origin, found.number)
+
+    async def _reset(self, held: HeldImage) -> None:
+        try:
+            image = await self._runner.run(lambda: _state_of(held))
+        except (MetadataError, OSError) as error:
+            self.close()
+            self._on_failed(error)
+            return
+        self._follower.reset(held.index, image)
+        self.position, self._is_resetting = held.index, False
+        if not self._is_scheduled:
+            self._go_on()
+
+    async def _make(self, wanted: Wanted, image: StateImage) -> None:
+        source = self.source
+        if source is None:
+            return
+        try:
+            await self._runner.run(lambda: source.made(wanted, list(encode_image(image))))
+        except DanubeError as error:
+            source.not_made(error)
+
+
+def _state_of(held: HeldImage) -> StateImage:
+    if held.index == FIRST_ENTRIES[1][1]:
+        return StateImage()
+    return decode_image(held.payload.read(0, held.payload.size))

@@ -1,0 +1,343 @@
+"""One member of the Raft group, without threads and without a clock of its own: it does what one tick asks for.
+
+What it finds out is taken from it after each tick, in order: requests that stand next in the sequence, an image that
+takes the place of all before it, and the wish for an image of the state. Whoever ticks it hands that to the follower.
+
+Whether it votes is what its log says, the newest entry included; when that changes, its core is built anew on the same
+log. Whatever a tick raises ends the member: nothing of it is to be believed any more.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pysyncobj.node import Node
+
+from danube.metadata.command_format import packb, unpackb
+from danube.metadata.membership import Member as MemberView
+from danube.metadata.membership import MemberRole, MembershipStatus
+from danube.metadata.raft.dump import HeldImage
+from danube.metadata.raft.guard import Guard, GuardedLog, Message
+from danube.metadata.raft.keeper import ImageKeeper, Images, Wanted
+from danube.metadata.raft.node import RaftNode
+from danube.metadata.raft.seams import REGULAR, Entry, now_s
+from danube.metadata.raft.settings import LogBounds, RaftTiming
+from danube.metadata.raft.voting import Voting, configuration
+from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
+from danube.model.limits import RAFT_DISMISSED_S, RAFT_TRANSFER_TIMEOUT_S, RAFT_UNAPPLIED_BYTES_MAX
+
+REMOVED = (
+    "this broker was removed from the cluster: to have it take part again, move its folder `raft` away, start it with"
+    " --join and add it as a new one"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ordered:
+    """A batch of requests that stands next in the sequence."""
+
+    position: int
+    origin: int
+    """Who made the batch: a number of that process."""
+    number: int
+    """Which of its batches."""
+    requests: Sequence[bytes]
+    size: int
+    """Bytes of the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Installed:
+    """An image that takes the place of all up to its index."""
+
+    image: HeldImage
+
+
+Found = Ordered | Installed | Wanted
+
+
+class MemberLog(GuardedLog, Protocol):
+    """What a member needs of its log, beside what the core does."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Of all entries."""
+
+    @property
+    def unsynced(self) -> bool:
+        """Whether there is something to sync."""
+
+    def __len__(self) -> int:
+        """How many entries."""
+
+    def __getitem__(self, item: Any) -> Any:  # noqa: ANN401 - an entry, or a slice of them
+        """As of a list."""
+
+
+class TickPoller(Protocol):
+    """Where the member waits for its peers."""
+
+    def poll(self, timeout: float) -> None:
+        """Wait for something, at most `timeout` seconds, and call whom it concerns."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberParts:
+    """What a member is made of."""
+
+    own: RaftNode
+    log: MemberLog
+    images: Images
+    """With the image that the log stands on."""
+    transport: Any
+    """As `RaftTransport`."""
+    poller: TickPoller
+    timing: RaftTiming
+    bounds: LogBounds
+    voters_after: Callable[[Sequence[str], Iterable[Entry]], Iterable[str]]
+    """Who votes after these entries, given who did before."""
+
+
+def pack_batch(origin: int, number: int, requests: Sequence[bytes]) -> bytes:
+    """A batch as a command of the log; an empty one is a question how far the sequence is."""
+    return REGULAR + packb([origin, number, list(requests)])
+
+
+def unpack_batch(command: bytes) -> tuple[int, int, Sequence[bytes]]:
+    """What `pack_batch` was given. Raises MetadataError for anything else."""
+    try:
+        origin, number, requests = unpackb(command[1:])
+    except ValueError as error:
+        raise MetadataError(f"an entry of the metadata's log cannot be read: {error}") from error
+    return origin, number, requests
+
+
+class Member:
+    """A voter or a learner. All calls come from one thread; `made`, `not_made` and `applied` may come from others."""
+
+    def __init__(self, parts: MemberParts) -> None:
+        self._parts = parts
+        self._found: list[Found] = []
+        self._told = 0
+        self._handed_bytes = 0
+        self._applied_bytes = 0
+        self._vote_changed = False
+        self._hold_until_s = 0.0
+        self._dismissed_s: float | None = None
+        self.on_own: Callable[[Node, Message], None] = lambda _node, _message: None
+        """Takes what other members ask and answer."""
+        self.before_wait: Callable[[], None] = lambda: None
+        """Called in each tick before it waits for peers: what was found need not wait, too."""
+        self.keeper = ImageKeeper(parts.images, parts.log, on_wanted=self._found.append)
+        self._poller = _SyncingPoller(parts.poller, parts.log, self)
+        self._build()
+
+    @property
+    def core(self) -> Voting:
+        """The core as it is now; another one after a change of this member's role."""
+        return self._core
+
+    @property
+    def role(self) -> MemberRole:
+        """What it does, as its log says."""
+        return MemberRole.VOTER if self._votes else MemberRole.LEARNER
+
+    def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
+        """As `ImageKeeper.made`; from any thread."""
+        self.keeper.made(wanted, payload)
+
+    def not_made(self, error: Exception) -> None:
+        """As `ImageKeeper.not_made`; from any thread."""
+        self.keeper.not_made(error)
+
+    # What whoever ticks it calls
+
+    def tick(self, timeout_s: float) -> None:
+        """Do what is due, and wait for peers at most `timeout_s`. Raises whatever ends the member."""
+        if self._parts.log.size_bytes > self._parts.bounds.bytes_max and not self.keeper.is_making:
+            self._core.forceLogCompaction()
+        if self._core.is_leading() and self.keeper.sends:
+            self._core.send_at_once()
+        self._core.doTick(timeout_s)
+        if self._guard.failure is not None:
+            raise self._guard.failure
+        if self._vote_changed:
+            self._vote_changed = False
+            self._follow_own_vote()
+        self._see_to_dismissal()
+
+    def propose(self, command: bytes) -> bool:
+        """Have a batch put in the sequence; False when it surely is not: nobody leads."""
+        if self._core.leader() is None:
+            return False
+        self._core._applyCommand(command, None)  # noqa: SLF001 - the core's only way in
+        return True
+
+    def take(self) -> list[Found]:
+        """What was found since this was called last, in order."""
+        found, self._found[:] = list(self._found), []
+        return found
+
+    def applied(self, size: int) -> None:
+        """So many bytes of what was taken have been applied."""
+        self._applied_bytes += size
+
+    def change(self, what: str, node: RaftNode) -> int:
+        """Put an `add` or a `rem` in the log, leading; answers its index.
+
+        Raises UnavailableError when this member does not lead, PreconditionFailedError while another change goes on.
+        """
+        core = self._core
+        if not core.is_leading():
+            raise UnavailableError("this member does not lead any more: try again")
+        before = core.change_index()
+        (core.addNodeToCluster if what == "add" else core.removeNodeFromCluster)(node)
+        core._checkCommandsToApply()  # noqa: SLF001 - so that it is known at once what became of it
+        if core.change_index() == before:
+            raise PreconditionFailedError("another change of membership goes on, or the leader is new: try again")
+        return core.change_index()
+
+    def hand_over(self, node_id: int | None) -> None:
+        """Try to have another voter lead; nothing new is put in the log until `hold_back(0)`, or for a while."""
+        self.hold_back(RAFT_TRANSFER_TIMEOUT_S)
+        nodes = [node for node in self._core.voters() if node_id in (None, node.node_id)]
+        self._core.transferLeadership(nodes[0] if node_id is not None and nodes else None)
+
+    def hold_back(self, seconds: float) -> None:
+        """Put nothing new in the log for so long; 0 to go on."""
+        self._hold_until_s = now_s() + seconds
+
+    def dismissed(self) -> None:
+        """The others go on without this member, or so one says: believed if nobody leads this one meanwhile."""
+        if self._dismissed_s is None:
+            self._dismissed_s = now_s() + RAFT_DISMISSED_S
+
+    def send(self, node: Node, message: Message) -> bool:
+        """Send something of ours to another member."""
+        return bool(self._parts.transport.send(node, message))
+
+    def voters(self) -> frozenset[str]:
+        """Who votes, as the newest entries of the log say."""
+        image = self._parts.images.image
+        entries = [] if image is None else self._parts.log[self._after(image.index) :]
+        return frozenset(self._parts.voters_after(image.members if image else (), entries))
+
+    def view(self) -> MembershipStatus:
+        """How things stand."""
+        core, own = self._core, self._parts.own
+        leader = core.leader()
+        return MembershipStatus(
+            kind="raft",
+            node_id=own.node_id,
+            address=own.address,
+            leader_id=leader.node_id if isinstance(leader, RaftNode) else 0,
+            term=core.current_term(),
+            position=core.applied_index(),
+            has_quorum=bool(core.hasQuorum),
+            members=self._members(),
+        )
+
+    def close(self) -> None:
+        """Take no more messages."""
+        self._guard.destroy()
+
+    # What the core tells
+
+    def ordered(self, index: int, command: bytes) -> None:
+        if index > self._told:
+            self._found.append(Ordered(index, *unpack_batch(command), len(command)))
+            self._told = index
+            self._handed_bytes += len(command)
+
+    def installed(self) -> None:
+        image = self._parts.images.image
+        if image is not None and image.index > self._told:
+            self._found.append(Installed(image))
+            self._told = image.index
+
+    def own_vote_changed(self) -> None:
+        self._vote_changed = True
+
+    def removed(self) -> None:
+        raise MetadataError(REMOVED)
+
+    def may_order(self) -> bool:
+        return self._handed_bytes - self._applied_bytes < RAFT_UNAPPLIED_BYTES_MAX
+
+    def holds_back(self) -> bool:
+        return now_s() < self._hold_until_s
+
+    # Inside
+
+    def _build(self) -> None:
+        parts, voters = self._parts, self.voters()
+        self._votes = parts.own.id in voters
+        parts.transport.become(self.role)
+        self._guard = Guard(parts.transport, parts.log, self.keeper)
+        self._guard.on_own = self._take_own
+        others = [RaftNode(voter) for voter in sorted(voters - {parts.own.id})]
+        self.keeper.members_now = self.voters
+        conf = configuration(parts.timing, parts.bounds, parts.log, self._poller, self.keeper)
+        self._core = Voting(
+            parts.own, others, conf, votes=self._votes, guard=self._guard, keeper=self.keeper, listener=self
+        )
+        self.keeper.members_applied = self._core.applied_voters
+        self._core.load()
+        for other in others:
+            parts.transport.addNode(other)
+        if not others and self._votes:
+            self._core.stand_at_once()
+
+    def _take_own(self, node: Node, message: Message) -> None:
+        self.on_own(node, message)
+
+    def _follow_own_vote(self) -> None:
+        """Take part as the log says; the core itself knows no way from one role to the other."""
+        if (self._parts.own.id in self.voters()) is not self._votes:
+            self._guard.destroy()
+            self._build()
+
+    def _see_to_dismissal(self) -> None:
+        if self._core.leader() is not None:
+            self._dismissed_s = None
+        if self._dismissed_s is not None and now_s() > self._dismissed_s:
+            raise MetadataError(REMOVED)
+
+    def must_hurry(self) -> bool:
+        """Whether there is something to do that no peer will wake this member for."""
+        core = self._core
+        return core.is_leading() and not core.voters() and core.commit_index() < core.last_index()
+
+    def _after(self, index: int) -> int:
+        """Where in the log the entries after an index begin."""
+        return max(0, index + 1 - int(self._parts.log[0][1])) if len(self._parts.log) else 0
+
+    def _members(self) -> tuple[MemberView, ...]:
+        core, own = self._core, self._parts.own
+        learners = core.learners() - core.voters()
+        views = [self._member(node, MemberRole.VOTER) for node in core.voters()]
+        views += [self._member(node, MemberRole.LEARNER) for node in learners if node != own]
+        lag = 0 if core.is_leading() else None
+        views.append(MemberView(node_id=own.node_id, address=own.address, role=self.role, connected=True, lag=lag))
+        return tuple(sorted(views, key=lambda view: view.node_id))
+
+    def _member(self, node: Any, role: MemberRole) -> MemberView:  # noqa: ANN401 - pysyncobj's Node
+        match = self._core.match_index(node)
+        lag = None if match is None else max(0, self._core.last_index() - match)
+        connected = node in self._core.connected()
+        return MemberView(node_id=node.node_id, address=node.address, role=role, connected=connected, lag=lag)
+
+
+class _SyncingPoller:
+    """Syncs the log before it waits: once a tick, while the followers do the same with what was just sent."""
+
+    def __init__(self, inner: TickPoller, log: MemberLog, member: Member) -> None:
+        self._inner = inner
+        self._log = log
+        self._member = member
+
+    def poll(self, timeout: float) -> None:
+        if self._log.unsynced:
+            self._log.sync()
+        self._member.before_wait()
+        self._inner.poll(0.0 if self._member.must_hurry() else timeout)

@@ -1,0 +1,389 @@
+"""The sequence of metadata changes as Raft agrees on it among the brokers: a `Sequencer`, and its `Membership`.
+
+What is submitted on this event loop goes to Raft's thread, and with its next tick into the log, as one batch for all
+that came meanwhile; a member that does not lead forwards it. What the log says comes back the same way, in order.
+"""
+
+import asyncio
+import itertools
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from pysyncobj.node import Node
+
+from danube.metadata.membership import Member as MemberView
+from danube.metadata.membership import MemberRole, MembershipStatus
+from danube.metadata.raft.alignment import members_after
+from danube.metadata.raft.feed import Feed
+from danube.metadata.raft.folder import RaftFolder
+from danube.metadata.raft.guard import Message
+from danube.metadata.raft.listener import Listener, joined, listen, split
+from danube.metadata.raft.member import Member
+from danube.metadata.raft.membership import Changes, pack_result, unpack_result
+from danube.metadata.raft.node import RaftNode
+from danube.metadata.raft.participant import Participant
+from danube.metadata.raft.poller import Poller
+from danube.metadata.raft.settings import RaftSettings
+from danube.metadata.raft.thread import RaftThread, Report, Submission
+from danube.metadata.raft.transport import RaftTransport
+from danube.metadata.raft.wires import TransportSettings
+from danube.metadata.sequencer import Follower, NotOrderedError
+from danube.model.errors import DanubeError, LimitReachedError, MetadataError, UnavailableError
+from danube.model.limits import (
+    METADATA_ATTEMPT_TIMEOUT_S,
+    METADATA_RETRY_DELAY_S,
+    RAFT_ASK_TIMEOUT_S,
+    RAFT_ASKED_MAX,
+    RAFT_BARRIER_TIMEOUT_S,
+    RAFT_CATCH_UP_TIMEOUT_S,
+)
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import Clock
+from danube.runtime.disk import Disk
+from danube.runtime.rng import Rng
+from danube.runtime.tasks import TaskScope
+
+_log = logging.getLogger(__name__)
+
+_NO_LEADER = "no broker leads the metadata cluster: see to it that a majority of its voters runs and is connected"
+_CLOSED = "the metadata store is closed: this broker is going down"
+
+
+class RaftSequencer:
+    """One broker's part in the agreement; made by `open`, on the event loop that it stays on."""
+
+    def __init__(
+        self, settings: RaftSettings, folder: RaftFolder, listener: Listener, *, clock: Clock, rng: Rng
+    ) -> None:
+        """Use `open`. Raises SettingsError for settings that would let strangers in."""
+        own = RaftNode.of(folder.node_id, settings.advertised or listener.address)
+        poller, self._origin = Poller(), rng.new_id()
+        port = TransportSettings(
+            cluster_id=lambda: self._participant.cluster_id, secret=settings.secret, tls=settings.tls
+        )
+        try:
+            transport = RaftTransport(port, own, MemberRole.LEARNER, poller, clock, listener)
+        except BaseException:
+            poller.close()
+            raise
+        self._settings = settings
+        self._participant = Participant(settings, own, folder, transport=transport, poller=poller, clock=clock, rng=rng)
+        self._participant.on_member = self._became_member
+        self._thread = RaftThread(
+            self._participant,
+            poller,
+            self._origin,
+            on_report=self._take,
+            on_failed=self._fail,
+            view_s=settings.timing.heartbeat_s,
+        )
+        self._changes = Changes(self._participant, self._thread)
+        self._tasks = TaskScope("raft")
+        self._runner = BlockingThread("raft-image")
+        self._view = self._participant.view()
+        self._feed: Feed | None = None
+        self._follower: Follower | None = None
+        self._is_closed = False
+        self._started = False
+        self._ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Done when nothing will be agreed on here any more: it is closed, or `_failure` says why."""
+        self._failure: BaseException | None = None
+        self._barriers: dict[int, asyncio.Future[None]] = {}
+        self._round: asyncio.Task[MetadataError | None] | None = None
+        self._next_round: asyncio.Task[MetadataError | None] | None = None
+        self._asks = itertools.count(1)
+        self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._answering = 0
+
+    @classmethod
+    async def open(cls, settings: RaftSettings, disk: Disk, clock: Clock, rng: Rng) -> "RaftSequencer":
+        """Open the folder `raft/` on the disk and the port; nothing is said on it before `start`.
+
+        Raises SettingsError, DamagedDataError and DataFolderError, each with the next step in it.
+        """
+        runner = BlockingThread("raft-open")
+        try:
+            folder = await runner.run(partial(RaftFolder.open, disk, rng))
+            try:
+                listener = await runner.run(partial(listen, _bind_again(settings.bind, folder)))
+                return cls(settings, folder, listener, clock=clock, rng=rng)
+            except BaseException:
+                await runner.run(folder.close)
+                raise
+        finally:
+            await runner.aclose()
+
+    @property
+    def address(self) -> str:
+        """`host:port` at which the others reach this member."""
+        return self._participant.own.address
+
+    # As a sequencer
+
+    async def start(self, follower: Follower) -> None:
+        self._follower = follower
+        self._feed = Feed(follower, self._runner, self._tasks, on_batch=self._was_applied, on_failed=self._fail)
+        self._started = True
+        self._thread.start()
+        try:
+            await self._agree_within(self._settings.start_timeout_s)
+        except MetadataError as error:
+            waited = self._participant.waits if self._participant.member is None else ""
+            await self.close()
+            if self._failure is not None:
+                raise MetadataError(str(self._failure)) from self._failure
+            raise (
+                MetadataError(f"this broker belongs to no cluster: it waited {waited}") if waited else error
+            ) from None
+
+    async def submit(self, request: bytes) -> None:
+        if not await self._hand_on(request):
+            raise NotOrderedError(_NO_LEADER)
+
+    async def barrier(self) -> None:
+        self._check()
+        if self._round is None:
+            self._round = self._tasks.spawn(self._run_round(), "barrier")
+            mine = self._round
+        else:
+            if self._next_round is None:
+                self._next_round = self._tasks.spawn(self._run_round_after(self._round), "barrier")
+            mine = self._next_round
+        error = await asyncio.shield(mine)
+        if error is not None:
+            raise MetadataError(str(error)) from error
+
+    async def close(self) -> None:
+        if self._is_closed:
+            return
+        self._is_closed = True
+        if not self._ended.done():
+            self._ended.set_result(None)
+        if self._feed is not None:
+            self._feed.close()
+        if self._started:
+            await self._stop_thread()
+        else:
+            await self._runner.run(self._participant.close)
+        await self._tasks.close()
+        await self._runner.aclose()
+
+    # As the membership
+
+    def status(self) -> MembershipStatus:
+        return self._view
+
+    async def add(self, address: str, node_id: int | None = None) -> MemberView:
+        member: MemberView = await self._change("add", (address, node_id))
+        return member
+
+    async def promote(self, node_id: int) -> MemberView:
+        member: MemberView = await self._change("promote", node_id)
+        return member
+
+    async def remove(self, node_id: int) -> None:
+        await self._change("remove", node_id)
+
+    async def transfer(self, node_id: int | None = None) -> int:
+        leader_id: int = await self._change("transfer", node_id)
+        return leader_id
+
+    # Submitting
+
+    async def _hand_on(self, request: bytes | None) -> int:
+        """The number of the batch that it went with; 0 if it surely did not. Raises MetadataError."""
+        self._check()
+        handed_on: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._thread.submit(Submission(request, handed_on))
+        await self._first_of(handed_on)
+        self._check()
+        return handed_on.result()
+
+    async def _agree_within(self, seconds: float) -> None:
+        """Have a batch agreed on and applied here: then everything before it is here, too. Raises MetadataError."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._agree()
+        except TimeoutError:
+            raise MetadataError(f"nothing was agreed on within {seconds:g} s: {_NO_LEADER}") from None
+
+    async def _agree(self) -> None:
+        while True:
+            if await self._agree_once():
+                return
+            await asyncio.sleep(METADATA_RETRY_DELAY_S)
+
+    async def _agree_once(self) -> bool:
+        number = await self._hand_on(None)
+        if not number:
+            return False
+        applied = self._barriers.setdefault(number, asyncio.get_running_loop().create_future())
+        try:
+            await self._first_of(applied, METADATA_ATTEMPT_TIMEOUT_S)
+            self._check()
+            return applied.done()
+        finally:
+            self._barriers.pop(number, None)
+
+    async def _first_of(self, awaited: "asyncio.Future[Any]", timeout_s: float | None = None) -> None:
+        """Return when it is done, or when nothing will be done any more."""
+        both: list[asyncio.Future[Any]] = [awaited, self._ended]
+        await asyncio.wait(both, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+
+    async def _run_round(self) -> MetadataError | None:
+        try:
+            await self._agree_within(RAFT_BARRIER_TIMEOUT_S)
+        except MetadataError as error:
+            return error  # each reader's to raise: they may all have gone
+        finally:
+            self._round, self._next_round = self._next_round, None
+        return None
+
+    async def _run_round_after(self, before: "asyncio.Task[Any]") -> MetadataError | None:
+        """For readers that came while a round was under way: what it asked may be older than they are."""
+        await asyncio.wait([before])
+        return await self._run_round()
+
+    def _check(self) -> None:
+        if self._failure is not None:
+            raise MetadataError(f"this broker's metadata stopped: {self._failure}") from self._failure
+        if self._is_closed:
+            raise MetadataError(_CLOSED)
+
+    # What the thread reports
+
+    def _take(self, report: Report) -> None:
+        if report.view is not None:
+            self._show(report.view)
+        for batch, number in report.handed:
+            for submission in batch:
+                if number and submission.request is None:  # there is one at a time
+                    self._barriers = {number: asyncio.get_running_loop().create_future()}
+                if not submission.handed_on.done():
+                    submission.handed_on.set_result(number)
+        if self._feed is not None:
+            self._feed.take(report.found)
+
+    def _show(self, view: MembershipStatus) -> None:
+        if view.leader_id != self._view.leader_id:
+            leads = f"member {view.leader_id} leads" if view.leader_id else "nobody leads"
+            _log.info("%s the metadata cluster (term %d)", leads, view.term)
+        self._view = view
+
+    def _was_applied(self, origin: int, number: int) -> None:
+        applied = self._barriers.get(number) if origin == self._origin else None
+        if applied is not None and not applied.done():
+            applied.set_result(None)
+
+    def _became_member(self, member: Member) -> None:
+        """In Raft's thread, before anything is found."""
+        member.on_own = self._take_own
+        if self._feed is not None:
+            self._feed.source = member
+
+    def _fail(self, error: BaseException) -> None:
+        if self._failure is not None or self._is_closed:
+            return
+        self._failure = error
+        self._ended.set_result(None)
+        _log.error("this broker takes part in the metadata cluster no more: %s", error, exc_info=_unforeseen(error))
+        if self._follower is not None:
+            self._follower.failed(error if isinstance(error, Exception) else MetadataError(repr(error)))
+        self._view = MembershipStatus(
+            kind="raft", node_id=self._view.node_id, address=self._view.address, has_quorum=False
+        )
+        self._tasks.spawn(self._stop_thread(), "stop")
+
+    async def _stop_thread(self) -> None:
+        try:
+            await self._thread.stop()
+        except Exception as error:
+            if self._failure is None:
+                _log.exception("Raft's thread ended with an error while this broker goes down", exc_info=error)
+
+    # Membership: the leader carries it out, whoever was asked
+
+    async def _change(self, what: str, argument: Any) -> Any:  # noqa: ANN401 - plain data
+        self._check()
+        view: MembershipStatus = await self._thread.ask(lambda answer: answer(self._participant.view()))
+        if view.leader_id == 0:
+            raise UnavailableError(_NO_LEADER)
+        if view.leader_id == view.node_id:
+            return await self._changes.carry_out(what, argument)
+        return await self._ask_leader(what, argument)
+
+    async def _ask_leader(self, what: str, argument: Any) -> Any:  # noqa: ANN401 - plain data
+        number, answered = next(self._asks), asyncio.get_running_loop().create_future()
+        self._asked[number] = answered
+        try:
+            message = {"type": "ask", "number": number, "what": what, "argument": argument}
+            if not await self._thread.ask(partial(self._send_to_leader, message)):
+                raise UnavailableError(_NO_LEADER)
+            async with asyncio.timeout(RAFT_ASK_TIMEOUT_S + RAFT_CATCH_UP_TIMEOUT_S):
+                result = unpack_result(await answered)
+        except TimeoutError:
+            raise UnavailableError("the leader did not answer: see `danube-admin cluster status`, try again") from None
+        finally:
+            del self._asked[number]
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def _send_to_leader(self, message: Message, answer: Callable[[Any], None]) -> None:
+        member = self._participant.member
+        leader = member.core.leader() if member is not None else None
+        answer(member is not None and leader is not None and member.send(leader, message))
+
+    def _take_own(self, node: Node, message: Message) -> None:
+        """In Raft's thread: another member asks, answers, or sends this one away."""
+        match message:
+            case {"type": "ask", "number": int(number), "what": str(what), "argument": argument}:
+                self._thread.tell(self._answer, node, number, what, argument)
+            case {"type": "answer", "number": int(number), "result": dict(result)}:
+                self._thread.tell(self._answered, number, result)
+            case {"type": "dismissed"}:
+                member = self._participant.member
+                if member is not None and node == member.core.leader():
+                    member.removed()
+
+    def _answered(self, number: int, result: dict[str, Any]) -> None:
+        asked = self._asked.get(number)
+        if asked is not None and not asked.done():
+            asked.set_result(result)
+
+    def _answer(self, node: Node, number: int, what: str, argument: Any) -> None:  # noqa: ANN401 - plain data
+        if not self._is_closed and self._failure is None:
+            self._tasks.spawn(self._carry_out_for(node, number, what, argument), f"{what} for another member")
+
+    async def _carry_out_for(self, node: Node, number: int, what: str, argument: Any) -> None:  # noqa: ANN401 - plain data
+        self._answering += 1
+        try:
+            if self._answering > RAFT_ASKED_MAX:
+                raise LimitReachedError(f"{RAFT_ASKED_MAX} changes of membership wait already: try again later")
+            result = pack_result(await self._changes.carry_out(what, argument))
+        except DanubeError as error:
+            result = pack_result(error)
+        finally:
+            self._answering -= 1
+        message = {"type": "answer", "number": number, "result": result}
+        self._thread.order(partial(self._send, node, message))
+
+    def _send(self, node: Node, message: Message) -> None:
+        if self._participant.member is not None:
+            self._participant.member.send(node, message)
+
+
+def _bind_again(bind: str, folder: RaftFolder) -> str:
+    """For port 0 the port of the last time, if others know this member by it."""
+    image, (host, port) = folder.image, split(bind)
+    if port or image is None:
+        return bind
+    known = (RaftNode(member) for member in members_after(image.members, folder.log[:]))
+    return next((joined(host, member.port) for member in known if member.node_id == folder.node_id), bind)
+
+
+def _unforeseen(error: BaseException) -> BaseException | None:
+    """The error with its traceback in the log, unless it is a sentence for the operator."""
+    return None if isinstance(error, DanubeError | OSError) else error

@@ -1,0 +1,171 @@
+"""Raft's own thread: it keeps time while the event loop, or the interpreter, is busy with other things.
+
+What the loop submits waits in a queue until the next tick, and goes into the sequence as one batch. What a tick brings
+goes to the loop with one wake-up.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from danube.metadata.membership import MembershipStatus
+from danube.metadata.raft.member import Found, pack_batch
+from danube.metadata.raft.participant import Participant
+from danube.metadata.raft.poller import Poller
+from danube.metadata.raft.seams import now_s
+from danube.model.limits import METADATA_REQUEST_BYTES_MAX
+from danube.runtime.blocking import OwnedThread
+
+_ITEM_BYTES = 8
+"""What a request takes in a batch beside its bytes, at most."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Submission:
+    """A request that waits for the next tick, or a question how far the sequence is."""
+
+    request: bytes | None
+    handed_on: "asyncio.Future[int]"
+    """The number of its batch, once that was handed on; 0 if it surely was not."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a tick brought."""
+
+    handed: Sequence[tuple[Sequence[Submission], int]]
+    found: Sequence[Found]
+    view: MembershipStatus | None
+
+
+class RaftThread:
+    """Ticks a participant. Everything but `submit`, `order`, `start` and `stop` happens in its thread."""
+
+    def __init__(
+        self,
+        participant: Participant,
+        poller: Poller,
+        origin: int,
+        *,
+        on_report: Callable[[Report], None],
+        on_failed: Callable[[BaseException], None],
+        view_s: float,
+    ) -> None:
+        """`on_report` and `on_failed` are called on the loop; the latter when the thread ends by itself."""
+        self._participant = participant
+        self._poller = poller
+        self._origin = origin
+        self._on_report = on_report
+        self._on_failed = on_failed
+        self._view_s = view_s
+        self._view_at_s = 0.0
+        self._waiting: deque[Submission] = deque()
+        self._orders: deque[Callable[[], None]] = deque()
+        self._handed: list[tuple[Sequence[Submission], int]] = []
+        self._number = 0
+        self._stopping = False
+        self._thread = OwnedThread("raft", self._run)
+
+    def start(self) -> None:
+        """Begin to tick."""
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """End, with the log synced. Idempotent."""
+        self._stopping = True
+        self._poller.wake()
+        await self._thread.ended()
+
+    def submit(self, submission: Submission) -> None:
+        """Have it go into the sequence with the next batch."""
+        self._waiting.append(submission)
+        self._poller.wake()
+
+    def order(self, order: Callable[[], None]) -> None:
+        """Have something done in the thread, before its next tick."""
+        self._orders.append(order)
+        self._poller.wake()
+
+    def tell(self, callback: Callable[..., object], *arguments: object) -> None:
+        """From the thread: have the loop call something, after what was reported before."""
+        self._thread.call_back(callback, *arguments)
+
+    async def ask(self, question: Callable[[Callable[[Any], None]], None]) -> Any:  # noqa: ANN401 - whatever is answered
+        """Have `question` called in the thread, with the function to answer by. Raises an answer that is an error."""
+        answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+        def answer(value: object) -> None:
+            self.tell(_settle, answered, value)
+
+        def put() -> None:
+            try:
+                question(answer)
+            except Exception as error:  # raised where the answer is waited for
+                answer(error)
+
+        self.order(put)
+        return await answered
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._tick()
+        except BaseException as error:
+            self._thread.call_back(self._on_failed, error)
+            raise
+        finally:
+            self._participant.close()
+
+    def _tick(self) -> None:
+        while self._orders:
+            self._orders.popleft()()
+        self._propose()
+        member = self._participant.member
+        if member is not None:
+            member.before_wait = self._report
+        self._participant.tick()
+        self._report()
+
+    def _propose(self) -> None:
+        while self._waiting:
+            batch = self._next_batch()
+            requests = [each.request for each in batch if each.request is not None]
+            self._number += 1
+            is_handed_on = self._participant.propose(pack_batch(self._origin, self._number, requests))
+            self._handed.append((batch, self._number if is_handed_on else 0))
+
+    def _next_batch(self) -> list[Submission]:
+        batch, size = [self._waiting.popleft()], 0
+        size = len(batch[0].request or b"")
+        while self._waiting:
+            size += len(self._waiting[0].request or b"") + _ITEM_BYTES
+            if size > METADATA_REQUEST_BYTES_MAX:
+                break
+            batch.append(self._waiting.popleft())
+        return batch
+
+    def _report(self) -> None:
+        """Tell the loop what there is to tell: before waiting for peers, and after a tick that waited elsewhere."""
+        handed, self._handed = self._handed, []
+        member = self._participant.member
+        found = member.take() if member is not None else []
+        view = self._view()
+        if handed or found or view is not None:
+            self._thread.call_back(self._on_report, Report(handed, found, view))
+
+    def _view(self) -> MembershipStatus | None:
+        if now_s() < self._view_at_s:
+            return None
+        self._view_at_s = now_s() + self._view_s
+        return self._participant.view()
+
+
+def _settle(answered: "asyncio.Future[Any]", value: object) -> None:
+    if answered.done():
+        return
+    if isinstance(value, Exception):
+        answered.set_exception(value)
+    else:
+        answered.set_result(value)

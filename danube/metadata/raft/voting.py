@@ -1,0 +1,254 @@
+"""pysyncobj's core with the rules that it lacks: one subclass, whose methods take the place of the core's own.
+
+The core's methods are private to it (`_SyncObj__...`); each one that is taken over here is held by a test, and the
+version of pysyncobj is asserted in `seams`. `docs/raft.md` says for each what goes wrong without it.
+"""
+
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Protocol
+
+from pysyncobj.node import Node
+
+from danube.metadata.raft.guard import Guard
+from danube.metadata.raft.keeper import ImageKeeper
+from danube.metadata.raft.node import RaftNode
+from danube.metadata.raft.seams import LEADER, MEMBERSHIP, REGULAR, Entry, SyncObj, SyncObjConf, core, now_s
+from danube.metadata.raft.settings import LogBounds, RaftTiming
+from danube.model.errors import MetadataError
+from danube.model.limits import (
+    RAFT_COMMANDS_MAX,
+    RAFT_ENTRIES_A_MESSAGE_MAX,
+    RAFT_ENTRY_BYTES_MAX,
+    RAFT_IMAGE_PIECE_BYTES,
+)
+
+_NEVER_S = 1e9
+
+
+class Listener(Protocol):
+    """Who is told what the core found out."""
+
+    def ordered(self, index: int, command: bytes) -> None:
+        """This command of ours stands next in the sequence; it may have been told before."""
+
+    def installed(self) -> None:
+        """The image that came takes the place of all that was told."""
+
+    def own_vote_changed(self) -> None:
+        """The log says that this member votes now, or no more."""
+
+    def removed(self) -> None:
+        """It was agreed that this member takes part no more."""
+
+    def holds_back(self) -> bool:
+        """Whether nothing new is put in the log for now."""
+
+    def may_order(self) -> bool:
+        """Whether more can be told."""
+
+
+def configuration(timing: RaftTiming, bounds: LogBounds, log: object, poller: object, keeper: ImageKeeper) -> Any:  # noqa: ANN401 - pysyncobj's
+    """The core's settings, with our parts where its seams look for them."""
+    return SyncObjConf(
+        autoTick=False,
+        dynamicMembershipChange=True,
+        commandsWaitLeader=False,
+        commandsQueueSize=RAFT_COMMANDS_MAX,
+        appendEntriesUseBatch=False,
+        appendEntriesPeriod=timing.heartbeat_s,
+        appendEntriesBatchSizeBytes=RAFT_ENTRY_BYTES_MAX + 1,  # an entry of this size would be sent in parts, and lost
+        raftMinTimeout=timing.election_min_s,
+        raftMaxTimeout=timing.election_max_s,
+        leaderFallbackTimeout=timing.fallback_s,
+        connectionTimeout=2 * timing.election_max_s,
+        logCompactionMinEntries=bounds.entries_max,
+        logCompactionMinTime=_NEVER_S,
+        logCompactionBatchSize=RAFT_IMAGE_PIECE_BYTES,
+        useFork=False,
+        journalFile=log,
+        pollerType=poller,
+        serializeChecker=keeper,
+    )
+
+
+class Voting(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
+    """The core of one member. A learner is one without a node of its own (pysyncobj: a read-only node)."""
+
+    # No properties here: the core's constructor looks at every attribute before there are any.
+
+    def __init__(
+        self,
+        own: RaftNode,
+        others: Sequence[Node],
+        conf: Any,  # noqa: ANN401 - pysyncobj's
+        *,
+        votes: bool,
+        guard: Guard,
+        keeper: ImageKeeper,
+        listener: Listener,
+    ) -> None:
+        self._own = own
+        self._guard = guard
+        self._keeper = keeper
+        self._listener = listener
+        self._change_index = 0
+        self._applied_voters: set[str] = set()
+        super().__init__(own if votes else None, others, conf=conf, nodeClass=RaftNode, transport=guard)
+        guard.attach(self)
+
+    def load(self) -> None:
+        """Stand on the newest image, to which the log is aligned."""
+        self._SyncObj__loadDumpFile(clearJournal=False)
+
+    # What the guard asks
+
+    def current_term(self) -> int:
+        return int(self._SyncObj__raftCurrentTerm)
+
+    def commit_index(self) -> int:
+        return int(self._SyncObj__raftCommitIndex)
+
+    def leader(self) -> Node | None:
+        """The core goes on naming the last one when it is connected with nobody any more."""
+        leader: Node | None = self._SyncObj__raftLeader
+        return leader if leader == self._own or leader in self.connected() else None
+
+    def voters(self) -> AbstractSet[Node]:
+        others: set[Node] = self._SyncObj__otherNodes
+        return others
+
+    def learners(self) -> AbstractSet[Node]:
+        readonly: set[Node] = self._SyncObj__readonlyNodes
+        return readonly
+
+    # What the member asks
+
+    def applied_index(self) -> int:
+        """Of the last entry that was told."""
+        return int(self._SyncObj__raftLastApplied)
+
+    def last_index(self) -> int:
+        """Of the newest entry in the log."""
+        return int(self._SyncObj__raftLog[-1][1])
+
+    def match_index(self, node: Node) -> int | None:
+        """Up to which entry a member has the log, as the leader knows."""
+        index: int | None = self._SyncObj__raftMatchIndex.get(node)
+        return index if self._isLeader() else None
+
+    def connected(self) -> AbstractSet[Node]:
+        """Who is."""
+        nodes: set[Node] = self._SyncObj__connectedNodes
+        return nodes
+
+    def applied_voters(self) -> AbstractSet[str]:
+        """Ids of those who vote after the last applied entry."""
+        return self._applied_voters
+
+    def stand_at_once(self) -> None:
+        """Stand for election at the next tick: there is nobody to hear from."""
+        self._SyncObj__raftElectionDeadline = 0
+
+    def send_at_once(self) -> None:
+        """Send to followers at the next tick, not with the next heartbeat."""
+        self._SyncObj__newAppendEntriesTime = 0
+
+    def change_index(self) -> int:
+        """Of the last change of membership that this member, leading, has put in the log."""
+        return self._change_index
+
+    def changing(self) -> bool:
+        """Whether a change of membership is in the log and not yet agreed on."""
+        return self.applied_index() < self._change_index
+
+    # What takes the place of the core's own
+
+    def _SyncObj__doApplyCommand(self, command: bytes) -> None:  # noqa: N802 - the core's name
+        if command[:1] == REGULAR:
+            self._listener.ordered(self.applied_index() + 1, command)
+        elif command[:1] == MEMBERSHIP:  # it was carried out when it came into the log; from now on it is for good
+            what, node_id, *_ = core.pickle.loads(command[1:])
+            (self._applied_voters.add if what == "add" else self._applied_voters.discard)(node_id)
+            if what == "rem" and node_id == self._own.id:
+                self._listener.removed()
+
+    def _checkCommandsToApply(self) -> None:  # noqa: N802 - the core's name
+        if not self._listener.holds_back():
+            super()._checkCommandsToApply()
+
+    def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802 - the core's name
+        return bool(super()._SyncObj__applyLogEntries()) if self._listener.may_order() else False
+
+    def _SyncObj__changeCluster(self, request: Sequence[Any]) -> bool:  # noqa: N802 - the core's name
+        """One at a time: the core means to see to that, and never sets the mark that it asks for."""
+        if self.changing() or not super()._SyncObj__changeCluster(request):
+            return False
+        self._change_index = self.last_index() + 1
+        return True
+
+    def _SyncObj__doChangeCluster(self, request: Sequence[Any], reverse: bool = False) -> bool:  # noqa: N802, FBT001, FBT002 - the core's
+        if request[1] == self._own.id:
+            self._listener.own_vote_changed()
+            return False
+        return bool(super()._SyncObj__doChangeCluster(request, reverse))
+
+    def _SyncObj__updateClusterConfiguration(self, newNodes: Sequence[Node]) -> None:  # noqa: N802, N803 - the core's
+        """A learner does not know itself as one that votes; an image may say that it does, or does no more."""
+        super()._SyncObj__updateClusterConfiguration([node for node in newNodes if node != self._own])
+        self._listener.own_vote_changed()
+
+    def _SyncObj__onNodeDisconnected(self, node: Node) -> None:  # noqa: N802 - the core's name
+        self._keeper.cancelTransmisstion(node)
+        super()._SyncObj__onNodeDisconnected(node)
+
+    def _SyncObj__onReadonlyNodeDisconnected(self, node: Node) -> None:  # noqa: N802 - the core's name
+        """The core would forget how far a learner is that was given a vote meanwhile, and stumble over it."""
+        self._keeper.cancelTransmisstion(node)
+        if node not in self.voters():
+            super()._SyncObj__onReadonlyNodeDisconnected(node)
+            return
+        self._SyncObj__readonlyNodes.discard(node)
+        self._SyncObj__connectedNodes.discard(node)
+
+    def _SyncObj__onReadonlyNodeConnected(self, node: Node) -> None:  # noqa: N802 - the core's name
+        if node not in self.voters():
+            super()._SyncObj__onReadonlyNodeConnected(node)
+            return
+        self._SyncObj__readonlyNodes.add(node)
+        self._SyncObj__connectedNodes.add(node)
+
+    def _SyncObj__deleteEntriesFrom(self, fromIDx: int) -> None:  # noqa: N802, N803 - the core's name
+        if fromIDx <= max(self.applied_index(), self.commit_index()):
+            raise MetadataError(
+                f"a leader would have entry {fromIDx} of the metadata's log cut, which was agreed on: stopped, since"
+                " two members hold different histories; compare their folders before anything else"
+            )
+        super()._SyncObj__deleteEntriesFrom(fromIDx)
+
+    def _SyncObj__getEntries(  # noqa: N802 - the core's name
+        self,
+        fromIDx: int | None,  # noqa: N803 - the core's name
+        count: int | None = None,
+        maxSizeBytes: int | None = None,  # noqa: N803 - the core's name
+    ) -> Sequence[Entry]:
+        if count is None and maxSizeBytes is not None:
+            count = RAFT_ENTRIES_A_MESSAGE_MAX
+        entries: Sequence[Entry] = super()._SyncObj__getEntries(fromIDx, count, maxSizeBytes)
+        return entries
+
+    def _SyncObj__loadDumpFile(self, clearJournal: bool) -> None:  # noqa: N802, N803, FBT001 - the core's name
+        """The core logs whatever goes wrong here, and goes on with half of it."""
+        image = self._keeper.newest
+        super()._SyncObj__loadDumpFile(clearJournal)
+        log = self._SyncObj__raftLog
+        if image is None or self.applied_index() != image.last[1] or (log[0], log[1]) != (image.prev, image.last):
+            raise MetadataError("an image of the metadata could not be taken over: see the lines before this one")
+        self._SyncObj__raftCommitIndex = max(self.commit_index(), image.last[1])
+        self._applied_voters = set(image.members)
+        self._SyncObj__raftElectionDeadline = now_s() + self._SyncObj__generateRaftTimeout()
+        self._listener.installed()
+
+    def is_leading(self) -> bool:
+        """Whether this member believes to lead."""
+        return bool(self._SyncObj__raftState == LEADER)

@@ -1,0 +1,135 @@
+"""The brokers of a cluster that run: each keeps a key of its own, which lives with its lease, and all follow them."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from danube.metadata import keys
+from danube.metadata.cluster_records import BrokerRegistration, decode_registration, encode_registration
+from danube.metadata.lease_keeper import LeaseKeeper
+from danube.metadata.mirror import Mirror
+from danube.metadata.store import Entry, MetadataStore
+from danube.model.errors import DanubeError, MetadataError, NotFoundError
+from danube.model.limits import CLUSTER_BROKERS_MAX, CLUSTER_RETRY_S
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    registration: BrokerRegistration
+    lease_id: int
+    revision: int
+
+
+class BrokerRegistry:
+    """Who runs, as this broker sees it; and this broker in the sight of the others, once it is announced."""
+
+    def __init__(self, store: MetadataStore, keeper: LeaseKeeper, clock: Clock) -> None:
+        self._store = store
+        self._keeper = keeper
+        self._clock = clock
+        self._mirror = Mirror(store, keys.REGISTERED, clock, self._follow)
+        self._seen: dict[int, _Seen] = {}
+        self._own: BrokerRegistration | None = None
+        self._put = (0, 0)
+        """The lease under which this broker was registered last, and the revision of that."""
+        self._is_replaced = False
+        self._registered = asyncio.Event()
+        self._wake = asyncio.Event()
+        self._listeners: list[Callable[[], None]] = []
+        self._replaced_listeners: list[Callable[[], None]] = []
+        keeper.on_change(self._wake.set)
+
+    @property
+    def brokers(self) -> Mapping[int, BrokerRegistration]:
+        """Who runs, by id, ascending."""
+        return {broker_id: self._seen[broker_id].registration for broker_id in sorted(self._seen)}
+
+    def find(self, broker_id: int) -> BrokerRegistration | None:
+        """The broker of this id, if it runs."""
+        seen = self._seen.get(broker_id)
+        return seen.registration if seen else None
+
+    def on_change(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called when a broker came, changed or went."""
+        self._listeners.append(listener)
+
+    def on_replaced(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called when another process has registered as this broker: of the two, this one must end."""
+        self._replaced_listeners.append(listener)
+
+    def start(self, tasks: TaskScope) -> None:
+        """Follow who runs, and keep this broker registered, in tasks of this scope."""
+        tasks.spawn(self._mirror.run(), "watch the brokers")
+        tasks.spawn(self._run(), "register")
+
+    async def ready(self) -> None:
+        """Return once it is known who runs."""
+        await self._mirror.ready()
+
+    async def announce(self, own: BrokerRegistration) -> None:
+        """Have the others see this broker, from now on; returns when they can.
+
+        A registration of the same id that an earlier start of this broker left behind is replaced.
+        """
+        self._own, self._put = own, (0, 0)
+        self._registered.clear()
+        self._wake.set()
+        await self._registered.wait()
+
+    async def _run(self) -> None:
+        await self._mirror.ready()
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            try:
+                await self._register()
+            except DanubeError as error:
+                _log.warning("this broker cannot be registered, which is tried again: %s", error)
+                await self._clock.sleep_until(self._clock.monotonic_s() + CLUSTER_RETRY_S)
+                self._wake.set()
+
+    async def _register(self) -> None:
+        own, lease_id = self._own, self._keeper.lease_id
+        if own is None or not lease_id or self._is_replaced:
+            return
+        seen, (put_lease, put_revision) = self._seen.get(own.broker_id), self._put
+        if seen is not None and put_lease == lease_id and seen.revision > put_revision:
+            self._replaced(own)
+            return
+        if seen is None or put_lease != lease_id:
+            key = keys.registered_broker(own.broker_id)
+            try:
+                revision = await self._store.put(key, encode_registration(own), lease_id=lease_id)
+            except NotFoundError:
+                return  # the lease has just run out: the keeper will tell of the next one
+            self._put = lease_id, revision
+        self._registered.set()
+
+    def _replaced(self, own: BrokerRegistration) -> None:
+        self._is_replaced = True
+        _log.error(
+            "another process has registered as broker %d: is a copy of this data folder in use? This one ends now, so"
+            " that no topic is served twice",
+            own.broker_id,
+        )
+        for listener in self._replaced_listeners:
+            listener()
+
+    def _follow(self, key: str, entry: Entry | None) -> None:
+        try:
+            self._take(keys.parse_registered_broker(key), entry)
+        except MetadataError as error:
+            _log.warning("a broker's registration cannot be read, and is left out: %s", error)
+        self._wake.set()
+        for listener in self._listeners:
+            listener()
+
+    def _take(self, broker_id: int, entry: Entry | None) -> None:
+        self._seen.pop(broker_id, None)
+        if entry is not None and len(self._seen) < CLUSTER_BROKERS_MAX:
+            self._seen[broker_id] = _Seen(decode_registration(entry), entry.lease_id, entry.revision)

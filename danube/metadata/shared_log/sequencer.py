@@ -1,0 +1,156 @@
+"""A sequencer over one log that a service keeps: etcd or ZooKeeper decide the order, this brings requests into it.
+
+Three tasks: one adds what waits, one follows what others add, one answers readers that must not miss anything. The
+service is asked for nothing but what `backend` says; all that must never bend (each request once, each entry once and
+in order, no entry added to a log that went on differently) is decided here and tested on a simulated service.
+"""
+
+import asyncio
+import logging
+from contextlib import suppress
+
+from danube.metadata.sequencer import Follower, NotOrderedError
+from danube.metadata.shared_log.adding import Adder
+from danube.metadata.shared_log.backend import LogBackend
+from danube.metadata.shared_log.pause import Pause
+from danube.metadata.shared_log.requests import WaitingRequests
+from danube.metadata.shared_log.rounds import SharedRounds
+from danube.metadata.shared_log.snapshots import SnapshotRule, take_snapshot
+from danube.metadata.shared_log.tail import LogTail
+from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError
+from danube.model.limits import METADATA_ATTEMPT_TIMEOUT_S, METADATA_LOG_POLL_S
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.rng import Rng
+from danube.runtime.tasks import TaskScope
+
+_log = logging.getLogger(__name__)
+
+_IN_VAIN_MAX = 8
+"""Looks at the log, one after the other, that may find nothing: a member hears of its own entries, too."""
+
+
+class SharedLogSequencer:
+    """A `Sequencer` over a `LogBackend`, both of which it closes."""
+
+    def __init__(
+        self, backend: LogBackend, runner: BlockingRunner, rng: Rng, *, snapshots: SnapshotRule | None = None
+    ) -> None:
+        """`runner` does what would keep the event loop: it packs large entries, and snapshots; it is closed, too."""
+        self._backend = backend
+        self._runner = runner
+        self._rng = rng
+        self._rule = snapshots or SnapshotRule(rng)
+        self._requests = WaitingRequests()
+        self._readers = SharedRounds(self._catch_up)
+        self._tasks = TaskScope("metadata log", self._stop)
+        self._snapshots = TaskScope("metadata snapshots")
+        self._tail: LogTail | None = None
+        self._adder: Adder | None = None
+        self._snapshot: asyncio.Task[None] | None = None
+        self._stopped: DanubeError | None = None
+
+    async def start(self, follower: Follower) -> None:
+        tail = self._tail = LogTail(self._backend, follower, self._runner, self._rng, self._applied)
+        self._adder = Adder(self._backend, tail, self._requests, self._runner, self._rng)
+        await self._backend.connect()
+        await tail.catch_up()
+        self._tasks.spawn(self._adding(self._adder), "add")
+        self._tasks.spawn(self._follow(tail, self._adder), "follow")
+        self._tasks.spawn(self._readers.run(), "read")
+
+    async def submit(self, request: bytes) -> None:
+        self._check()
+        waiting = self._requests.join(request)
+        try:
+            await asyncio.wait([waiting.settled], timeout=METADATA_ATTEMPT_TIMEOUT_S)
+        finally:
+            self._requests.leave(waiting)
+        if waiting.settled.done():
+            error = waiting.settled.result()
+            if error is not None:
+                raise type(error)(str(error)) from error
+        elif not waiting.may_be_ordered:
+            raise NotOrderedError(waiting.refusal)
+
+    async def barrier(self) -> None:
+        self._check()
+        await self._readers.join()
+
+    async def close(self) -> None:
+        self._stopped = self._stopped or MetadataError("the metadata log is closed: this broker is going down")
+        await self._snapshots.close()
+        await self._tasks.close()
+        self._tell_all(self._stopped)
+        await self._backend.close()
+        await self._runner.aclose()
+
+    async def _catch_up(self) -> None:
+        if self._tail is not None:
+            await self._tail.catch_up()
+
+    async def _adding(self, adder: Adder) -> None:
+        try:
+            await adder.run()
+        except MetadataError as error:
+            self._give_up(error)
+
+    async def _follow(self, tail: LogTail, adder: Adder) -> None:
+        """Apply what others add, soon after they did."""
+        pause = Pause(self._rng)
+        answers, in_vain = True, 0
+        while tail.failure is None:
+            try:
+                before = tail.position
+                await self._moved(before)
+                await adder.answered()
+                if tail.position == before:
+                    await tail.follow()
+                answers = True
+                in_vain = in_vain + 1 if tail.position == before else 0
+                if in_vain > _IN_VAIN_MAX:
+                    await pause()  # a service that says again and again that there is news, and has none
+                else:
+                    pause.over()
+            except MetadataError as error:
+                if answers and tail.failure is None:
+                    _log.warning("the metadata log cannot be read, trying on: %s", error)
+                answers = False
+                await pause()
+        self._give_up(tail.failure)
+
+    async def _moved(self, position: int) -> None:
+        try:
+            async with asyncio.timeout(METADATA_LOG_POLL_S):
+                await self._backend.moved(position)
+        except TimeoutError:
+            return  # a watch may be lost: look
+
+    def _applied(self, size: int) -> None:
+        """An entry was applied; whoever gets there first takes the snapshot that is due."""
+        self._rule.added(size)
+        idle = self._snapshot is None or self._snapshot.done()
+        if self._rule.is_due and idle and self._stopped is None and self._tail and self._adder:
+            snapshot = take_snapshot(self._backend, self._tail, self._runner, self._rule, self._adder.author)
+            self._snapshot = self._snapshots.spawn(snapshot, "snapshot")
+
+    def _stop(self, error: BaseException) -> None:
+        """A task has failed in a way that nobody foresaw: what it did is done no more."""
+        reason = MetadataError(f"the metadata log failed: {error!r}")
+        if self._tail is not None:
+            with suppress(MetadataError):
+                self._tail.fail(str(reason))
+        self._give_up(reason)
+
+    def _give_up(self, error: DanubeError) -> None:
+        if self._stopped is None:
+            _log.error("the metadata log cannot be followed any more: %s", error)
+            self._stopped = error
+        self._tell_all(error)
+
+    def _tell_all(self, error: DanubeError) -> None:
+        self._requests.fail(error, UnknownOutcomeError(f"the change may still be made: {error}"))
+        self._readers.fail(error)
+
+    def _check(self) -> None:
+        if self._stopped is not None:
+            raise MetadataError(str(self._stopped)) from self._stopped

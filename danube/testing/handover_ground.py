@@ -1,0 +1,136 @@
+"""What brokers over one shared folder stand on in a simulation: each has its machine, its threads, its way to metadata.
+
+A machine can be paused between any two things that it does, and it can be killed: from then on nothing that its broker
+still does reaches the folder or the metadata.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from danube.metadata.commands import Command, Outcome
+from danube.metadata.journal_records import JournalRecords
+from danube.metadata.memory import MemoryStore
+from danube.metadata.storage_records import StorageRecords
+from danube.metadata.store import Entry, Watch
+from danube.metadata.writing import CommandWriter
+from danube.model.errors import UnknownOutcomeError
+from danube.runtime.rng import SystemRng
+from danube.storage.handover.shared import SharedPlace, SharedStorage
+from danube.storage.storage_settings import StorageSettings
+from danube.testing.blocking import SimRunner
+from danube.testing.clock import SimClock
+from danube.testing.disk import MachineOffError, SimDisk
+
+_LONGEST_S = 0.005
+_UNKNOWN = 0.01  # of the writes to metadata: nobody learns whether they were done
+
+T = TypeVar("T")
+
+
+class Machine:
+    """One life of one broker's machine."""
+
+    def __init__(self, number: int, disk: SimDisk, clock: SimClock, chance: random.Random) -> None:
+        self.number = number
+        self.disk = disk
+        self.clock = clock
+        self.chance = chance
+        self._goes = asyncio.Event()
+        self._goes.set()
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether it does nothing for now."""
+        return not self._goes.is_set()
+
+    def pause(self) -> None:
+        """Do nothing more until `go_on`."""
+        self._goes.clear()
+
+    def go_on(self) -> None:
+        """Wake as if no time had passed."""
+        self._goes.set()
+
+    def kill(self) -> None:
+        """End, as `kill -9` does."""
+        self.disk.process_kill()
+        self._goes.set()
+
+    async def pass_time(self) -> None:
+        """Take a moment, or as long as the machine is paused. Raises MachineOffError."""
+        await self.clock.sleep_until(self.clock.monotonic_s() + self.chance.uniform(0.0, _LONGEST_S))
+        await self._goes.wait()
+        if self.disk.is_off:
+            raise MachineOffError
+
+    async def open(self, store: MemoryStore, settings: StorageSettings) -> SharedStorage:
+        """Open the broker's storage, as one that starts on this machine. Raises as `SharedStorage.open_shared`."""
+        rng = SystemRng(self.chance.getrandbits(63))
+        reached = ReachedStore(self, store)
+        place = SharedPlace(disk=self.disk, records=StorageRecords(reached, rng), journals=JournalRecords(reached, rng))
+        return await SharedStorage.open_shared(
+            place,
+            self.clock,
+            rng=rng,
+            runner=self._thread(rng),
+            read_runner=self._thread(rng),
+            cut_runner=self._thread(rng),
+            broker_id=self.number,
+            settings=settings,
+        )
+
+    def _thread(self, rng: SystemRng) -> "PausedRunner":
+        return PausedRunner(self, rng)
+
+
+class PausedRunner(SimRunner):
+    """A thread of a machine: it does nothing while that is paused."""
+
+    def __init__(self, machine: Machine, rng: SystemRng) -> None:
+        super().__init__(machine.clock, rng, longest_s=_LONGEST_S)
+        self._machine = machine
+
+    async def run(self, work: Callable[[], T]) -> T:
+        await self._machine.pass_time()
+        done = await super().run(work)
+        await self._machine.pass_time()
+        return done
+
+
+class ReachedStore(CommandWriter):
+    """The metadata store of all brokers, as one machine reaches it: late, and now and then without an answer."""
+
+    def __init__(self, machine: Machine, store: MemoryStore) -> None:
+        self._machine = machine
+        self._store = store
+
+    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
+        await self._machine.pass_time()
+        found = await self._store.get(key, linearizable=linearizable)
+        await self._machine.pass_time()
+        return found
+
+    async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:
+        await self._machine.pass_time()
+        found = await self._store.list(prefix, linearizable=linearizable)
+        await self._machine.pass_time()
+        return found
+
+    def watch(self, prefix: str) -> Watch:
+        return self._store.watch(prefix)
+
+    async def close(self) -> None:
+        return None
+
+    async def _submit(self, command: Command) -> Outcome:
+        await self._machine.pass_time()
+        is_unknown = self._machine.chance.random() < _UNKNOWN
+        if is_unknown and self._machine.chance.random() < 0.5:
+            raise UnknownOutcomeError("the metadata store does not say whether it did that")
+        outcome = await self._store._submit(command)  # noqa: SLF001 - it is the same store, reached from elsewhere
+        await self._machine.pass_time()
+        if is_unknown:
+            raise UnknownOutcomeError("the metadata store does not say whether it did that")
+        return outcome

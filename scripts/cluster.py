@@ -1,0 +1,74 @@
+"""Three brokers that are one cluster, on this machine, until Ctrl-C: they agree on the metadata by Raft."""
+
+import argparse
+import signal
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+from danube.model.errors import UnavailableError
+from danube.testing.broker_cluster import BrokerCluster
+
+_SIZE = 3
+_CLIENT_PORT, _ADMIN_PORT, _RAFT_PORT = 6650, 50051, 7650
+
+
+def main() -> None:
+    """Exit 0 after Ctrl-C, 1 when the brokers do not form a cluster."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--folder", type=Path, help="keep everything here, for another start  [a new temporary folder]")
+    options = parser.parse_args()
+    folder = (options.folder or Path(tempfile.mkdtemp(prefix="danube-cluster-"))).absolute()
+    ended = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, lambda *_: ended.set())
+    _tell(f"Three brokers start in {folder}: each waits until a majority of them runs.")
+    cluster = BrokerCluster(folder, size=_SIZE, flags=_addresses(), raft_ports=_ports(_RAFT_PORT))
+    try:
+        with cluster:
+            _tell(_welcome(cluster, folder))
+            ended.wait()
+            _tell("\nThey drain and end.")
+            for broker in cluster.brokers:
+                broker.terminate()
+    except UnavailableError as error:
+        sys.exit(f"FAILED: {error}")
+
+
+def _ports(first: int) -> list[int]:
+    return list(range(first, first + _SIZE))
+
+
+def _addresses() -> list[list[str]]:
+    pairs = zip(_ports(_CLIENT_PORT), _ports(_ADMIN_PORT), strict=True)
+    return [["--broker-addr", f"127.0.0.1:{client}", "--admin-addr", f"127.0.0.1:{admin}"] for client, admin in pairs]
+
+
+def _welcome(cluster: BrokerCluster, folder: Path) -> str:
+    urls = "\n".join(
+        f"  broker {number}   clients {broker.endpoints.service_url}   administration {broker.endpoints.admin_url}"
+        f"   pid {broker.pid}"
+        for number, broker in enumerate(cluster.brokers, 1)
+    )
+    first, second = cluster.brokers[0].endpoints, cluster.brokers[1].endpoints
+    return f"""
+They are one cluster:
+
+{urls}
+
+Data, logs and the secret of their Raft ports are in {folder}.
+
+  danube-admin cluster status --endpoint {first.admin_url}
+  echo hello | danube produce --service-addr {first.service_url} --topic /default/demo
+  danube-admin topics list default --endpoint {second.admin_url}
+
+Kill one of them: the two others go on. Ctrl-C ends all."""
+
+
+def _tell(text: str) -> None:
+    print(text, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""Three real brokers that are one cluster, by Raft or with a real etcd: seen, redirected, killed and back again."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from danube.admin.gateway import AdminGateway
+from danube.admin.grpc_gateway.gateway import opened
+from danube.admin.target import Target
+from danube.client import DanubeClientBuilder, DispatchStrategy, SubType
+from danube.model.admin_calls import CreateTopic, DescribeTopics
+from danube.model.errors import DanubeError, UnavailableError
+from danube.model.limits import BROKER_LEASE_TTL_S
+from danube.model.topic import TopicName
+from danube.testing.broker_cluster import BrokerCluster
+from danube.testing.etcd_server import EtcdServer
+from danube.testing.process import BrokerProcess
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
+
+REDIRECTED_PROGRAM = Path(__file__).parent / "wheel" / "redirected_program.py"
+PATIENCE_S = 60.0
+MESSAGES = 20
+RELIABLE = DispatchStrategy.RELIABLE
+
+
+@pytest.fixture(scope="module", params=["raft", "etcd"])
+def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerCluster]:
+    folder = tmp_path_factory.mktemp(request.param)
+    with ExitStack() as running:
+        etcd = None
+        if request.param == "etcd":
+            try:
+                etcd = running.enter_context(EtcdServer(folder / "etcd")).address
+            except UnavailableError as error:
+                if os.environ.get("CI"):
+                    raise
+                pytest.skip(str(error))
+        yield running.enter_context(BrokerCluster(folder, etcd=etcd))
+
+
+@pytest.fixture
+async def gateways(cluster: BrokerCluster) -> AsyncIterator[list[AdminGateway]]:
+    """Through each broker."""
+    async with (
+        opened(Target(endpoint=cluster.brokers[0].endpoints.admin_url)) as first,
+        opened(Target(endpoint=cluster.brokers[1].endpoints.admin_url)) as second,
+        opened(Target(endpoint=cluster.brokers[2].endpoints.admin_url)) as third,
+    ):
+        yield [first, second, third]
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    """What brokers of other processes come to see has no event here. A call that fails is made again."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                if await holds():
+                    return
+            except DanubeError:
+                pass
+            await asyncio.sleep(0.05)
+
+
+async def sent(broker: BrokerProcess, topic: TopicName, count: int, *, since: int = 0) -> None:
+    """Publish through our client, at this broker."""
+    async with await DanubeClientBuilder().service_url(broker.endpoints.service_url).build() as client:
+        building = client.new_producer().with_topic(str(topic)).with_name("p")
+        producer = building.with_dispatch_strategy(RELIABLE).build()
+        await producer.create()
+        for number in range(since, since + count):
+            await producer.send(b"%d" % number, {})
+
+
+async def received(broker: BrokerProcess, topic: TopicName, count: int) -> list[bytes]:
+    """Receive through our client, at this broker."""
+    async with await DanubeClientBuilder().service_url(broker.endpoints.service_url).build() as client:
+        building = client.new_consumer().with_topic(str(topic)).with_consumer_name("c").with_subscription("s")
+        consumer = building.with_subscription_type(SubType.EXCLUSIVE).build()
+        await consumer.subscribe()
+        messages = await consumer.receive()
+        found: list[bytes] = []
+        async with asyncio.timeout(PATIENCE_S):
+            while len(found) < count:
+                message = await messages.get()
+                await consumer.ack(message)
+                found.append(message.payload)
+        return found
+
+
+async def test_every_broker_sees_all_three_and_the_same_leader(gateways: list[AdminGateway]) -> None:
+    async def agreed() -> bool:
+        lists = [await gateway.brokers() for gateway in gateways]
+        leaders = {await gateway.leader() for gateway in gateways}
+        return all(len(found) == 3 and found == lists[0] for found in lists) and len(leaders - {None}) == 1
+
+    await until(agreed)
+
+
+async def test_the_status_tells_what_keeps_the_metadata_and_who_takes_part(gateways: list[AdminGateway]) -> None:
+    cluster = await gateways[0].describe_cluster()
+    assert cluster.has_quorum
+    if cluster.kind == "raft":
+        brokers = {info.broker_id for info in await gateways[0].brokers()}
+        assert {member.broker_id for member in cluster.members} == brokers
+        assert [member.votes for member in cluster.members] == [True] * 3
+    else:
+        assert (cluster.kind, cluster.members) == ("etcd", ())
+
+
+async def test_our_client_follows_to_the_broker_that_serves_a_topic(
+    cluster: BrokerCluster, gateways: list[AdminGateway]
+) -> None:
+    topic = TopicName("default", "followed")
+    await gateways[1].create_topic(CreateTopic(topic=topic, strategy=RELIABLE))
+    await gateways[1].subscriptions(topic)
+    reading = asyncio.ensure_future(received(cluster.brokers[2], topic, MESSAGES))
+    await until(lambda: _subscribed(gateways[1], topic))
+    await sent(cluster.brokers[0], topic, MESSAGES)
+    assert await reading == [b"%d" % number for number in range(MESSAGES)]
+
+
+async def _subscribed(gateway: AdminGateway, topic: TopicName) -> bool:
+    return bool(await gateway.subscriptions(topic))
+
+
+async def test_the_published_client_follows_to_the_broker_that_serves_a_topic(
+    cluster: BrokerCluster, gateways: list[AdminGateway], wheel_python: Path
+) -> None:
+    topic = TopicName("default", "followed-by-the-wheel")
+    await gateways[2].create_topic(CreateTopic(topic=topic, strategy=RELIABLE))
+    url = cluster.brokers[0].endpoints.service_url
+    command = [str(wheel_python), "-I", str(REDIRECTED_PROGRAM), url, str(topic), str(MESSAGES)]
+    done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.split() == ["received", str(MESSAGES)], done.stderr
+    page = await gateways[2].describe_topics(DescribeTopics(topics=(topic,), page_size=1))
+    assert page.topics[0].messages_in == MESSAGES
+
+
+async def test_administrators_are_led_to_the_broker_that_serves_a_topic(gateways: list[AdminGateway]) -> None:
+    topic = TopicName("default", "administered")
+    await gateways[0].create_topic(CreateTopic(topic=topic, strategy=RELIABLE))
+    await until(lambda: _is_listed(gateways[2], topic))
+    (described,) = (await gateways[2].describe_topics(DescribeTopics(topics=(topic,), page_size=1))).topics
+    assert described.broker_id == (await gateways[2].topic(topic)).info.broker_id
+    shown, count = await gateways[2].topic_connections(topic)
+    assert (list(shown), count) == ([], 0)
+
+
+async def _is_listed(gateway: AdminGateway, topic: TopicName) -> bool:
+    return topic in {info.topic for info in await gateway.topics(topic.namespace)}
+
+
+async def test_one_broker_is_killed_and_the_others_go_on_and_it_comes_back_with_its_topics(
+    cluster: BrokerCluster, gateways: list[AdminGateway]
+) -> None:
+    lost = cluster.brokers[2]
+    topic, after = TopicName("default", "kept"), TopicName("default", "made-meanwhile")
+    await sent(lost, topic, MESSAGES)
+    await asyncio.to_thread(lost.kill)
+
+    async def is_made() -> bool:
+        await gateways[0].create_topic(CreateTopic(topic=after, strategy=RELIABLE))
+        return True
+
+    await until(is_made)
+    await sent(cluster.brokers[1], after, MESSAGES)
+
+    async def is_missed() -> bool:
+        return len(await gateways[0].brokers()) == 2 and await gateways[1].leader() is not None
+
+    async with asyncio.timeout(BROKER_LEASE_TTL_S + PATIENCE_S / 2):
+        await until(is_missed)
+    await asyncio.to_thread(lost.start)
+    await until(lambda: _is_whole(gateways[0]))
+    reading = asyncio.ensure_future(received(cluster.brokers[1], topic, 1))
+    await until(lambda: _subscribed(gateways[0], topic))
+    await sent(cluster.brokers[0], topic, 1, since=MESSAGES)
+    assert await reading == [b"%d" % MESSAGES]
+    page = await gateways[0].describe_topics(DescribeTopics(topics=(topic,), page_size=1))
+    assert page.topics[0].end_offset == MESSAGES + 1
+
+
+async def _is_whole(gateway: AdminGateway) -> bool:
+    return len(await gateway.brokers()) == 3

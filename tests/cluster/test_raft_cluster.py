@@ -1,0 +1,223 @@
+"""A Raft group of real processes: `kill -9`, restarts, members that come and go. Nothing acknowledged is lost."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from danube.metadata.store import MetadataStore
+from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError, UnknownOutcomeError
+from danube.testing.raft_group import RaftGroup, write_secret
+
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(150)]
+
+SEEDS = 3
+QUICK = ("--time-scale", "0.5")
+
+Form = Callable[..., Awaitable[RaftGroup]]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_secret(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+async def form(folder: Path) -> AsyncIterator[Form]:
+    """Starts groups; they are killed when the test ends."""
+    groups: list[RaftGroup] = []
+
+    async def start(seeds: int = SEEDS, *flags: str) -> RaftGroup:
+        group = RaftGroup(folder, seeds, flags=(*QUICK, *flags))
+        groups.append(group)
+        await group.start(range(seeds))
+        return group
+
+    yield start
+    for group in groups:
+        await group.close()
+
+
+async def _write(store: MetadataStore, acknowledged: dict[str, bytes], name: str, until: asyncio.Event) -> None:
+    """Put keys until it is enough; what was acknowledged is written down."""
+    number = 0
+    while not until.is_set():
+        number += 1
+        key, value = f"/{name}/{number}", b"%d" % number
+        try:
+            await store.put(key, value)
+        except MetadataError:
+            await asyncio.sleep(0.05)  # its member is dead, or has no leader: the next one is tried
+        else:
+            acknowledged[key] = value
+
+
+async def _assert_all_there(store: MetadataStore, acknowledged: dict[str, bytes]) -> None:
+    found = {entry.key: entry.value for entry in await store.list("/", linearizable=True)}
+    lost = {key for key, value in acknowledged.items() if found.get(key) != value}
+    assert not lost
+
+
+async def test_three_members_form_one_cluster_and_write_on_each(form: Form) -> None:
+    group = await form()
+    for number in range(SEEDS):
+        await group[number].put(f"/{number}", b"x")
+    keys = [entry.key for entry in await group[0].list("/", linearizable=True)]
+    assert keys == ["/0", "/1", "/2"]
+    statuses = [await group.status(number) for number in range(SEEDS)]
+    assert len({status["leader_id"] for status in statuses}) == 1
+    assert all(len(status["members"]) == SEEDS and status["has_quorum"] for status in statuses)
+
+
+async def test_the_leader_is_killed_and_the_others_go_on_without_losing_anything(form: Form) -> None:
+    group = await form()
+    leader = await group.leader()
+    acknowledged: dict[str, bytes] = {}
+    enough = asyncio.Event()
+    async with asyncio.TaskGroup() as writers:
+        for number in range(SEEDS):
+            writers.create_task(_write(group[number], acknowledged, str(number), enough))
+        await asyncio.sleep(0.5)
+        await group.kill(leader)
+        next_leader = await group.leader(but=leader)
+        await group[next_leader].put("/after", b"x")
+        await asyncio.sleep(0.5)
+        enough.set()
+    assert next_leader != leader
+    await _assert_all_there(group[next_leader], acknowledged)
+    await group.start([leader])
+    await _assert_all_there(group[leader], acknowledged)
+
+
+async def test_all_members_are_killed_at_once_and_come_back_with_everything(form: Form) -> None:
+    group = await form(SEEDS, "--log-entries", "50")
+    acknowledged: dict[str, bytes] = {}
+    for _ in range(2):
+        enough = asyncio.Event()
+        async with asyncio.TaskGroup() as writers:
+            for number in range(SEEDS):
+                name = f"{len(acknowledged)}-{number}"
+                writers.create_task(_write(group[number], acknowledged, name, enough))
+            await asyncio.sleep(1.5)
+            enough.set()
+            await group.kill(*range(SEEDS))
+        await group.start(range(SEEDS))
+        for number in range(SEEDS):
+            await _assert_all_there(group[number], acknowledged)
+    assert len(acknowledged) > 100
+
+
+async def test_a_member_that_was_away_for_long_gets_the_state_as_an_image(form: Form) -> None:
+    group = await form(SEEDS, "--log-entries", "20")
+    leader = await group.leader()
+    away = (leader + 1) % SEEDS
+    await group.kill(away)
+    for number in range(100):
+        await group[leader].put(f"/{number}", b"x" * 10_000)
+    await group.start([away])
+    assert len(await group[away].list("/", linearizable=True)) == 100
+
+
+async def test_a_broker_is_added_learns_gets_a_vote_and_is_removed_again(form: Form) -> None:
+    group = await form()
+    leader = await group.leader()
+    follower = (leader + 1) % SEEDS
+    await group[follower].put("/before", b"x")
+    starting = asyncio.create_task(group.start([SEEDS]))  # it serves only once it takes part
+    added = await _added(group, follower, group.address(SEEDS))
+    await starting
+    assert added["role"] == "learner"
+    assert (await group[SEEDS].get("/before", linearizable=True)) is not None
+    promoted = await group[follower].ask("promote", added["node_id"])
+    assert promoted["role"] == "voter"
+    await group[SEEDS].put("/by the new one", b"x")
+    for number in range(SEEDS + 1):
+        await group.until(number, lambda status: sum(m["role"] == "voter" for m in status["members"]) == SEEDS + 1)
+    await group[SEEDS].ask("remove", (await group.status(follower))["node_id"])
+    await group.until(leader, lambda status: len(status["members"]) == SEEDS)
+    await group[SEEDS].put("/after", b"x")
+
+
+async def _added(group: RaftGroup, asked: int, address: str) -> dict[str, str]:
+    """Add a member as soon as it listens."""
+    async with asyncio.timeout(20):
+        while True:
+            try:
+                added: dict[str, str] = await group[asked].ask("add", address)
+            except UnavailableError:
+                await asyncio.sleep(0.1)
+            else:
+                return added
+
+
+async def test_a_removed_member_says_so_and_stops(form: Form) -> None:
+    group = await form()
+    leader = await group.leader()
+    gone = (leader + 1) % SEEDS
+    await group[leader].ask("remove", (await group.status(gone))["node_id"])
+    with pytest.raises(MetadataError, match="was removed from the cluster"):
+        async with asyncio.timeout(30):
+            while True:
+                await group[gone].get("/a")
+                await asyncio.sleep(0.1)
+
+
+async def test_leadership_is_handed_over_while_writes_go_on(form: Form) -> None:
+    group = await form()
+    leader = await group.leader()
+    follower = (leader + 1) % SEEDS
+    acknowledged: dict[str, bytes] = {}
+    enough = asyncio.Event()
+    async with asyncio.TaskGroup() as writers:
+        writers.create_task(_write(group[follower], acknowledged, "a", enough))
+        led_by = await group[follower].ask("transfer", (await group.status(follower))["node_id"])
+        enough.set()
+    assert led_by == (await group.status(follower))["node_id"]
+    await _assert_all_there(group[leader], acknowledged)
+
+
+async def test_what_must_not_be_done_is_refused_with_the_next_step(form: Form) -> None:
+    group = await form()
+    leader = await group.leader()
+    follower = (leader + 1) % SEEDS
+    with pytest.raises(PreconditionFailedError, match="transfer-leader"):
+        await group[follower].ask("remove", (await group.status(leader))["node_id"])
+    other = 3 - leader - follower
+    await group.kill(other)
+    other_id = next(
+        member["node_id"]
+        for member in (await group.status(leader))["members"]
+        if member["address"] == group.address(other)
+    )
+    await group.until(leader, lambda status: not all(member["connected"] for member in status["members"]))
+    with pytest.raises(PreconditionFailedError, match="no majority"):
+        await group[leader].ask("remove", (await group.status(follower))["node_id"])
+    await group[leader].ask("remove", other_id)
+
+
+async def test_without_a_majority_reads_say_so_and_writes_have_no_known_outcome(form: Form) -> None:
+    group = await form()
+    leader = await group.leader()
+    await group[leader].put("/a", b"x")
+    await group.kill(*(number for number in range(SEEDS) if number != leader))
+    await group.until(leader, lambda status: not status["has_quorum"] and status["leader_id"] == 0)
+    assert (await group[leader].get("/a")) is not None
+    with pytest.raises(MetadataError, match="majority of its voters runs"):
+        await group[leader].get("/a", linearizable=True)
+    with pytest.raises(MetadataError, match="was not made: no broker leads") as refused:
+        await group[leader].put("/b", b"x")
+    assert not isinstance(refused.value, UnknownOutcomeError)
+    with pytest.raises(UnavailableError, match="majority"):
+        await group[leader].ask("transfer")
+
+
+async def test_a_broker_that_the_seeds_do_not_know_does_not_start(form: Form) -> None:
+    group = await form()
+    group.be_seed(SEEDS, [group.address(number) for number in range(SEEDS)])
+    stranger = await asyncio.create_subprocess_exec(*group.command(SEEDS), stderr=asyncio.subprocess.PIPE)
+    async with asyncio.timeout(30):
+        _, said = await stranger.communicate()
+    assert stranger.returncode == 1
+    assert f"cluster add-node {group.address(SEEDS)}" in said.decode()

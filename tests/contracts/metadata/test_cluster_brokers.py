@@ -1,0 +1,248 @@
+"""Leases that are kept, one leader, and who runs: over every metadata store."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from danube.metadata import keys
+from danube.metadata.cluster_records import BrokerRegistration, own_cluster_id
+from danube.metadata.election import Election
+from danube.metadata.lease_keeper import LeaseKeeper
+from danube.metadata.registry import BrokerRegistry
+from danube.metadata.store import MetadataStore
+from danube.model.errors import MetadataError
+from danube.runtime.rng import SystemRng
+from danube.runtime.tasks import TaskScope
+from danube.testing.clock import SimClock
+
+TTL_S = 30.0
+PATIENCE_S = 20.0
+
+
+class Place:
+    """One broker's keeper, election and view."""
+
+    def __init__(self, store: MetadataStore, clock: SimClock, broker_id: int) -> None:
+        self.broker_id = broker_id
+        self.progresses = True
+        self.changes: list[int] = []
+        self.replaced = 0
+        self.tasks = TaskScope(f"broker {broker_id}")
+        self.keeper = LeaseKeeper(store, clock, ttl_s=TTL_S, progresses=lambda: self.progresses)
+        self.keeper.on_change(lambda: self.changes.append(self.keeper.lease_id))
+        self.election = Election(store, self.keeper, clock, broker_id)
+        self.registry = BrokerRegistry(store, self.keeper, clock)
+        self.registry.on_replaced(self._count_replaced)
+
+    def start(self) -> None:
+        self.tasks.spawn(self.keeper.run(), "lease")
+        self.election.start(self.tasks)
+        self.registry.start(self.tasks)
+
+    def _count_replaced(self) -> None:
+        self.replaced += 1
+
+
+@pytest.fixture
+async def places(store: MetadataStore, clock: SimClock) -> AsyncIterator[Callable[[int], Place]]:
+    made: list[Place] = []
+
+    def start(broker_id: int) -> Place:
+        made.append(Place(store, clock, broker_id))
+        made[-1].start()
+        return made[-1]
+
+    yield start
+    for place in made:
+        await place.tasks.close()
+        await place.keeper.close()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Let others work until it holds; stores may work in threads and processes of their own."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - what it waits for has no event: another broker's view
+            await asyncio.sleep(0.001)
+
+
+async def pass_time(clock: SimClock, seconds: float) -> None:
+    """In steps shorter than a renewal, with time for whoever it wakes."""
+    for _ in range(round(seconds)):
+        clock.advance(1.0)
+        for _ in range(4):
+            await asyncio.sleep(0.001)
+
+
+def registration(broker_id: int, start_id: int = 1) -> BrokerRegistration:
+    url = f"http://broker{broker_id}"
+    return BrokerRegistration(
+        broker_id=broker_id, start_id=start_id, broker_url=f"{url}:1", connect_url=f"{url}:2", admin_url=f"{url}:3"
+    )
+
+
+async def test_a_lease_is_kept_beyond_its_time(places: Callable[[int], Place], clock: SimClock) -> None:
+    place = places(1)
+    await until(lambda: place.keeper.lease_id != 0)
+    first = place.keeper.lease_id
+    await pass_time(clock, 3 * TTL_S)
+    assert place.keeper.lease_id == first
+    assert place.changes == [first]
+
+
+async def test_the_time_of_a_lease_counts_from_the_moment_its_grant_was_sent(
+    places: Callable[[int], Place], clock: SimClock
+) -> None:
+    sent_s = clock.monotonic_s()
+    place = places(1)
+    await until(lambda: place.keeper.lease_id != 0)
+    assert place.keeper.held_until_s == sent_s + TTL_S
+
+
+async def test_who_makes_no_progress_loses_its_lease_and_gets_another_one_later(
+    places: Callable[[int], Place], clock: SimClock
+) -> None:
+    place = places(1)
+    await until(lambda: place.keeper.lease_id != 0)
+    first = place.keeper.lease_id
+    place.progresses = False
+    await pass_time(clock, TTL_S + 2)
+    assert place.changes == [first, 0]
+    assert place.keeper.held_until_s == 0.0
+    place.progresses = True
+    await pass_time(clock, 3)
+    await until(lambda: place.keeper.lease_id not in {0, first})
+
+
+async def test_a_lease_that_others_ended_is_followed_by_a_new_one(
+    places: Callable[[int], Place], store: MetadataStore, clock: SimClock
+) -> None:
+    place = places(1)
+    await until(lambda: place.keeper.lease_id != 0)
+    first = place.keeper.lease_id
+    await store.revoke_lease(first)
+    await pass_time(clock, TTL_S)
+    await until(lambda: place.keeper.lease_id not in {0, first})
+
+
+async def test_one_of_several_candidates_leads_and_all_know_it(places: Callable[[int], Place], clock: SimClock) -> None:
+    candidates = [places(broker_id) for broker_id in (1, 2, 3)]
+    for place in candidates:
+        place.election.campaign()
+    await until(lambda: all(place.election.leader is not None for place in candidates))
+    leaders = {place.election.leader for place in candidates}
+    assert len(leaders) == 1
+    assert [place.broker_id for place in candidates if place.election.is_leader] == list(leaders)
+
+
+async def test_an_onlooker_never_leads(places: Callable[[int], Place], clock: SimClock) -> None:
+    onlooker = places(1)
+    await pass_time(clock, TTL_S)
+    assert onlooker.election.leader is None
+    assert not onlooker.election.is_leader
+
+
+async def test_a_leader_that_resigns_is_followed_by_another_candidate(
+    places: Callable[[int], Place], clock: SimClock
+) -> None:
+    first, second = places(1), places(2)
+    first.election.campaign()
+    await until(lambda: first.election.is_leader)
+    second.election.campaign()
+    await first.election.resign()
+    await until(lambda: second.election.is_leader)
+    await until(lambda: first.election.leader == 2)
+    assert not first.election.is_leader
+
+
+async def test_a_leader_that_hangs_stops_leading_before_another_one_leads(
+    places: Callable[[int], Place], clock: SimClock
+) -> None:
+    first, second = places(1), places(2)
+    first.election.campaign()
+    await until(lambda: first.election.is_leader)
+    second.election.campaign()
+    first.progresses = False
+    led_by_both = 0
+    for _ in range(round(TTL_S) + 5):
+        await pass_time(clock, 1)
+        led_by_both += first.election.is_leader and second.election.is_leader
+    await until(lambda: second.election.is_leader)
+    assert led_by_both == 0
+    assert not first.election.is_leader
+
+
+async def test_a_leader_that_comes_back_in_time_leads_on(
+    places: Callable[[int], Place], store: MetadataStore, clock: SimClock
+) -> None:
+    first = places(1)
+    first.election.campaign()
+    await until(lambda: first.election.is_leader)
+    await first.tasks.close()  # killed: its lease is not given back
+    again = places(1)
+    again.election.campaign()
+    await until(lambda: again.election.is_leader)
+    entry = await store.get(keys.LEADER)
+    assert entry is not None
+    assert entry.lease_id == again.keeper.lease_id
+
+
+async def test_brokers_see_each_other_and_miss_the_one_that_ended(places: Callable[[int], Place]) -> None:
+    first, second = places(1), places(2)
+    await first.registry.announce(registration(1))
+    await second.registry.announce(registration(2))
+    await until(lambda: set(first.registry.brokers) == {1, 2})
+    assert first.registry.find(2) == registration(2)
+    await second.tasks.close()
+    await second.keeper.close()
+    await until(lambda: set(first.registry.brokers) == {1})
+
+
+async def test_a_broker_that_was_killed_is_missed_when_its_lease_has_run_out(
+    places: Callable[[int], Place], clock: SimClock
+) -> None:
+    first, second = places(1), places(2)
+    await first.registry.announce(registration(1))
+    await second.registry.announce(registration(2))
+    await until(lambda: set(first.registry.brokers) == {1, 2})
+    await second.tasks.close()
+    await pass_time(clock, TTL_S - 2)
+    assert set(first.registry.brokers) == {1, 2}
+    await pass_time(clock, 4)
+    await until(lambda: set(first.registry.brokers) == {1})
+
+
+async def test_a_broker_that_lost_its_lease_registers_again(
+    places: Callable[[int], Place], store: MetadataStore, clock: SimClock
+) -> None:
+    place = places(1)
+    await place.registry.announce(registration(1))
+    await until(lambda: set(place.registry.brokers) == {1})
+    await store.revoke_lease(place.keeper.lease_id)
+    await until(lambda: not place.registry.brokers)
+    await pass_time(clock, TTL_S)
+    await until(lambda: set(place.registry.brokers) == {1})
+
+
+async def test_of_two_processes_with_the_id_of_one_broker_the_first_is_told_to_end(
+    places: Callable[[int], Place],
+) -> None:
+    first, twin = places(1), places(1)
+    await first.registry.announce(registration(1, start_id=1))
+    await until(lambda: 1 in first.registry.brokers)
+    await twin.registry.announce(registration(1, start_id=2))
+    await until(lambda: first.replaced == 1)
+    assert twin.replaced == 0
+    assert first.registry.find(1) == registration(1, start_id=2)
+
+
+async def test_the_id_of_a_cluster_is_made_once(store: MetadataStore) -> None:
+    ids = await asyncio.gather(*(own_cluster_id(store, SystemRng()) for _ in range(3)))
+    assert len(set(ids)) == 1
+    assert await own_cluster_id(store, SystemRng()) == ids[0]
+
+
+async def test_a_closed_store_gives_no_id(store: MetadataStore) -> None:
+    await store.close()
+    with pytest.raises(MetadataError):
+        await own_cluster_id(store, SystemRng())

@@ -1,0 +1,126 @@
+"""Images of the state as bytes: whole, or refused."""
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from danube.metadata import image_format
+from danube.metadata.command_format import packb
+from danube.metadata.commands import (
+    Applied,
+    Conflicted,
+    Lease,
+    LeaseGiven,
+    LeaseMissing,
+    Outcome,
+    TooManyLeases,
+)
+from danube.metadata.image_format import decode_image, encode_image
+from danube.metadata.state import State, StateImage
+from danube.metadata.store import Entry
+from danube.model.errors import MetadataError
+
+numbers = st.integers(0, 2**63 - 1)
+names = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
+leases = st.builds(Lease, numbers, st.floats(0.1, 100.0), numbers)
+outcomes: st.SearchStrategy[Outcome] = st.one_of(
+    st.builds(Applied, numbers),
+    st.builds(Conflicted, names, numbers, numbers),
+    st.builds(LeaseGiven, leases),
+    st.builds(LeaseMissing, numbers),
+    st.just(TooManyLeases()),
+)
+entries = st.builds(Entry, names.map("/".__add__), st.binary(max_size=40), numbers, numbers, numbers)
+images = st.builds(
+    StateImage,
+    numbers,
+    numbers,
+    st.lists(entries, max_size=12, unique_by=lambda entry: entry.key).map(
+        lambda found: tuple(sorted(found, key=lambda entry: entry.key))
+    ),
+    st.lists(leases, max_size=4, unique_by=lambda lease: lease.lease_id).map(tuple),
+    st.lists(st.tuples(names, outcomes), max_size=6, unique_by=lambda pair: pair[0]).map(tuple),
+)
+
+
+def packed(image: StateImage) -> bytes:
+    return b"".join(encode_image(image))
+
+
+@given(images)
+def test_an_image_reads_back_as_it_was(image: StateImage) -> None:
+    assert decode_image(packed(image)) == image
+
+
+def test_one_of_many_blocks_reads_back_as_it_was() -> None:
+    image = StateImage(
+        5_000,
+        3_000,
+        tuple(Entry(f"/k/{number:05}", b"v" * (number % 50), number + 1, number + 1) for number in range(4_097)),
+        tuple(Lease(number, 1.5, number) for number in range(2_001)),
+        tuple((f"c{number}", Applied(number)) for number in range(4_000)),
+    )
+    assert len(list(encode_image(image))) == 1 + 1 + 17 + 2 + 2 + 1
+    assert decode_image(packed(image)) == image
+    assert State.of(decode_image(packed(image))).image() == image
+
+
+@given(images, st.data())
+def test_damage_anywhere_is_noticed(image: StateImage, data: st.DataObject) -> None:
+    whole = bytearray(packed(image))
+    position = data.draw(st.integers(0, len(whole) - 1))
+    cut = bytes(whole[:position])
+    whole[position] ^= 1 << data.draw(st.integers(0, 7))
+    for damaged in (cut, bytes(whole)):
+        if damaged[7:8] != packed(image)[7:8]:
+            continue  # a byte that is kept free
+        with pytest.raises(MetadataError, match="take another copy"):
+            decode_image(damaged)
+
+
+@given(st.binary(max_size=100))
+def test_other_bytes_are_no_image(noise: bytes) -> None:
+    for each in (noise, b"DNBI\x01\x00\x01\x00" + noise):
+        with pytest.raises(MetadataError):
+            decode_image(each)
+
+
+def test_what_follows_an_image_is_not_passed_over() -> None:
+    with pytest.raises(MetadataError, match="something follows"):
+        decode_image(packed(StateImage()) + b"x")
+
+
+def test_a_newer_format_is_refused_by_its_number() -> None:
+    newer = bytearray(packed(StateImage()))
+    newer[4] = 2
+    with pytest.raises(MetadataError, match="format 2"):
+        decode_image(bytes(newer))
+
+
+@pytest.mark.parametrize(
+    "blocks",
+    [
+        [[0, 0, 1, 0, 0]],
+        [[0, 0, 0, 0, 0], [1]],
+        [[0, 0, 1, 0, 0], [["/a", b"", 1]]],
+        [[0, 0, 0, 0, 1], [["id", "Nothing"]]],
+        [[0, 0, 1, 0, 0], 7],
+        [7],
+        [[0]],
+    ],
+)
+def test_blocks_that_say_something_else_than_they_hold_are_refused(blocks: list[object]) -> None:
+    made = b"".join(
+        [b"DNBI\x01\x00\x01\x00", *(image_format._block(block) for block in blocks), image_format._BLOCK.pack(0, 0)]  # type: ignore[arg-type]
+    )
+    with pytest.raises(MetadataError):
+        decode_image(made)
+
+
+def test_a_block_that_unpacks_to_more_than_any_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(image_format, "METADATA_IMAGE_BLOCK_BYTES_MAX", 1_000)
+    body = zlib.compress(packb([bytes(2_000)]))
+    with pytest.raises(ValueError, match="larger than any block"):
+        image_format._inflate(body)

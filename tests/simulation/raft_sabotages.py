@@ -1,0 +1,178 @@
+"""What is taken out of a member of the Raft group on purpose, remedy by remedy, and which seed notices.
+
+The letters are those of `docs/raft.md`. `python -m tests.simulation.raft_sabotages` looks for the first seed of each
+anew, after the simulation has changed.
+"""
+
+import logging
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from danube.metadata.raft import folder, guard
+from danube.metadata.raft.guard import Guard, Message, Trimmed
+from danube.metadata.raft.keeper import ImageKeeper
+from danube.metadata.raft.log import RaftLog
+from danube.metadata.raft.member import Member
+from danube.metadata.raft.seams import MEMBERSHIP, core
+from danube.metadata.raft.vote import Vote, VoteFile
+from danube.metadata.raft.voting import Voting
+from danube.testing.raft_world import run
+
+SEEDS = range(40)
+"""Among which the first one is looked for."""
+
+Sabotage = Callable[[pytest.MonkeyPatch], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Sabotaged:
+    """A remedy, what takes it out, and the run that shows what it is for."""
+
+    remedy: str
+    sabotage: Sabotage
+    course: str
+    seed: int
+
+
+def cut_whatever_follows(patch: pytest.MonkeyPatch) -> None:
+    """Hand every append_entries on as it came: the core cuts all after its first entry."""
+
+    def trimmed(message: Message, log: object, commit_index: int) -> Trimmed:
+        if "prevLogIdx" in message:
+            return Trimmed(message)
+        return Trimmed({**message, "commit_index": min(message["commit_index"], commit_index)})
+
+    patch.setattr(guard, "trimmed", trimmed)
+
+
+def leave_out_syncs(patch: pytest.MonkeyPatch) -> None:
+    """Acknowledge entries that are in memory."""
+    patch.setattr(RaftLog, "sync", lambda _log: None)
+
+
+def forget_votes(patch: pytest.MonkeyPatch) -> None:
+    """Keep in memory for whom a member has voted, and on the disk only the term."""
+    write = VoteFile.write
+
+    def forgetful(self: VoteFile, vote: Vote) -> None:
+        write(self, replace(vote, voted_for=None))
+        self.vote = vote
+
+    patch.setattr(VoteFile, "write", forgetful)
+
+
+def believe_old_answers(patch: pytest.MonkeyPatch) -> None:
+    """Count what a follower said in an earlier term."""
+    patch.setattr(guard, "_admit_progress", lambda node, _message, view: "" if node in view.voters() else "stranger")
+
+
+def count_votes_twice(patch: pytest.MonkeyPatch) -> None:
+    """Count each vote as it comes, and have each come twice."""
+    receive = Guard.receive
+
+    def twice(self: Guard, node: Any, message: Any) -> None:
+        receive(self, node, message)
+        if isinstance(message, dict) and message.get("type") == "response_vote":
+            receive(self, node, message)
+
+    patch.setattr(Guard, "receive", twice)
+    patch.setattr(Guard, "_is_second_vote", lambda *_: False)
+
+
+def take_older_images(patch: pytest.MonkeyPatch) -> None:
+    """Have an image that comes replace the log, whatever was promised of it."""
+    patch.setattr(ImageKeeper, "needless", lambda *_: 0)
+
+
+def leave_the_log_unaligned(patch: pytest.MonkeyPatch) -> None:
+    """Start with the log as it was found: the core clears it when it does not begin with the image's entries."""
+    patch.setattr(folder, "aligned", lambda found, _image: list(found.entries))
+    patch.setattr(Voting, "load", _load_unchecked)
+
+
+def _load_unchecked(self: Voting) -> None:
+    self._SyncObj__loadDumpFile(clearJournal=False)
+
+
+def believe_the_image_about_voters(patch: pytest.MonkeyPatch) -> None:
+    """After a start, let changes of membership count when they are applied, as the core does."""
+
+    def voters(self: Member) -> frozenset[str]:
+        image = self._parts.images.image
+        assert image is not None
+        return frozenset(image.members)
+
+    do_apply = Voting._SyncObj__doApplyCommand
+
+    def apply(self: Voting, command: bytes) -> None:
+        if command[:1] == MEMBERSHIP:
+            self._SyncObj__doChangeCluster(core.pickle.loads(command[1:]))
+        do_apply(self, command)
+
+    patch.setattr(Member, "voters", voters)
+    patch.setattr(Voting, "_SyncObj__doApplyCommand", apply)
+
+
+def believe_the_commit_index_of_pieces(patch: pytest.MonkeyPatch) -> None:
+    """Apply up to the commit index that comes with an image's piece."""
+    trimmed = guard.trimmed
+
+    def believing(message: Message, log: Any, commit_index: int) -> Trimmed:
+        return trimmed(message, log, commit_index) if "prevLogIdx" in message else Trimmed(message)
+
+    patch.setattr(guard, "trimmed", believing)
+
+
+def change_members_at_once(patch: pytest.MonkeyPatch) -> None:
+    """Take one change of membership on top of another."""
+    patch.setattr(Voting, "changing", lambda _voting: False)
+
+
+def take_images_without_moment(patch: pytest.MonkeyPatch) -> None:
+    """Say in an image who votes now, not who voted when it was taken: what is not agreed on is made for good."""
+    build = Member._build
+
+    def built(self: Member) -> None:
+        build(self)
+        self.keeper.members_applied = self.voters
+
+    patch.setattr(Member, "_build", built)
+
+
+SABOTAGES: Sequence[Sabotaged] = (
+    Sabotaged("a: only what conflicts is cut", cut_whatever_follows, "faults", 0),
+    Sabotaged("b: entries are durable before they are acknowledged", leave_out_syncs, "power", 0),
+    Sabotaged("b: a vote is durable before it is given", forget_votes, "elections", 7),
+    Sabotaged("c: answers count in their own term", believe_old_answers, "elections", 0),
+    Sabotaged("c: a vote counts once", count_votes_twice, "faults", 3),
+    Sabotaged("d: an older image is refused", take_older_images, "images", 13),
+    Sabotaged("e: the log is aligned to the image", leave_the_log_unaligned, "power", 0),
+    Sabotaged("f: the newest membership in the log counts", believe_the_image_about_voters, "membership", 3),
+    Sabotaged("n: a piece of an image says nothing about the log", believe_the_commit_index_of_pieces, "images", 0),
+    Sabotaged("o: one change of membership at a time", change_members_at_once, "membership", 0),
+    Sabotaged("p: an image says who voted at its moment", take_images_without_moment, "membership", 0),
+)
+
+
+def is_found(one: Sabotaged, seed: int) -> bool:
+    """Whether this seed notices; the remedy has to be out already."""
+    return bool(run(seed, one.course).violations)
+
+
+def _look(ones: Iterable[Sabotaged]) -> None:
+    for one in ones:
+        with pytest.MonkeyPatch.context() as patch:
+            one.sabotage(patch)
+            found = next((seed for seed in SEEDS if is_found(one, seed)), None)
+        sys.stdout.write(f"{one.sabotage.__name__}: {one.course} {found}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    wanted = set(sys.argv[1:])
+    _look(one for one in SABOTAGES if not wanted or one.sabotage.__name__ in wanted)

@@ -1,0 +1,45 @@
+"""Storages over one shared folder, by seed: topics change their owners all the time; nothing is lost or left over."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from danube.storage.cutter import CutReport, Cutter
+from danube.storage.handover.retiring import Retirer
+from danube.testing.simulation import simulate_shared
+
+CLOSE_BY = 10
+
+
+def test_topics_that_change_their_owners_lose_nothing_and_leave_nothing(seed: int) -> None:
+    outcome = simulate_shared(seed)
+    assert not outcome.violations, outcome.report()
+
+
+def test_the_same_seed_is_the_same_run() -> None:
+    assert simulate_shared(3).lives == simulate_shared(3).lives
+
+
+def test_the_runs_have_in_them_what_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = Counter[str]()
+    retire, cut = Retirer.retire, Cutter.cut
+
+    async def counted_retire(self: Retirer) -> int:
+        gone = await retire(self)
+        seen["retired"] += gone
+        return gone
+
+    async def counted_cut(self: Cutter) -> CutReport:
+        older = len(self._topics.histories.with_older_epochs)
+        report = await cut(self)
+        seen["cut of former owners"] += max(0, older - len(self._topics.histories.with_older_epochs))
+        return report
+
+    monkeypatch.setattr(Retirer, "retire", counted_retire)
+    monkeypatch.setattr(Cutter, "cut", counted_cut)
+    stories: list[Any] = [simulate_shared(seed).lives for seed in range(CLOSE_BY)]
+    words = " ".join(line for lives in stories for line in lives)
+    assert min(seen["retired"], seen["cut of former owners"]) > CLOSE_BY
+    for happened in ("is killed", "power cut", "pauses", "taken over", "gives", "retains", "is deleted", "begins"):
+        assert happened in words

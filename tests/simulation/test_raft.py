@@ -1,0 +1,32 @@
+"""A Raft group keeps its promises when power, network and processes misbehave; and each remedy is there for a reason.
+
+`docs/raft.md` says what each remedy is for. `python -m tests.simulation.raft_sabotages` looks for the seeds anew.
+"""
+
+import pytest
+
+from danube.testing.raft_world import COURSES, run
+from tests.simulation.raft_sabotages import SABOTAGES, Sabotaged, is_found
+
+CLOSE_BY = 20
+"""Seeds to try when the one in the table finds nothing any more."""
+
+
+def test_a_raft_group_keeps_its_promises(seed: int) -> None:
+    course = list(COURSES)[seed % len(COURSES)]
+    report = run(seed, course)
+    assert not report.violations, f"{report}\nagain: pytest tests/simulation/test_raft.py --seed {seed}"
+    assert report.acknowledged
+    assert report.elections
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("one", SABOTAGES, ids=lambda one: one.sabotage.__name__)
+def test_the_seed_of_a_remedy_finds_its_sabotage(one: Sabotaged, monkeypatch: pytest.MonkeyPatch) -> None:
+    one.sabotage(monkeypatch)
+    seeds = range(one.seed, one.seed + CLOSE_BY)
+    assert any(is_found(one, seed) for seed in seeds), f"{one.remedy}: python -m tests.simulation.raft_sabotages"
+
+
+def test_each_remedy_of_the_log_and_of_votes_has_a_sabotage() -> None:
+    assert {one.remedy[0] for one in SABOTAGES} >= set("abcdef")

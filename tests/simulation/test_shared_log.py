@@ -1,0 +1,76 @@
+"""Members on one shared log, its service slow, away or silent by seed; and each rule taken out once, on purpose."""
+
+from collections.abc import Callable
+
+import pytest
+
+from danube.metadata.sequencer import Follower, Sequencer
+from danube.metadata.shared_log import adding
+from danube.testing.shared_log_backend import SimulatedLog
+from danube.testing.shared_log_world import Seen, SharedLogWorld
+
+_FAST_SEEDS = 8
+_MORE_SEEDS = 10_000
+"""Of two worlds for each seed, the second's is greater by this: what is not fast runs twice as many."""
+_SABOTAGE_SEEDS = 40
+"""Each sabotage is noticed within so many, most of them by the first."""
+
+
+def test_what_was_acknowledged_is_there_once_and_all_members_agree(seed: int) -> None:
+    for world in (seed,) if seed < _FAST_SEEDS else (seed, seed + _MORE_SEEDS):
+        seen = SharedLogWorld(world).run()
+        assert not seen.violations, f"SharedLogWorld({world}).run(): {seen.violations}"
+        assert seen.states
+
+
+def test_the_same_seed_gives_the_same_history() -> None:
+    first, second = SharedLogWorld(7), SharedLogWorld(7)
+    assert first.run() == second.run()
+    assert first.log.history == second.log.history
+
+
+def test_a_barrier_that_asks_nobody_is_noticed() -> None:
+    assert noticed(lambda seed: SharedLogWorld(seed, wrap=_NoBarrier).run(), "a linearizable read answered")
+
+
+def test_an_addition_that_does_not_look_at_the_head_is_noticed() -> None:
+    assert noticed(lambda seed: SharedLogWorld(seed, log=_NoHeadCheck(seed)).run(), "")
+
+
+def test_a_blind_retry_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def add_anew(adder: adding.Adder, batch: adding._Batch) -> bool:
+        await adder._tail.catch_up()
+        batch.not_tried(0)
+        return False
+
+    monkeypatch.setattr(adding.Adder, "_look", add_anew)
+    assert noticed(lambda seed: SharedLogWorld(seed).run(), "a request stands in the log 2 times", first=5)
+
+
+def noticed(run: Callable[[int], Seen], words: str, *, first: int = 0) -> bool:
+    """Whether some seed from the first on has a violation with these words."""
+    return any(words in each for seed in range(first, first + _SABOTAGE_SEEDS) for each in run(seed).violations)
+
+
+class _NoBarrier:
+    def __init__(self, sequencer: Sequencer) -> None:
+        self._sequencer = sequencer
+
+    async def start(self, follower: Follower) -> None:
+        await self._sequencer.start(follower)
+
+    async def submit(self, request: bytes) -> None:
+        await self._sequencer.submit(request)
+
+    async def barrier(self) -> None:
+        return None
+
+    async def close(self) -> None:
+        await self._sequencer.close()
+
+
+class _NoHeadCheck(SimulatedLog):
+    def add(self, number: int, entry: bytes) -> bool:
+        self.entries[number] = self.history[number] = entry
+        self.head = max(self.head, number)
+        return True

@@ -1,0 +1,304 @@
+"""Several brokers over one metadata store, in this process: each serves its own topics, all know of all."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from danube.broker.app import Broker, World
+from danube.broker.meta_store import MetaStore
+from danube.broker.meta_store_settings import MetaStoreType
+from danube.broker.settings import BrokerSettings
+from danube.client import DanubeClientBuilder
+from danube.metadata import keys
+from danube.metadata.memory import MemoryStore
+from danube.metadata.record_format import decode_topic, encode_topic
+from danube.metadata.sqlite import SqliteStore
+from danube.metadata.store import MetadataStore
+from danube.model.calls import LookupKind
+from danube.model.errors import (
+    DataFolderError,
+    LimitReachedError,
+    NotFoundError,
+    TopicExistsError,
+    TopicNotFoundError,
+    TopicNotServedError,
+)
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc.memory_carrier import MemoryCarrier
+from danube.runtime.clock import SystemClock
+from danube.testing.admin_peer import AdminPeer
+from danube.testing.cluster import Cell, running_broker
+from danube.testing.peer import Peer
+
+PATIENCE_S = 10.0
+ORDERS = TopicName("default", "orders")
+
+StartOne = Callable[..., Awaitable[Cell]]
+
+
+class Network:
+    """What the brokers of one test share."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.clock = SystemClock()
+        self.carrier = MemoryCarrier(self.clock)
+        self.meta_store = MetaStore(MemoryStore(self.clock), MetaStoreType.MEMORY)
+        self.running: dict[str, AsyncExitStack] = {}
+
+    async def start(self, name: str, **settings: Any) -> Cell:
+        values = {"data_dir": self.folder / name, "broker_addr": "memory:0", "admin_addr": "memory:0", **settings}
+        wanted = BrokerSettings.model_validate({"mode": "cluster", **values})
+        stack = self.running[name] = AsyncExitStack()
+        world = World(clock=self.clock, carrier=self.carrier, meta_store=self.meta_store)
+        broker = await Broker.start(wanted, world)
+        stack.push_async_callback(broker.stop)
+        channels = [self.carrier.connect(address) for address in (broker.addresses.broker, broker.addresses.admin)]
+        for channel in channels:
+            stack.push_async_callback(channel.close)
+        return Cell(broker, self.carrier, Peer(channels[0]), AdminPeer(channels[1]), wanted)
+
+    async def stop(self, name: str) -> None:
+        await self.running.pop(name).aclose()
+
+
+@pytest.fixture
+async def network(tmp_path: Path) -> AsyncIterator[Network]:
+    made = Network(tmp_path)
+    yield made
+    for name in list(made.running):
+        await made.stop(name)
+    await made.meta_store.store.close()
+
+
+async def until(holds: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while not await holds():  # noqa: ASYNC110 - another broker's view has no event here
+            await asyncio.sleep(0.005)
+
+
+async def test_each_broker_lists_all_and_one_of_them_leads(network: Network) -> None:
+    cells = [await network.start(name) for name in "abc"]
+
+    async def all_agree() -> bool:
+        lists = [await cell.admin.brokers() for cell in cells]
+        roles = [sorted(info.role for info in found) for found in lists]
+        return all(found == ["Cluster_Follower", "Cluster_Follower", "Cluster_Leader"] for found in roles)
+
+    await until(all_agree)
+    leaders = {await cell.admin.leader() for cell in cells}
+    assert len(leaders) == 1
+    (leader,) = leaders
+    assert leader in {info.broker_id for info in await cells[0].admin.brokers()}
+
+
+async def test_a_lookup_of_another_s_topic_answers_where_it_is(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    answer = await first.client.lookup(ORDERS)
+    assert answer.kind is LookupKind.REDIRECT
+    own = await second.client.lookup(ORDERS)
+    assert own.kind is LookupKind.CONNECT
+    assert (answer.broker_url, answer.connect_url, answer.proxy) == (own.broker_url, own.connect_url, own.proxy)
+
+
+async def test_what_nobody_has_is_not_found_anywhere(network: Network) -> None:
+    first, _ = await network.start("a"), await network.start("b")
+    with pytest.raises(TopicNotFoundError):
+        await first.client.lookup(ORDERS)
+    assert await first.client.partitions(ORDERS) == ()
+
+
+async def test_partitions_are_those_of_the_whole_cluster(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_partitioned_topic(ORDERS, 2)
+    await first.client.create_producer(ORDERS.partition(2))
+    expected = (ORDERS.partition(0), ORDERS.partition(1), ORDERS.partition(2))
+
+    async def both_know() -> bool:
+        return [await cell.client.partitions(ORDERS) for cell in (first, second)] == [expected, expected]
+
+    await until(both_know)
+
+
+async def test_producers_and_consumers_on_the_wrong_broker_are_told_to_look_it_up_again(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    with pytest.raises(TopicNotServedError, match="is served by broker"):
+        await first.client.create_producer(ORDERS)
+    with pytest.raises(TopicNotServedError):
+        await first.client.subscribe(ORDERS, "s", "c")
+
+
+async def test_a_topic_is_made_once_of_all_who_make_it_at_the_same_time(network: Network) -> None:
+    cells = [await network.start(name) for name in "abc"]
+    results = await asyncio.gather(*(cell.client.create_producer(ORDERS) for cell in cells), return_exceptions=True)
+    assert (
+        sorted(type(result).__name__ for result in results if isinstance(result, Exception))
+        == ["TopicNotServedError"] * 2
+    )
+    with pytest.raises(TopicExistsError):
+        await cells[0].admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+
+
+async def test_topic_lists_and_details_are_the_same_on_every_broker(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    await second.client.subscribe(ORDERS, "billing", "c")
+    (info,) = await second.admin.topics("default")
+    assert await first.admin.topics("default") == (info,)
+    assert await first.admin.topics_on(str(info.broker_id)) == await second.admin.topics_on(str(info.broker_id))
+    assert await first.admin.topic(ORDERS) == await second.admin.topic(ORDERS)
+    with pytest.raises(NotFoundError):
+        await first.admin.topics_on("7")
+
+
+async def test_a_topic_is_changed_and_deleted_on_its_own_broker_alone(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    with pytest.raises(TopicNotServedError, match="administrators: http"):
+        await first.admin.delete_topic(ORDERS)
+    await second.admin.delete_topic(ORDERS)
+    assert await first.admin.topics("default") == ()
+    await first.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+
+
+async def test_limits_of_a_namespace_hold_on_every_broker_at_once(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    await first.admin.set_namespace_policies("default", max_producers_per_topic=1)
+
+    async def second_knows() -> bool:
+        return (await second.admin.policies("default")).max_producers_per_topic == 1
+
+    await until(second_knows)
+    await second.client.create_producer(ORDERS, "p")
+    with pytest.raises(LimitReachedError):
+        await second.client.create_producer(ORDERS, "q")
+
+
+async def test_a_broker_that_ends_is_missed_at_once_and_comes_back_with_its_topics(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    await network.stop("b")
+
+    async def alone() -> bool:
+        return len(await first.admin.brokers()) == 1
+
+    await until(alone)
+    with pytest.raises(TopicNotServedError, match="does not run at the moment"):
+        await first.client.lookup(ORDERS)
+    await network.start("b")
+    await until(lambda: _is(first, LookupKind.REDIRECT))
+
+
+async def _is(cell: Cell, kind: LookupKind) -> bool:
+    return (await cell.client.lookup(ORDERS)).kind is kind
+
+
+async def test_each_broker_has_its_own_part_of_the_audit_log_and_of_telemetry(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    for name in ("audit", "telemetry"):
+        base = TopicName("system", name)
+        assert await first.client.partitions(base) == (base.partition(0), base.partition(1))
+        with pytest.raises(TopicNotServedError):
+            await second.client.subscribe(base.partition(0), "s", "c")
+
+
+async def test_our_client_follows_to_the_broker_that_serves_a_topic(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    url = f"http://{first.broker.addresses.broker}"
+    async with await DanubeClientBuilder().service_url(url).with_carrier(network.carrier).build() as client:
+        producer = (
+            client.new_producer()
+            .with_topic(str(ORDERS))
+            .with_name("p")
+            .with_dispatch_strategy(DispatchStrategy.RELIABLE)
+            .build()
+        )
+        await producer.create()
+        await producer.send(b"hello", {})
+    (described,) = await second.admin.describe(ORDERS)
+    assert described.messages_in == 1
+
+
+async def test_a_folder_of_another_cluster_is_refused(network: Network, tmp_path: Path) -> None:
+    await network.start("a")
+    await network.stop("a")
+    other = Network(tmp_path)
+    with pytest.raises(DataFolderError, match="messages of another cluster"):
+        await other.start("a")
+    await other.meta_store.store.close()
+
+
+async def test_a_standalone_broker_s_folder_is_refused_until_it_was_carried_over(
+    network: Network, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path / "a") as cell:
+        await cell.client.create_producer(ORDERS)
+    with pytest.raises(DataFolderError, match="holds messages of another cluster"):
+        await network.start("a")
+
+
+async def test_a_standalone_broker_whose_metadata_was_carried_over_serves_its_topics_in_the_cluster(
+    network: Network, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path / "a") as cell:
+        producer_id = await cell.client.create_producer(ORDERS)
+        await cell.client.send(ORDERS, producer_id, b"before")
+        await cell.client.subscribe(ORDERS, "billing", "c")
+    await _copy_of_sqlite(tmp_path / "a" / "metadata.sqlite3", network.meta_store.store)
+    first, second = await network.start("a"), await network.start("b")
+    (described,) = await first.admin.describe(ORDERS)
+    assert (described.end_offset, [each.name for each in described.subscriptions]) == (1, ["billing"])
+    assert (await second.client.lookup(ORDERS)).kind is LookupKind.REDIRECT
+    for name in ("audit", "telemetry"):
+        base = TopicName("system", name)
+        assert await first.client.partitions(base) == (base.partition(0), base.partition(1))
+
+
+async def test_a_standalone_broker_is_not_started_with_metadata_that_is_older_than_its_folder(
+    network: Network, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path / "a") as cell:
+        await cell.client.create_producer(ORDERS)
+    await _copy_of_sqlite(tmp_path / "a" / "metadata.sqlite3", network.meta_store.store)
+    await network.meta_store.store.delete(keys.topic(ORDERS))
+    with pytest.raises(DataFolderError, match="such as /default/orders, are not in the metadata of the cluster"):
+        await network.start("a")
+
+
+async def _copy_of_sqlite(path: Path, target: MetadataStore) -> None:
+    """As a restore does it; records have no owner, as before there were clusters."""
+    source = await SqliteStore.open(path, SystemClock())
+    for entry in await source.list("/"):
+        value = entry.value
+        if entry.key.startswith(f"{keys.TOPICS}/"):
+            value = encode_topic(replace(decode_topic(entry), owner=0))
+        await target.put(entry.key, value)
+    await source.close()
+
+
+async def test_a_cluster_s_folder_is_no_standalone_broker_s(network: Network, tmp_path: Path) -> None:
+    await network.start("a")
+    await network.stop("a")
+    with pytest.raises(DataFolderError, match="start it with that cluster's `meta_store`"):
+        async with running_broker(tmp_path / "a"):
+            pass
+
+
+async def test_a_broker_whose_place_another_process_took_is_told_to_end(network: Network) -> None:
+    first = await network.start("a")
+    (info,) = await first.admin.brokers()
+    key = f"/cluster/register/{info.broker_id}"
+    entry = await network.meta_store.store.get(key)
+    assert entry is not None
+    await network.meta_store.store.put(key, entry.value)
+    async with asyncio.timeout(PATIENCE_S):
+        await first.broker.replaced.wait()

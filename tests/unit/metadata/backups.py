@@ -1,0 +1,44 @@
+"""States of the metadata to take backups of, and backups of them."""
+
+from danube.metadata import keys
+from danube.metadata.backup_format import Backup, Origin
+from danube.metadata.commands import Applied, Lease
+from danube.metadata.record_fields import encode_fields
+from danube.metadata.record_format import TopicRecord, encode_counter, encode_namespace, encode_tombstone, encode_topic
+from danube.metadata.state import StateImage
+from danube.metadata.store import Entry
+from danube.model.topic import DispatchStrategy, TopicName
+
+BROKER = 77
+OTHER = 88
+CLUSTER = "00000000000000ab"
+
+
+def topic(name: str, topic_id: int, owner: int = 0) -> Entry:
+    """A topic's entry; without an owner as versions before clusters wrote it."""
+    record = TopicRecord(TopicName("default", name), topic_id, DispatchStrategy.RELIABLE, 1, 5, owner=owner)
+    return Entry(keys.topic(record.name), encode_topic(record), topic_id, topic_id)
+
+
+def image(*more: Entry) -> StateImage:
+    """Namespaces, topics, a broker that runs, and what is remembered."""
+    entries = [
+        Entry(keys.CLUSTER_ID, encode_fields(cluster_id=CLUSTER), 1, 1),
+        Entry(keys.registered_broker(BROKER), b"{}", 6, 6, lease_id=3),
+        Entry(keys.TOPIC_ID_COUNTER, encode_counter(5), 1, 5),
+        Entry(keys.namespace("default"), encode_namespace(), 2, 2),
+        Entry(keys.deleted_topic(3), encode_tombstone(), 4, 4),
+        topic("mine", 4),
+        topic("theirs", 5, OTHER),
+        *more,
+    ]
+    ordered = tuple(sorted(entries, key=lambda entry: entry.key))
+    return StateImage(9, 3, ordered, (Lease(3, 32.0, 4),), (("done", Applied(9)),))
+
+
+def backup(taken: StateImage | None = None, kind: str = "sqlite") -> Backup:
+    """A backup of a broker's own metadata."""
+    origin = Origin(
+        kind=kind, place="/var/lib/danube", taken_ms=1_000, danube="0.1.0", cluster_id=CLUSTER, broker_id=BROKER
+    )
+    return Backup(origin, taken or image())

@@ -1,0 +1,151 @@
+"""What Raft found, as the follower gets it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+
+import pytest
+
+from danube.metadata.image_format import encode_image
+from danube.metadata.raft.dump import HeldImage, MemoryBytes
+from danube.metadata.raft.feed import Feed
+from danube.metadata.raft.keeper import Wanted
+from danube.metadata.raft.member import Installed, Ordered
+from danube.metadata.raft.seams import NO_OP
+from danube.metadata.state import StateImage
+from danube.model.errors import UnsupportedError
+from danube.model.limits import RAFT_APPLY_BATCHES_MAX
+from danube.runtime.blocking import InlineRunner
+from danube.runtime.tasks import TaskScope
+
+STATE = StateImage(revision=7)
+
+
+class Follower:
+    """Writes down what it is told."""
+
+    def __init__(self) -> None:
+        self.told: list[object] = []
+        self.error: Exception | None = None
+
+    def apply(self, position: int, requests: Sequence[bytes]) -> None:
+        if self.error is not None:
+            raise self.error
+        self.told.append(position)
+
+    def reset(self, position: int, image: StateImage) -> None:
+        self.told.append(("reset", position, image.revision))
+
+    def image(self) -> StateImage:
+        self.told.append("image")
+        return STATE
+
+    def failed(self, error: Exception) -> None:
+        self.told.append(error)
+
+
+class Source:
+    """What the feed tells back."""
+
+    def __init__(self) -> None:
+        self.bytes = 0
+        self.images: list[Sequence[bytes]] = []
+
+    def applied(self, size: int) -> None:
+        self.bytes += size
+
+    def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
+        self.images.append(payload)
+
+    def not_made(self, error: Exception) -> None:
+        raise error
+
+
+class Fed:
+    """A feed and its ends."""
+
+    def __init__(self, tasks: TaskScope) -> None:
+        self.follower, self.source = Follower(), Source()
+        self.batches: list[int] = []
+        self.failures: list[Exception] = []
+        self.feed = Feed(
+            self.follower,
+            InlineRunner(),
+            tasks,
+            on_batch=lambda _origin, number: self.batches.append(number),
+            on_failed=self.failures.append,
+        )
+        self.feed.source = self.source
+
+
+@pytest.fixture
+async def fed() -> AsyncIterator[Fed]:
+    tasks = TaskScope("test")
+    yield Fed(tasks)
+    await tasks.close()
+
+
+def _batch(position: int, *requests: bytes) -> Ordered:
+    return Ordered(position, 1, 100 + position, requests or (b"x",), 10)
+
+
+def _image(index: int, payload: bytes | None = None) -> Installed:
+    packed = MemoryBytes(*encode_image(STATE)) if payload is None else MemoryBytes(payload)
+    return Installed(HeldImage(prev=(NO_OP, index - 1, 1), last=(NO_OP, index, 1), members=("1@a:1",), payload=packed))
+
+
+async def test_batches_are_applied_in_order_and_their_makers_told(fed: Fed) -> None:
+    fed.feed.take([_batch(3), _batch(4)])
+    assert fed.follower.told == [3, 4]
+    assert fed.batches == [103, 104]
+    assert fed.source.bytes == 20
+
+
+async def test_a_batch_without_requests_is_a_question_and_reaches_no_follower(fed: Fed) -> None:
+    fed.feed.take([Ordered(3, 1, 5, (), 10)])
+    assert fed.follower.told == []
+    assert fed.batches == [5]
+
+
+async def test_what_comes_behind_an_image_waits_for_it(fed: Fed) -> None:
+    fed.feed.take([_image(9), _batch(10)])
+    assert fed.follower.told == []
+    fed.feed.take([_batch(11)])
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert fed.follower.told == [("reset", 9, 7), 10, 11]
+
+
+async def test_an_image_is_of_its_very_place_in_the_sequence(fed: Fed) -> None:
+    wanted = Wanted((NO_OP, 3, 1), (NO_OP, 4, 1), ("1@a:1",))
+    fed.feed.take([_batch(4), wanted, _batch(5)])
+    assert fed.follower.told == [4, "image", 5]
+    await asyncio.sleep(0)
+    assert fed.source.images == [list(encode_image(STATE))]
+
+
+async def test_a_long_run_lets_others_have_their_turn(fed: Fed) -> None:
+    count = 3 * RAFT_APPLY_BATCHES_MAX
+    fed.feed.take([_batch(position) for position in range(1, count + 1)])
+    assert len(fed.follower.told) == RAFT_APPLY_BATCHES_MAX
+    fed.feed.take([_batch(count + 1)])
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert fed.follower.told == list(range(1, count + 2))
+
+
+@pytest.mark.parametrize("error", [UnsupportedError("newer rules"), KeyError("a fault of ours")])
+async def test_after_an_error_nothing_more_is_applied(fed: Fed, error: Exception) -> None:
+    fed.follower.error = error
+    fed.feed.take([_batch(3), _batch(4)])
+    fed.follower.error = None
+    fed.feed.take([_batch(5)])
+    assert fed.follower.told == []
+    assert fed.failures == [error]
+
+
+async def test_an_image_that_cannot_be_read_ends_it(fed: Fed) -> None:
+    fed.feed.take([_image(9, b"nonsense"), _batch(10)])
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert fed.follower.told == []
+    assert len(fed.failures) == 1

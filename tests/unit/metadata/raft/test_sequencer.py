@@ -1,0 +1,172 @@
+"""Members with threads, ports and folders of their own, as a broker has one."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from danube.metadata.raft.sequencer import RaftSequencer
+from danube.metadata.raft.settings import RaftSettings
+from danube.metadata.replicated import ReplicatedStore
+from danube.metadata.sequencer import NotOrderedError
+from danube.model.errors import (
+    InvalidRequestError,
+    MetadataError,
+    NotFoundError,
+    PreconditionFailedError,
+    SettingsError,
+)
+from danube.runtime.clock import SystemClock
+from danube.runtime.disk import LocalDisk
+from danube.runtime.rng import SystemRng
+from danube.testing.clock import SimClock
+from danube.testing.disk import Operation, SimDisk
+from danube.testing.raft_local import QUICK, GroupStore, open_group
+
+
+async def _open(disk: LocalDisk | SimDisk, **settings: object) -> RaftSequencer:
+    told = RaftSettings(**{"timing": QUICK, "start_timeout_s": 5.0} | settings)  # type: ignore[arg-type]  # as named
+    return await RaftSequencer.open(told, disk, SystemClock(), SystemRng())
+
+
+@pytest.fixture
+async def alone(tmp_path: Path) -> AsyncIterator[GroupStore]:
+    store = await open_group(tmp_path, SimClock(), 1)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def three(tmp_path: Path) -> AsyncIterator[GroupStore]:
+    store = await open_group(tmp_path, SimClock(), 3)
+    yield store
+    await store.close()
+
+
+async def test_a_broker_without_seeds_founds_its_cluster_and_is_back_after_a_restart(tmp_path: Path) -> None:
+    addresses = []
+    for value in (b"1", b"2"):
+        sequencer = await _open(LocalDisk(tmp_path))
+        store = ReplicatedStore(sequencer, SystemClock(), SystemRng())
+        await store.start()
+        entry = await store.get("/a")
+        assert (entry.value if entry else b"1") == b"1"
+        await store.put("/a", value)
+        addresses.append(sequencer.address)
+        await store.close()
+    assert addresses[0] == addresses[1]  # port 0 takes the same one again: the others know it
+
+
+async def test_what_is_submitted_together_goes_as_one_batch(alone: GroupStore) -> None:
+    before = alone.position
+    await asyncio.gather(*(alone.put(f"/{number}", b"x") for number in range(200)))
+    assert alone.position - before < 100
+
+
+async def test_readers_share_a_round_of_agreement(alone: GroupStore) -> None:
+    before = alone.position
+    await asyncio.gather(*(alone.get("/a", linearizable=True) for _ in range(100)))
+    assert alone.position - before <= 2  # one for the first, one for all that came meanwhile
+
+
+async def test_a_reader_that_is_cancelled_disturbs_no_other(alone: GroupStore) -> None:
+    readers = [asyncio.ensure_future(alone.get("/a", linearizable=True)) for _ in range(3)]
+    await asyncio.sleep(0)
+    readers[0].cancel()
+    await asyncio.gather(*readers[1:])
+
+
+async def test_who_waits_is_told_when_the_store_closes(three: GroupStore) -> None:
+    for other in three.others:
+        await other.close()
+    reader = asyncio.ensure_future(three.sequencer.barrier())
+    await asyncio.sleep(0)
+    await three.close()
+    with pytest.raises(MetadataError, match="closed"):
+        await reader
+    with pytest.raises(MetadataError, match="closed"):
+        await three.sequencer.submit(b"late")
+
+
+async def test_a_busy_event_loop_elects_nobody(three: GroupStore) -> None:
+    await three.put("/a", b"x")
+    before = three.sequencer.status()
+    end_s = time.monotonic() + 3 * QUICK.election_max_s
+    while time.monotonic() < end_s:
+        pass  # all three members share this interpreter, and its lock
+    await three.sequencer.barrier()
+    await asyncio.sleep(3 * QUICK.heartbeat_s)
+    assert (three.sequencer.status().term, three.sequencer.status().leader_id) == (before.term, before.leader_id)
+
+
+async def test_without_a_majority_nothing_is_ordered(three: GroupStore) -> None:
+    for other in three.others:
+        await other.close()
+    with pytest.raises(NotOrderedError, match="majority"):
+        for _ in range(200):  # until it notices
+            await three.sequencer.submit(b"x")
+            await asyncio.sleep(QUICK.heartbeat_s)
+
+
+async def test_a_member_asks_the_leader_and_tells_what_it_said(three: GroupStore) -> None:
+    status = three.sequencer.status()
+    assert status.leader_id != status.node_id
+    with pytest.raises(NotFoundError, match="cluster status"):
+        await three.sequencer.promote(12345)
+    with pytest.raises(PreconditionFailedError, match="transfer-leader"):
+        await three.sequencer.remove(status.leader_id)
+    with pytest.raises(InvalidRequestError, match="no address"):
+        await three.sequencer.add("nowhere")
+    assert await three.sequencer.transfer(status.node_id) == status.node_id
+
+
+async def test_a_failed_disk_is_told_to_every_caller_and_to_nobody_twice(caplog: pytest.LogCaptureFixture) -> None:
+    disk = SimDisk(1)
+    sequencer = await _open(disk)
+    store = ReplicatedStore(sequencer, SimClock(), SystemRng())
+    await store.start()
+    disk.fail(Operation.SYNC, times=1_000)
+    with pytest.raises(MetadataError):
+        await store.put("/a", b"x")
+    with pytest.raises(MetadataError, match="metadata stopped"):
+        await store.get("/a")
+    with pytest.raises(MetadataError, match="Check the disk"):
+        await sequencer.barrier()
+    assert not sequencer.status().has_quorum
+    await store.close()
+    assert sum("takes part in the metadata cluster no more" in line for line in caplog.messages) == 1
+
+
+async def test_a_broker_that_waits_in_vain_says_for_what(tmp_path: Path) -> None:
+    sequencer = await _open(LocalDisk(tmp_path), join=True, start_timeout_s=0.3)
+    store = ReplicatedStore(sequencer, SystemClock(), SystemRng())
+    with pytest.raises(MetadataError, match="it waited to be added: run `danube-admin cluster add-node"):
+        await store.start()
+    await store.close()
+
+
+async def test_a_port_for_strangers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SettingsError):
+        await _open(LocalDisk(tmp_path), bind="0.0.0.0:0")
+
+
+async def test_a_sequencer_that_was_never_started_closes(tmp_path: Path) -> None:
+    sequencer = await _open(LocalDisk(tmp_path))
+    await sequencer.close()
+    await sequencer.close()
+
+
+async def test_a_broker_that_moved_to_another_address_is_told_to_go_back(tmp_path: Path) -> None:
+    store = ReplicatedStore(await _open(LocalDisk(tmp_path)), SystemClock(), SystemRng())
+    await store.start()
+    await store.close()
+    moved = ReplicatedStore(await _open(LocalDisk(tmp_path), advertised="127.0.0.1:1"), SystemClock(), SystemRng())
+    with pytest.raises(MetadataError, match="start it with the Raft address"):
+        await moved.start()
+    await moved.close()
+
+
+def test_a_secret_is_not_shown() -> None:
+    assert "hush" not in repr(RaftSettings(secret=b"hush hush hush hush"))

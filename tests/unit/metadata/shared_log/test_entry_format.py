@@ -1,0 +1,113 @@
+"""Entries and snapshots of a shared log as bytes."""
+
+import zlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from danube.metadata.command_format import packb
+from danube.metadata.commands import Applied
+from danube.metadata.shared_log import entry_format
+from danube.metadata.shared_log.entry_format import (
+    ENTRY_OVERHEAD_BYTES,
+    Body,
+    LogEntry,
+    decode_entry,
+    decode_snapshot,
+    encode_entry,
+    encode_snapshot,
+    link_of,
+    pack_requests,
+    packed_bytes,
+)
+from danube.metadata.state import StateImage
+from danube.metadata.store import Entry
+from danube.model.errors import LimitReachedError, MetadataError
+
+numbers = st.integers(0, 2**64 - 1)
+requests = st.lists(st.binary(max_size=600) | st.just(bytes(3_000)), max_size=8)
+IMAGE = StateImage(
+    7,
+    1,
+    tuple(Entry(f"/k/{number:04}", b"v", number + 1, number + 1) for number in range(500)),
+    (),
+    (("x", Applied(7)),),
+)
+
+
+@given(numbers, numbers, requests)
+def test_an_entry_reads_back_as_it_was(author: int, link: int, batch: list[bytes]) -> None:
+    assert decode_entry(encode_entry(author, link, pack_requests(batch))) == LogEntry(author, link, batch)
+
+
+@given(requests)
+def test_no_entry_is_larger_than_was_reckoned(batch: list[bytes]) -> None:
+    reckoned = ENTRY_OVERHEAD_BYTES + sum(map(packed_bytes, batch))
+    body = pack_requests(batch)
+    assert len(encode_entry(1, 2, body)) == body.entry_bytes <= reckoned
+
+
+def test_what_shrinks_is_compressed_and_what_does_not_is_left_alone() -> None:
+    noise = b"".join(link_of(b"%d" % number).to_bytes(8, "little") for number in range(500))
+    assert pack_requests([bytes(100_000)]).entry_bytes < 1_000
+    assert pack_requests([noise]) == Body(0, packb([noise]))
+
+
+def test_a_change_of_any_byte_changes_the_link() -> None:
+    entry = encode_entry(1, 2, pack_requests([b"x"]))
+    changed = {link_of(entry[:at] + bytes([entry[at] ^ 1]) + entry[at + 1 :]) for at in range(len(entry))}
+    assert len(changed | {link_of(entry)}) == len(entry) + 1
+
+
+@given(st.binary(max_size=80))
+def test_other_bytes_are_refused(noise: bytes) -> None:
+    for each in (noise, b"\x01\x01" + bytes(18) + noise):
+        with pytest.raises(MetadataError):
+            decode_entry(each)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (Body(0, packb([1])), "something else than requests"),
+        (Body(0, packb({})), "something else than requests"),
+        (Body(1, zlib.compress(packb([])) + b"x"), "followed by something"),
+        (Body(1, zlib.compress(packb([b"x"]))[:-2]), "cut off"),
+    ],
+)
+def test_a_body_that_is_none_is_refused(body: Body, words: str) -> None:
+    with pytest.raises(MetadataError, match=words):
+        decode_entry(encode_entry(1, 2, body))
+
+
+def test_a_body_that_unpacks_to_more_than_any_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = encode_entry(1, 2, pack_requests([bytes(10_000)]))
+    monkeypatch.setattr(entry_format, "METADATA_LOG_BODY_BYTES_MAX", 9_000)
+    with pytest.raises(MetadataError, match="larger than any entry"):
+        decode_entry(entry)
+
+
+def test_an_entry_of_a_newer_format_asks_for_an_upgrade() -> None:
+    with pytest.raises(MetadataError, match=r"format 9 .* upgrade"):
+        decode_entry(b"\x09" + encode_entry(1, 2, pack_requests([]))[1:])
+
+
+@pytest.mark.parametrize("size", [24, 100, 1_000, 1_000_000])
+def test_a_snapshot_reads_back_from_pieces_of_any_size(size: int) -> None:
+    pieces = encode_snapshot(3, 4, IMAGE, size)
+    assert all(len(piece) == size for piece in pieces[:-1])
+    assert (decode_snapshot(pieces).link, decode_snapshot(pieces).image) == (4, IMAGE)
+
+
+def test_a_snapshot_that_lacks_a_piece_is_refused() -> None:
+    pieces = encode_snapshot(3, 4, IMAGE, 200)
+    for gone in range(len(pieces)):
+        with pytest.raises(MetadataError):
+            decode_snapshot([*pieces[:gone], *pieces[gone + 1 :]])
+
+
+def test_a_snapshot_of_too_many_pieces_is_not_begun(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entry_format, "METADATA_LOG_SNAPSHOT_PIECES_MAX", 2)
+    with pytest.raises(LimitReachedError, match="too large for a snapshot"):
+        encode_snapshot(3, 4, IMAGE, 100)

@@ -1,0 +1,163 @@
+"""States taken out of stores and put into others: a SQLite file, and the folder of a Raft member."""
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from danube.metadata.backup import restored
+from danube.metadata.backup_raft import begin_group, own_address, read_raft
+from danube.metadata.backup_sqlite import read_sqlite, write_sqlite
+from danube.metadata.command_format import Request, encode_request
+from danube.metadata.commands import Transact
+from danube.metadata.image_format import encode_image
+from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
+from danube.metadata.raft.dump import HeldImage, MemoryBytes
+from danube.metadata.raft.folder import RaftFolder
+from danube.metadata.raft.member import pack_batch
+from danube.metadata.raft.node import RaftNode
+from danube.metadata.sqlite import SqliteStore
+from danube.metadata.sqlite_file import SqliteFile
+from danube.metadata.state import StateImage
+from danube.metadata.store import Entry, Put, Transaction
+from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, PreconditionFailedError
+from danube.runtime.rng import SystemRng
+from danube.testing.clock import SimClock
+from danube.testing.disk import SimDisk
+from tests.unit.metadata.backups import backup
+
+ADDRESS = "10.0.0.7:7650"
+IMAGE = restored(backup(), to_cluster=False).image
+
+
+def test_a_new_sqlite_file_holds_what_was_written(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite3"
+    write_sqlite(path, IMAGE)
+    assert read_sqlite(path) == IMAGE
+    assert [found.name for found in tmp_path.iterdir()] == [path.name]
+
+
+async def test_a_restored_sqlite_file_is_a_store_that_goes_on(tmp_path: Path) -> None:
+    write_sqlite(tmp_path / "metadata.sqlite3", IMAGE)
+    store = await SqliteStore.open(tmp_path / "metadata.sqlite3", SimClock())
+    async with contextlib.aclosing(_Closing(store)):
+        assert await store.list("/") == list(IMAGE.entries)
+        assert await store.put("/new", b"x") == IMAGE.revision + 1
+        assert await store.grant_lease(5.0) == IMAGE.last_lease_id + 1
+
+
+class _Closing:
+    def __init__(self, store: SqliteStore) -> None:
+        self.aclose = store.close
+
+
+def test_reading_a_sqlite_file_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite3"
+    write_sqlite(path, IMAGE)
+    before = path.read_bytes(), path.stat().st_mtime_ns
+    read_sqlite(path)
+    assert (path.read_bytes(), path.stat().st_mtime_ns) == before
+
+
+def test_a_sqlite_file_with_something_in_it_is_not_filled(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite3"
+    write_sqlite(path, IMAGE)
+    with contextlib.closing(SqliteFile.open(path)) as file, pytest.raises(PreconditionFailedError):
+        file.fill(StateImage(50))
+    assert read_sqlite(path) == IMAGE
+
+
+def test_a_damaged_sqlite_file_is_named_where_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "metadata.sqlite3"
+    path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4_096)
+    with pytest.raises(DataFolderError, match=str(path)):
+        read_sqlite(path)
+
+
+def test_a_new_group_begins_with_the_state_and_one_voter() -> None:
+    disk = SimDisk()
+    cluster_id, node_id = begin_group(disk, IMAGE, ADDRESS, SystemRng(3))
+    found = read_raft(disk)
+    assert found.image == IMAGE
+    assert found.members == (f"{node_id}@{ADDRESS}",)
+    assert own_address(found) == ADDRESS
+    with contextlib.closing(RaftFolder.open(disk)) as folder:
+        assert (folder.cluster_id, folder.node_id) == (cluster_id, node_id)
+
+
+def test_a_new_group_is_whole_after_a_power_cut() -> None:
+    disk = SimDisk()
+    begin_group(disk, IMAGE, ADDRESS, SystemRng(3))
+    disk.crash()
+    assert read_raft(disk).image == IMAGE
+
+
+def test_who_joins_a_new_group_needs_its_image() -> None:
+    disk = SimDisk()
+    begin_group(disk, IMAGE, ADDRESS, SystemRng(3))
+    with contextlib.closing(RaftFolder.open(disk)) as folder:
+        assert folder.log.first_index > FIRST_ENTRIES[-1][1] + 1
+
+
+def test_an_address_without_a_port_founds_nothing() -> None:
+    with pytest.raises(InvalidRequestError):
+        begin_group(SimDisk(), IMAGE, "somewhere", SystemRng(3))
+
+
+def member_with(changes: int, *, voters: int) -> SimDisk:
+    """The folder of the first of so many members, with changes behind its image."""
+    disk = SimDisk()
+    with contextlib.closing(RaftFolder.open(disk, SystemRng(7))) as folder:
+        members = [str(RaftNode.of(folder.node_id + number, f"10.0.0.{number}:7650").id) for number in range(voters)]
+        begin(folder, "c", members)
+        folder.log.setCurrentTerm(2, None)
+        for number in range(changes):
+            change = Transact(Transaction(f"t{number}", (), (Put(f"/k/{number}", b"x"),)))
+            command = pack_batch(1, number, [encode_request(Request(f"r{number}", change))])
+            folder.log.add(command, folder.log.last_index + 1, 2)
+        folder.log.sync()
+    return disk
+
+
+def test_what_stands_behind_a_members_image_is_taken_too() -> None:
+    found = read_raft(member_with(3, voters=3))
+    assert [entry.key for entry in found.image.entries] == ["/k/0", "/k/1", "/k/2"]
+    assert (found.position, found.agreed_position) == (5, 2)
+
+
+def test_a_member_that_votes_alone_knows_what_is_agreed_on() -> None:
+    found = read_raft(member_with(3, voters=1))
+    assert (found.position, found.agreed_position) == (5, 5)
+
+
+def test_reading_a_member_changes_nothing() -> None:
+    disk = member_with(3, voters=3)
+    before = {name: disk.open_read(f"raft/{name}").read(0, 1 << 20) for name in disk.list("raft")}
+    read_raft(disk)
+    assert {name: disk.open_read(f"raft/{name}").read(0, 1 << 20) for name in disk.list("raft")} == before
+
+
+def test_a_member_that_lost_a_file_is_refused() -> None:
+    disk = member_with(3, voters=3)
+    disk.remove("raft/vote")
+    with pytest.raises(DamagedDataError, match="vote"):
+        read_raft(disk)
+
+
+def test_a_member_that_belongs_to_no_cluster_has_nothing_to_take() -> None:
+    disk = SimDisk()
+    RaftFolder.open(disk).close()
+    with pytest.raises(DataFolderError, match="no cluster yet"):
+        read_raft(disk)
+
+
+def test_an_image_stands_for_the_entries_before_it() -> None:
+    disk = member_with(3, voters=3)
+    with contextlib.closing(RaftFolder.open(disk)) as folder:
+        state = StateImage(40, 0, (Entry("/image", b"x", 40, 40),))
+        prev, last = folder.log[-2], folder.log[-1]
+        members = folder.image.members if folder.image else ()
+        payload = MemoryBytes(*encode_image(state))
+        folder.save_image(HeldImage(prev=prev, last=last, members=members, payload=payload))
+    found = read_raft(disk)
+    assert (found.image, found.position, found.agreed_position) == (state, 5, 5)

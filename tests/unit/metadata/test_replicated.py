@@ -1,0 +1,247 @@
+"""The store over a sequencer that does as the test says: loses, refuses, hangs. All on simulated time."""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import wraps
+from typing import Any
+
+import pytest
+
+from danube.metadata.command_format import decode_request
+from danube.metadata.commands import ExpireLease
+from danube.metadata.replicated import ReplicatedStore
+from danube.metadata.sequencer import Follower, NotOrderedError
+from danube.metadata.store import Put, Transaction
+from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutcomeError
+from danube.model.limits import METADATA_SUBMIT_TIMEOUT_S
+from danube.runtime.rng import SystemRng
+from danube.testing.clock import SimClock
+from danube.testing.shared_log_time import LoopClock, run_simulated
+
+
+def simulated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    @wraps(test)
+    def run(**given: Any) -> None:
+        run_simulated(test(**given))
+
+    return run
+
+
+class Scripted:
+    """A sequencer: each submission takes the next word of the script, and `order` when there is none left.
+
+    order: applied at once. lose: nobody hears of it. refuse: surely not ordered. hang: never answers.
+    """
+
+    def __init__(self, *script: str) -> None:
+        self._script = list(script)
+        self._follower: Follower | None = None
+        self.submitted: list[bytes] = []
+        self.position = 0
+        self.barriers = 0
+
+    @property
+    def follower(self) -> Follower:
+        assert self._follower is not None
+        return self._follower
+
+    async def start(self, follower: Follower) -> None:
+        self._follower = follower
+
+    async def submit(self, request: bytes) -> None:
+        self.submitted.append(request)
+        word = self._script.pop(0) if self._script else "order"
+        if word == "order":
+            self.order(request)
+        elif word == "refuse":
+            raise NotOrderedError("there is no leader")
+        elif word == "hang":
+            await asyncio.Event().wait()
+
+    async def barrier(self) -> None:
+        self.barriers += 1
+
+    async def close(self) -> None:
+        return None
+
+    def order(self, *requests: bytes) -> None:
+        self.position += 1
+        self.follower.apply(self.position, requests)
+
+
+async def opened(sequencer: Scripted) -> ReplicatedStore:
+    store = ReplicatedStore(sequencer, LoopClock(), SystemRng(seed=1))
+    await store.start()
+    return store
+
+
+def now_s() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.parametrize("script", [["lose"], ["refuse", "refuse"], ["lose", "refuse", "lose"]])
+@simulated
+async def test_the_same_change_is_submitted_until_it_is_applied(script: Sequence[str]) -> None:
+    sequencer = Scripted(*script)
+    store = await opened(sequencer)
+    assert await store.put("/a", b"1") == 1
+    assert len(set(sequencer.submitted)) == 1
+    assert len(sequencer.submitted) > 1
+    await store.close()
+
+
+@simulated
+async def test_a_change_that_was_ordered_twice_has_effect_once() -> None:
+    sequencer = Scripted("lose")
+    store = await opened(sequencer)
+    writing = asyncio.ensure_future(store.put("/a", b"1"))
+    await asyncio.sleep(0.1)
+    sequencer.order(sequencer.submitted[0], sequencer.submitted[0])
+    assert await writing == 1
+    assert sequencer.position == 1
+    entry = await store.get("/a")
+    assert entry is not None
+    assert entry.revision == 1
+    await store.close()
+
+
+@simulated
+async def test_a_change_that_is_never_ordered_is_unknown_in_the_end() -> None:
+    store = await opened(Scripted(*["lose"] * 100))
+    with pytest.raises(UnknownOutcomeError, match="submit it again"):
+        await store.put("/a", b"")
+    assert METADATA_SUBMIT_TIMEOUT_S <= now_s() <= METADATA_SUBMIT_TIMEOUT_S + 3.0
+    await store.close()
+
+
+@simulated
+async def test_a_change_that_hangs_is_unknown_in_the_end() -> None:
+    store = await opened(Scripted("refuse", "hang"))
+    with pytest.raises(UnknownOutcomeError):
+        await store.put("/a", b"")
+    assert now_s() <= METADATA_SUBMIT_TIMEOUT_S + 3.0
+    await store.close()
+
+
+@simulated
+async def test_a_change_that_was_always_refused_was_surely_not_made() -> None:
+    store = await opened(Scripted(*["refuse"] * 1_000))
+    with pytest.raises(MetadataError, match="was not made: there is no leader") as caught:
+        await store.put("/a", b"")
+    assert not isinstance(caught.value, UnknownOutcomeError)
+    await store.close()
+
+
+@simulated
+async def test_one_attempt_that_may_have_worked_leaves_the_outcome_unknown() -> None:
+    store = await opened(Scripted("lose", *["refuse"] * 1_000))
+    with pytest.raises(UnknownOutcomeError):
+        await store.put("/a", b"")
+    await store.close()
+
+
+@simulated
+async def test_a_transaction_whose_outcome_was_unknown_is_settled_by_submitting_it_again() -> None:
+    sequencer = Scripted(*["lose"] * 8)
+    store = await opened(sequencer)
+    change = Transaction("mine", (), (Put("/a", b""),))
+    with pytest.raises(UnknownOutcomeError):
+        await store.transact(change)
+    sequencer.order(sequencer.submitted[0])  # it comes after all
+    assert await store.transact(change) == 1
+    assert (await store.list("/"))[0].revision == 1
+    await store.close()
+
+
+@simulated
+async def test_a_caller_that_is_cancelled_leaves_its_change_to_be_settled() -> None:
+    sequencer = Scripted("lose")
+    store = await opened(sequencer)
+    caller = asyncio.ensure_future(store.put("/a", b""))
+    await asyncio.sleep(0.1)
+    caller.cancel()
+    await asyncio.wait([caller])
+    assert caller.cancelled()
+    await asyncio.sleep(5.0)
+    assert await store.get("/a") is not None
+    await store.close()
+
+
+@simulated
+async def test_closing_the_store_tells_callers_that_the_outcome_is_unknown() -> None:
+    store = await opened(Scripted("lose"))
+    caller = asyncio.ensure_future(store.put("/a", b""))
+    await asyncio.sleep(0.1)
+    await store.close()
+    with pytest.raises(UnknownOutcomeError, match="closed"):
+        await caller
+    with pytest.raises(MetadataError, match="closed"):
+        await store.put("/a", b"")
+
+
+@simulated
+async def test_a_sequence_that_cannot_be_followed_fails_every_call_and_does_not_hide_unknown_outcomes() -> None:
+    sequencer = Scripted("lose")
+    store = await opened(sequencer)
+    caller = asyncio.ensure_future(store.put("/a", b""))
+    await asyncio.sleep(0.1)
+    sequencer.follower.failed(MetadataError("the log is damaged"))
+    with pytest.raises(UnknownOutcomeError, match="may still be made"):
+        await caller
+    with pytest.raises(MetadataError, match="the log is damaged") as caught:
+        await store.put("/b", b"")
+    assert not isinstance(caught.value, UnknownOutcomeError)
+    with pytest.raises(MetadataError, match="the log is damaged"):
+        await store.get("/a")
+    await store.close()
+
+
+@simulated
+async def test_what_no_sequence_could_hold_is_refused_before_it_is_submitted() -> None:
+    sequencer = Scripted()
+    store = await opened(sequencer)
+    with pytest.raises(InvalidRequestError):
+        await store.renew_lease(2**70)
+    assert sequencer.submitted == []
+    await store.close()
+
+
+@simulated
+async def test_only_a_linearizable_read_asks_the_others() -> None:
+    sequencer = Scripted()
+    store = await opened(sequencer)
+    await store.get("/a")
+    await store.list("/")
+    assert sequencer.barriers == 0
+    await store.get("/a", linearizable=True)
+    await store.list("/", linearizable=True)
+    assert sequencer.barriers == 2
+    await store.close()
+
+
+@simulated
+async def test_a_lease_that_ran_out_is_ended_by_one_submission_however_many_read() -> None:
+    sequencer = Scripted()
+    store = await opened(sequencer)
+    lease_id = await store.grant_lease(5.0)
+    await store.put("/a", b"", lease_id=lease_id)
+    submitted = len(sequencer.submitted)
+    await asyncio.sleep(5.0)
+    assert await asyncio.gather(*(store.get("/a") for _ in range(20))) == [None] * 20
+    ends = [decode_request(request).command for request in sequencer.submitted[submitted:]]
+    assert ends == [ExpireLease(lease_id, 0)]
+    await store.close()
+
+
+@simulated
+async def test_a_lease_that_cannot_be_ended_now_does_not_keep_readers_for_long() -> None:
+    clock = SimClock()
+    sequencer = Scripted("order", "order", *["lose"] * 100)
+    store = ReplicatedStore(sequencer, clock, SystemRng(seed=1))
+    await store.start()
+    await store.put("/a", b"", lease_id=await store.grant_lease(5.0))
+    clock.advance(5.0)
+    began_s = now_s()
+    assert await store.get("/a") is not None, "nobody agreed on its end yet"
+    assert now_s() - began_s <= 3.0
+    await store.close()

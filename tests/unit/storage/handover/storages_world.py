@@ -1,0 +1,122 @@
+"""Storages of several brokers over one shared folder and one metadata store, all in one process."""
+
+import contextlib
+from collections.abc import Mapping
+from typing import Any
+
+from danube.metadata.draft import Draft
+from danube.metadata.journal_records import JournalRecords
+from danube.metadata.memory import MemoryStore
+from danube.metadata.storage_records import StorageRecords, bury, enter_topic
+from danube.model.subscription import Cursor
+from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
+from danube.runtime.disk import Disk
+from danube.runtime.rng import SystemRng
+from danube.storage.handover.reading import JOURNALS
+from danube.storage.handover.shared import SharedPlace, SharedStorage
+from danube.storage.tiered_log import TieredLog
+from danube.testing.clock import SimClock
+from danube.testing.disk import MachineOffError, SimDisk
+from tests.unit.storage.journal_world import Told
+from tests.unit.storage.store.storage_world import cut_all, storage_settings
+
+SUBSCRIPTION = 5
+
+
+class StoragesWorld:
+    """The folder, the metadata, and the storages that were opened on them."""
+
+    def __init__(self, disk: Disk | None = None, **settings: Any) -> None:
+        self.disk: Disk = disk if disk is not None else SimDisk()
+        self.clock = SimClock()
+        self.rng = SystemRng(seed=1)
+        self.metadata = MemoryStore(self.clock)
+        self.records = StorageRecords(self.metadata, self.rng)
+        self.journals = JournalRecords(self.metadata, self.rng)
+        self.settings = storage_settings(**{"journal": {"idle_mark_delay_s": 1e6}, **settings})
+        self.disks: dict[int, Disk] = {}
+        self._open: dict[int, SharedStorage] = {}
+        self._dead: list[SharedStorage] = []
+        self._threads: list[BlockingThread] = []
+
+    async def create(self, *topic_ids: int) -> None:
+        """Have topics created in the metadata."""
+        draft = Draft(self.metadata)
+        for topic_id in topic_ids:
+            enter_topic(draft, topic_id)
+        await self.metadata.transact(draft.transaction(f"create {topic_ids}"))
+
+    async def start(self, number: int, **runners: BlockingRunner) -> SharedStorage:
+        """Open a broker's storage."""
+        disk = self.disks[number] = self.disk.join() if isinstance(self.disk, SimDisk) else self.disk
+        names = ("runner", "read_runner", "cut_runner")
+        storage = await SharedStorage.open_shared(
+            SharedPlace(disk=disk, records=self.records, journals=self.journals),
+            self.clock,
+            rng=self.rng,
+            broker_id=number,
+            settings=self.settings,
+            **{name: runners.get(name) or self._runner(name) for name in names},
+        )
+        self._open[number] = storage
+        return storage
+
+    def storage(self, number: int) -> SharedStorage:
+        """The one of a broker that is open."""
+        return self._open[number]
+
+    async def stop(self, number: int) -> None:
+        """Close a broker's storage."""
+        await self._open.pop(number).close()
+
+    def kill(self, number: int) -> None:
+        """End a broker as `kill -9` does."""
+        disk = self.disks[number]
+        assert isinstance(disk, SimDisk)
+        disk.process_kill()
+        self._dead.append(self._open.pop(number))
+
+    async def delete(self, topic_id: int) -> None:
+        """Have a topic deleted in the metadata."""
+        draft = Draft(self.metadata)
+        bury(draft, topic_id)
+        await self.metadata.transact(draft.transaction(f"delete {topic_id}"))
+
+    def folders(self) -> list[str]:
+        """Of all journals."""
+        return self.disk.list(JOURNALS)
+
+    async def end(self) -> None:
+        for storage in (*self._open.values(), *self._dead):
+            with contextlib.suppress(MachineOffError):
+                await storage.close()
+        for thread in self._threads:
+            await thread.aclose()
+        await self.metadata.close()
+
+    def _runner(self, name: str) -> BlockingRunner:
+        if isinstance(self.disk, SimDisk):
+            return InlineRunner()
+        self._threads.append(BlockingThread(name))
+        return self._threads[-1]
+
+
+async def save(log: TieredLog, position: int) -> None:
+    """Have a cursor stored."""
+    told = Told()
+    log.save_cursor(SUBSCRIPTION, Cursor(position), told)
+    assert await told.outcome() is None
+
+
+async def stop_at(log: TieredLog) -> Mapping[int, Cursor]:
+    """What `give` is told of a topic that nobody appends to."""
+    cursor = log.cursor(SUBSCRIPTION)
+    return {SUBSCRIPTION: cursor} if cursor is not None else {}
+
+
+async def cut_whole(storage: SharedStorage) -> None:
+    """Have everything cut that this broker owns."""
+    await cut_all(storage)
+    if storage._topics.histories.with_older_epochs:
+        await storage.cut()
+    assert not storage._topics.histories.with_older_epochs

@@ -1,0 +1,94 @@
+"""Journals go when they were fenced and struck off, and no topic's record names them; nothing else goes."""
+
+import errno
+from collections.abc import AsyncIterator
+
+import pytest
+
+from danube.metadata.storage_records import EpochRange, TopicStorage
+from danube.model.limits import JOURNALS_LOOK_S
+from danube.runtime.blocking import InlineRunner
+from danube.storage.handover.reading import journal_folder
+from danube.storage.handover.retiring import Retirer, named_journals
+from danube.storage.journal.fence import Fence
+from danube.testing.disk import Operation, SimDisk
+from tests.unit.storage.handover.storages_world import StoragesWorld, cut_whole
+from tests.unit.storage.store.storage_world import fill
+
+A, OWN = 1, 99
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[StoragesWorld]:
+    one = StoragesWorld()
+    await one.create(A)
+    yield one
+    await one.end()
+
+
+def retirer(world: StoragesWorld) -> Retirer:
+    return Retirer(world.disk, world.records, world.journals, InlineRunner(), own_id=OWN)
+
+
+def make_journal(world: StoragesWorld, journal_id: int) -> str:
+    folder = journal_folder(journal_id)
+    Fence(world.disk, folder).prepare()
+    world.disk.create(f"{folder}/0000000001.journal").close()
+    return folder
+
+
+def test_every_journal_that_an_epoch_is_in_is_named() -> None:
+    records = [TopicStorage(1, 3, (EpochRange(1, 10, 0, 5), EpochRange(2, 20, 5))), TopicStorage(2)]
+    assert named_journals(records) == {10, 20}
+
+
+async def test_a_journal_that_is_not_entered_was_struck_off_and_goes(world: StoragesWorld) -> None:
+    folder = make_journal(world, 5)
+    assert await retirer(world).retire() == 1
+    assert not world.disk.exists(folder)
+
+
+async def test_ones_own_journal_and_folders_of_other_names_stay(world: StoragesWorld) -> None:
+    own = make_journal(world, OWN)
+    world.disk.make_folder("journals/notes")
+    assert await retirer(world).retire() == 0
+    assert world.disk.exists(own)
+    assert world.disk.exists("journals/notes")
+
+
+async def test_a_journal_whose_owner_is_about_to_make_it_stays(world: StoragesWorld) -> None:
+    entry = await world.journals.enter(7)
+    world.disk.make_folder(journal_folder(entry.journal_id))
+    assert await retirer(world).retire() == 0
+    assert entry.journal_id in await world.journals.all()
+
+
+async def test_a_fenced_journal_is_struck_off_also_while_a_record_names_it(world: StoragesWorld) -> None:
+    entry = await world.journals.enter(7)
+    folder = make_journal(world, entry.journal_id)
+    await world.records.seal(await world.records.get(A), (EpochRange(1, entry.journal_id, 0),))
+    Fence(world.disk, folder).put_up(8)
+    assert await retirer(world).retire() == 0
+    assert await world.journals.all() == {}
+    assert world.disk.exists(folder)
+
+
+async def test_the_fence_is_the_last_file_that_goes(world: StoragesWorld) -> None:
+    assert isinstance(world.disk, SimDisk)
+    folder = make_journal(world, 5)
+    world.disk.fail(Operation.REMOVE, 2, error=errno.EIO)
+    assert await retirer(world).retire() == 0
+    assert world.disk.list(folder) == ["fence"]
+    assert await retirer(world).retire() == 1
+
+
+async def test_a_storage_removes_them_in_the_background(world: StoragesWorld) -> None:
+    first, second = await world.start(1), await world.start(2)
+    await first.begin([A])
+    await fill(first.topic(A), 30)
+    world.kill(1)
+    await second.begin([A])
+    await cut_whole(second)
+    second.start()
+    await world.clock.run_for(JOURNALS_LOOK_S + 1)
+    assert world.folders() == [second._ground.folder.rpartition("/")[2]]

@@ -1,0 +1,103 @@
+"""Reading a history in order: fewer hand-offs to the thread, the same answers, and none that should be refused."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from danube.model.errors import DamagedDataError, OffsetTrimmedError
+from danube.model.limits import READ_AHEAD_ANSWERS
+from danube.runtime.blocking import InlineRunner
+from danube.storage.segment.retention import Retention
+from danube.storage.store import Storage
+from danube.storage.tiered_log import TieredLog
+from tests.unit.storage.journal_world import in_batch
+from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
+
+TOPIC = 5
+ONE = 270  # bytes that one batch fits in, and READ_AHEAD_ANSWERS of them hold as many batches
+T = TypeVar("T")
+
+
+class CountingRunner(InlineRunner):
+    """Counts what is handed over."""
+
+    def __init__(self) -> None:
+        self.handed_over = 0
+
+    async def run(self, work: Callable[[], T]) -> T:
+        self.handed_over += 1
+        return await super().run(work)
+
+
+@pytest.fixture
+def runner(world: StorageWorld) -> CountingRunner:
+    runner = CountingRunner()
+    world.runners["read_runner"] = runner
+    return runner
+
+
+@pytest.fixture
+async def storage(world: StorageWorld, runner: CountingRunner) -> Storage:
+    """Nothing is read from memory."""
+    world.settings = storage_settings(file_bytes_max=16_384, journal={"cache_bytes_max": 0})
+    return await world.open()
+
+
+@pytest.fixture
+def log(storage: Storage) -> TieredLog:
+    return storage.topic(TOPIC, 1)
+
+
+@pytest.mark.parametrize("is_cut", [False, True], ids=["journal", "segments"])
+async def test_who_reads_in_order_hands_over_a_fraction_of_the_reads(
+    storage: Storage, log: TieredLog, runner: CountingRunner, *, is_cut: bool
+) -> None:
+    records = await fill(log, 64)
+    if is_cut:
+        await cut_all(storage)
+    runner.handed_over = 0
+    assert await read_all(log, bytes_max=ONE) == records
+    reads = 1 + 63 / READ_AHEAD_ANSWERS
+    assert reads <= runner.handed_over <= 2 * reads  # the end of a segment cuts an answer short
+
+
+async def test_readers_at_several_places_of_one_topic_each_get_theirs(log: TieredLog) -> None:
+    records = await fill(log, 40)
+    places = [0, 1, 10, 11]
+    for _ in range(20):
+        for reader, at in enumerate(places):
+            (batch,) = await log.read(at, ONE)
+            assert (batch.base_offset, in_batch(batch, at)) == (at, [records[at]])
+            places[reader] = batch.end_offset
+
+
+async def test_damage_ahead_of_a_reader_is_told_only_to_who_asks_for_it(world: StorageWorld, log: TieredLog) -> None:
+    await fill(log, 6)
+    index = log._journal._topic.index
+    assert index is not None
+    world.sim.flip_bit("journal/0000000001.journal", index[3].position + 100)
+    for offset in (0, 1, 2):
+        assert [batch.base_offset for batch in await log.read(offset, ONE)] == [offset]
+    with pytest.raises(DamagedDataError):
+        await log.read(3, ONE)
+
+
+async def test_what_retention_took_is_not_answered_from_what_was_read_ahead(storage: Storage, log: TieredLog) -> None:
+    await fill(log, 100)
+    await cut_all(storage)
+    for offset in (0, 1):
+        await log.read(offset, ONE)
+    await storage.retain(always(Retention(None, max_bytes=8_000)), lambda _: None)
+    assert log._cold.ahead.bytes > 0
+    with pytest.raises(OffsetTrimmedError):
+        await log.read(2, ONE)
+
+
+async def test_a_closed_log_keeps_nothing_that_was_read_ahead(log: TieredLog) -> None:
+    await fill(log, 10)
+    for offset in (0, 1):
+        await log.read(offset, ONE)
+    assert log._cold.ahead.bytes > 0
+    log.close()
+    assert log._cold.ahead.bytes == 0
