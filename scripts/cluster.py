@@ -18,13 +18,17 @@ def main() -> None:
     """Exit 0 after Ctrl-C, 1 when the brokers do not form a cluster."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--folder", type=Path, help="keep everything here, for another start  [a new temporary folder]")
+    parser.add_argument("--any-ports", action="store_true", help="take ports that are free, not the usual ones")
     options = parser.parse_args()
     folder = (options.folder or Path(tempfile.mkdtemp(prefix="danube-cluster-"))).absolute()
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda *_: ended.set())
     _tell(f"Three brokers start in {folder}: each waits until a majority of them runs.")
-    cluster = BrokerCluster(folder, size=_SIZE, flags=_addresses(), raft_ports=_ports(_RAFT_PORT))
+    if options.any_ports:
+        cluster = BrokerCluster(folder, size=_SIZE)
+    else:
+        cluster = BrokerCluster(folder, size=_SIZE, flags=_addresses(), raft_ports=_ports(_RAFT_PORT))
     try:
         with cluster:
             _tell(_welcome(cluster, folder))
@@ -61,7 +65,7 @@ Data, logs and the secret of their Raft ports are in {folder}.
 
   danube-admin cluster status --endpoint {first.admin_url}
   echo hello | danube produce --service-addr {first.service_url} --topic /default/demo
-  danube-admin topics list default --endpoint {second.admin_url}
+  danube-admin namespaces topics default --endpoint {second.admin_url}
 
 Kill one of them: the two others go on. Ctrl-C ends all."""
 

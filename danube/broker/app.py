@@ -213,16 +213,14 @@ class _Assembly:
         from danube.metadata.carrying_over import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
         from danube.metadata.sqlite import SqliteStore  # noqa: PLC0415 - as above
 
-        if folder.metadata_path.exists():
+        if await self._writer.run(folder.metadata_path.exists):
             own = await SqliteStore.open(folder.metadata_path, self._world.clock)
             try:
                 await refuse_older(store, own)
             finally:
                 await own.close()
         carried = await carry_over(store, self._world.rng, folder.broker_id)
-        _log.info(
-            "this broker stood alone before; the cluster has its metadata, and it serves %d topics of it", carried
-        )
+        _log.info("this broker stood alone before, and is one of a cluster now; topics that had no owner: %d", carried)
 
     async def _open_meta_store(self, folder: DataFolder) -> MetaStore:
         if self._world.meta_store is not None:

@@ -1,100 +1,157 @@
-"""`danube-broker metadata`: all that the cluster agreed on, as one file; taken out, looked into, put in."""
+"""`danube-broker metadata`: backups of the metadata, of any store, and what is in it."""
 
 from collections.abc import Callable
+from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.settings import BrokerSettings
-from danube.broker.storage_cli import OutputFormat
 from danube.model.exit_codes import ExitCode
 from danube.runtime.console import ended
 from danube.runtime.settings import Loaded
 
+if TYPE_CHECKING:
+    from danube.broker.metadata_places import Wanted
+
 _PROGRAM = "danube-broker"
+_GROUP = "meta_store."
 
 _EPILOG = """Examples:
 
-  danube-broker --data-dir /var/lib/danube metadata backup metadata.backup
+  danube-broker metadata inspect --data-dir danube-data
 
-  danube-broker metadata inspect metadata.backup
+  danube-broker metadata inspect --data-dir danube-data --prefix /topics
 
-  danube-broker --meta-store-type etcd metadata backup metadata.backup   (while brokers run)
+  danube-broker metadata backup danube.dnbb --data-dir danube-data
 
-  danube-broker --data-dir /var/lib/danube --meta-store-type raft metadata restore metadata.backup   (a cluster of one)
+  danube-broker metadata restore danube.dnbb --data-dir another-folder
 
-The store is the one of the broker's settings, which stand before the word `metadata`. Where it is in the data folder
-(sqlite, raft), the broker must not run; the other brokers of a Raft cluster may, and are asked. Messages are not in a
-backup, only where they are.
+  danube-broker --meta-store-type etcd metadata backup danube.dnbb
 
-Exit codes: 0 done, 2 wrong usage, 3 the store is not empty and --force is missing, 4 no such file, 6 refused, 7 data
-folder cannot be used or a broker has it, 8 the backup is damaged.
+  danube-broker metadata restore danube.dnbb --data-dir danube-data --force
+
+The last one is the way back for a raft cluster whose majority is lost for good, too: see docs/metadata-tools.md.
+
+Which store is meant: as for the broker, by its settings before the word `metadata`; else what is in the data folder.
+
+Exit codes: 0 done or sound, 1 the service cannot be used, 2 wrong usage, 3 a restore that needs --yes, 4 no such key or
+file, 6 refused: not empty or not fitting, 7 data folder cannot be used or a broker has it, 8 stored data is damaged.
 """
 
 app = typer.Typer(
-    help="Back up, look into and restore what brokers agreed on: namespaces, topics, subscriptions, owners.",
+    help="Back up, restore and look into the metadata: which topics there are, and whose.",
     epilog=_EPILOG,
     no_args_is_help=True,
     rich_markup_mode=None,
 )
 
-_File = Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", show_default=False)]
+
+class OutputFormat(StrEnum):
+    """How these commands answer."""
+
+    TABLE = "table"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class StoreKind(StrEnum):
+    """Where metadata can be kept."""
+
+    SQLITE = "sqlite"
+    RAFT = "raft"
+    ETCD = "etcd"
+    ZOOKEEPER = "zookeeper"
+
+
 _DataDir = Annotated[
     Path | None, typer.Option("--data-dir", help="The broker's data folder.  [as the broker's settings say]")
 ]
+_Store = Annotated[
+    StoreKind | None, typer.Option("--store", help="Which metadata is meant.  [as set, or as found in the data folder]")
+]
 _Output = Annotated[OutputFormat, typer.Option("-o", "--output", help="How to answer.")]
-_Force = Annotated[bool, typer.Option("--force", help="Also into a store that is not empty: what is in it goes.")]
+_Overwrite = Annotated[bool, typer.Option("--overwrite", help="Take the place of a file that is there.")]
+_Force = Annotated[bool, typer.Option("--force", help="Set aside what is there, and put the backup in its place.")]
+_Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before that.")]
 
 
 @app.command("backup")
-def backup(
-    context: typer.Context, file: _File, data_dir: _DataDir = None, output: _Output = OutputFormat.TABLE
+def backup(  # noqa: PLR0917 - one parameter for each flag
+    context: typer.Context,
+    file: Annotated[Path, typer.Argument(help="The backup to write.")],
+    data_dir: _DataDir = None,
+    store: _Store = None,
+    overwrite: _Overwrite = False,  # noqa: FBT002 - a flag of a command
+    output: _Output = OutputFormat.TABLE,
 ) -> None:
-    """Write all metadata to a file; one of that name is replaced once the new one is whole."""
-    from danube.broker import metadata_commands  # noqa: PLC0415 - `--help` needs none of it
+    """Write all metadata to a file.
 
-    settings, folder = _settings(context, data_dir)
-    _end(lambda: metadata_commands.backup(settings, folder, file, as_json=output is OutputFormat.JSON))
+    From etcd and ZooKeeper while brokers run; from a data folder while its broker does not. Messages are not in it:
+    they are in the data folders.
+    """
+    from danube.broker import metadata_commands as commands  # noqa: PLC0415 - `--help` needs none of it
+
+    wanted = _wanted(context, data_dir, store)
+    _end(lambda: commands.refusing(lambda: commands.backup(wanted, file, overwrite=overwrite, output=output)))
 
 
 @app.command("restore")
-def restore(
+def restore(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
-    file: _File,
+    file: Annotated[Path, typer.Argument(help="The backup to restore.")],
     data_dir: _DataDir = None,
-    force: _Force = False,  # noqa: FBT002 - a flag of a command
+    store: _Store = None,
+    force: _Force = False,  # noqa: FBT002 - as above
+    yes: _Yes = False,  # noqa: FBT002 - as above
     output: _Output = OutputFormat.TABLE,
 ) -> None:
-    """Put a backup into an empty store of any kind; no broker may use it meanwhile.
+    """Put a backup into an empty store of any kind.
 
-    The backup of a standalone broker becomes the metadata of a cluster in which that broker serves its topics: restore
-    it into the cluster's store, then start the broker on its data folder with the cluster's settings.
+    Into a data folder while its broker does not run; raft begins a new group of this one broker, which others join.
+    Into etcd or ZooKeeper while no broker uses the root. What only running brokers had (leases) is left out.
     """
-    from danube.broker import metadata_commands  # noqa: PLC0415 - as above
+    from danube.broker import metadata_commands as commands  # noqa: PLC0415 - as above
 
-    settings, folder = _settings(context, data_dir)
-    as_json = output is OutputFormat.JSON
-    _end(lambda: metadata_commands.restore(settings, folder, file, force=force, as_json=as_json))
+    wanted = _wanted(context, data_dir, store)
+    _end(lambda: commands.refusing(lambda: commands.restore(wanted, file, force=force, yes=yes, output=output)))
 
 
 @app.command("inspect")
-def inspect(
+def inspect(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
-    file: Annotated[Path | None, typer.Argument(metavar="[FILE]", help="The backup.  [the store itself]")] = None,
     data_dir: _DataDir = None,
+    store: _Store = None,
+    file: Annotated[Path | None, typer.Option("--file", help="Look into this backup.")] = None,
+    prefix: Annotated[str | None, typer.Option("--prefix", help="Show the keys below this one.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Show this key alone, in full.")] = None,
     output: _Output = OutputFormat.TABLE,
 ) -> None:
-    """Show how much of what is in a backup, or in the store. Changes nothing."""
-    from danube.broker import metadata_commands  # noqa: PLC0415 - as above
+    """Show what is in the metadata.
 
-    settings, folder = _settings(context, data_dir)
-    _end(lambda: metadata_commands.inspect(settings, folder, file, as_json=output is OutputFormat.JSON))
+    Revision, keys, leases and members; of a Raft folder its files, and why a broker would not start on it. Of etcd and
+    ZooKeeper while brokers run, of a data folder while its broker does not.
+    """
+    from danube.broker import metadata_commands as commands  # noqa: PLC0415 - as above
+
+    wanted = _wanted(context, data_dir, store)
+    _end(lambda: commands.refusing(lambda: commands.inspect(wanted, file=file, prefix=prefix, key=key, output=output)))
 
 
-def _settings(context: typer.Context, data_dir: Path | None) -> tuple[BrokerSettings, Path]:
+def _wanted(context: typer.Context, data_dir: Path | None, store: StoreKind | None) -> "Wanted":
+    from danube.broker.metadata_places import Wanted  # noqa: PLC0415 - as above
+
     loaded: Loaded[BrokerSettings] = context.obj
-    return loaded.settings, data_dir if data_dir is not None else loaded.settings.data_dir
+    settings, origins = loaded.settings, loaded.origins
+    given = [key for key, origin in origins.items() if key.startswith(_GROUP) and origin != "default"]
+    return Wanted(
+        data_dir=data_dir if data_dir is not None else settings.data_dir,
+        meta_store=settings.meta_store,
+        store=MetaStoreType(store) if store is not None else None,
+        is_set=frozenset(key.removeprefix(_GROUP) for key in given),
+    )
 
 
 def _end(work: Callable[[], ExitCode]) -> None:

@@ -1,168 +1,274 @@
-"""What `danube-broker metadata` does: takes the metadata out of a store as one file, and puts it into another."""
+"""What `danube-broker metadata` does: takes backups of metadata, restores them, and looks into what there is."""
 
-import asyncio
-import json
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
-from danube.broker.data_folder import IDENTITY, DataFolder, open_data_folder
-from danube.broker.meta_store import open_meta_store
+from danube.broker import metadata_views as views
 from danube.broker.meta_store_settings import MetaStoreType
-from danube.broker.settings import BrokerSettings
-from danube.metadata.backup import Contents, contents_of, fill, for_cluster, is_empty, owned_by, take_image
-from danube.metadata.cluster_records import own_cluster_id
-from danube.metadata.image_format import decode_image, encode_image
+from danube.broker.metadata_cli import OutputFormat
+from danube.broker.metadata_places import FolderPlace, Place, Wanted, kind_of, opened
+from danube.broker.metadata_views import Facts
+from danube.metadata.backup import Restored, restored
+from danube.metadata.backup_format import Backup, Origin, check_size, decode_backup, encode_backup
+from danube.metadata.families import families, trouble_of, value_of
+from danube.metadata.raft.inspection import RaftReport, inspect_folder
 from danube.metadata.state import StateImage
-from danube.metadata.store import MetadataStore
+from danube.metadata.store import Entry
 from danube.model.errors import (
-    DamagedDataError,
+    DanubeError,
     DataFolderError,
+    InvalidRequestError,
     MetadataError,
     NotFoundError,
     PreconditionFailedError,
 )
 from danube.model.exit_codes import ExitCode
-from danube.model.limits import METADATA_BACKUP_BYTES_MAX
-from danube.runtime.blocking import BlockingThread
+from danube.model.limits import CLI_ANSWER_CHARS_MAX
+from danube.model.metadata_limits import METADATA_KEYS_SHOWN_MAX
 from danube.runtime.clock import SystemClock
-from danube.runtime.console import say, write
+from danube.runtime.console import is_terminal, say, write
 from danube.runtime.disk import LocalDisk
-from danube.runtime.rng import SystemRng
 
 _PROGRAM = "danube-broker"
 
 
-@dataclass(frozen=True, slots=True)
-class _Place:
-    """Where metadata is kept."""
+def backup(wanted: Wanted, file: Path, *, overwrite: bool, output: OutputFormat) -> ExitCode:
+    """Write all metadata to a file, whole and synced, or nothing."""
+    _check_target(file, overwrite=overwrite)
+    with opened(wanted) as place, views.waiting("reading"):
+        taken = place.read()
+    with views.progress("writing", len(taken.image.entries)) as told:
+        pieces = encode_backup(taken, told)
+        _write_file(file, pieces, overwrite=overwrite)
+    facts = {
+        "file": str(file),
+        "bytes": sum(map(len, pieces)),
+        "origin": _origin_facts(taken.origin),
+        "revision": taken.image.revision,
+        "keys": len(taken.image.entries),
+    }
+    write(views.shown(facts, output, views.backup_text))
+    return ExitCode.OK
 
-    store: MetadataStore
-    kind: MetaStoreType
-    folder: DataFolder | None
-    """None where a service keeps it."""
+
+def restore(wanted: Wanted, file: Path, *, force: bool, yes: bool, output: OutputFormat) -> ExitCode:
+    """Have an empty store hold what a backup does; with `force` also one that is not empty, which is set aside."""
+    source = _read_file(file)
+    changed = restored(source, to_cluster=kind_of(wanted).is_shared)
+    with opened(wanted, to_fill=True) as place:
+        place.check(source)
+        is_empty = place.is_empty()
+        if not is_empty:
+            _require_force(place, force=force)
+            if not yes and not _agreed(place):
+                return ExitCode.NEEDS_YES
+        aside = _aside(wanted.data_dir)
+        with views.waiting("restoring"):
+            planted = place.plant(changed.image, aside)
+            _compare(place, changed.image)
+    facts = {
+        "file": str(file),
+        "origin": _origin_facts(source.origin),
+        "into": planted.what,
+        **_restored_facts(changed),
+        "set_aside": None if is_empty else str(wanted.data_dir / aside),
+        "next": planted.next_step,
+    }
+    write(views.shown(facts, output, views.restore_text))
+    return ExitCode.OK
 
 
-def backup(settings: BrokerSettings, data_dir: Path, file: Path, *, as_json: bool) -> ExitCode:
-    """Write all of it to a file."""
-    image = asyncio.run(_taken(settings, data_dir))
-    packed = b"".join(encode_image(image))
+def inspect(
+    wanted: Wanted, *, file: Path | None, prefix: str | None, key: str | None, output: OutputFormat
+) -> ExitCode:
+    """Show what a store or a backup holds; ends with DAMAGED_DATA when something in it is damaged."""
+    report = None
+    if file is not None:
+        found = _read_file(file)
+    else:
+        with opened(wanted) as place:
+            report = _report(place)
+            if report is not None and report.troubles:
+                return _show_damaged(place, report, output)
+            with views.waiting("reading"):
+                found = place.read()
+    if prefix is None and key is None:
+        return _show(found, report, file, output)
+    return _show_keys(found.image.entries, prefix, key, output)
+
+
+def refusing(work: Callable[[], ExitCode]) -> ExitCode:
+    """As `work` ends; what the state does not allow is said, and ends with REFUSED."""
     try:
-        LocalDisk(file.absolute().parent).replace_file(file.name, packed)
-    except OSError as error:
-        raise DataFolderError(f"cannot write {file}: {error.strerror or error}") from None
-    return _tell(contents_of(image), f"Wrote {len(packed):,} bytes to {file}.", as_json=as_json)
+        return work()
+    except PreconditionFailedError as error:
+        say(str(error), _PROGRAM)
+        return ExitCode.REFUSED
 
 
-def restore(settings: BrokerSettings, data_dir: Path, file: Path, *, force: bool, as_json: bool) -> ExitCode:
-    """Put a backup into the store that the settings name."""
-    image = _read(file)
-    where, is_done = asyncio.run(_filled(settings, data_dir, image, force=force))
-    if not is_done:
-        say(f"nothing was changed: {where} is not empty; what is in it goes with --force", _PROGRAM)
-        return ExitCode.NEEDS_YES
-    return _tell(contents_of(image), f"Put into {where}.", as_json=as_json)
+def _show(found: Backup, report: RaftReport | None, file: Path | None, output: OutputFormat) -> ExitCode:
+    troubles = [trouble for entry in found.image.entries if (trouble := trouble_of(entry))]
+    write(views.shown(_summary(found, report, file, troubles), output, views.inspect_text))
+    return ExitCode.DAMAGED_DATA if troubles else ExitCode.OK
 
 
-def inspect(settings: BrokerSettings, data_dir: Path, file: Path | None, *, as_json: bool) -> ExitCode:
-    """Show what is in a backup, or in the store that the settings name."""
-    image = _read(file) if file is not None else asyncio.run(_taken(settings, data_dir))
-    return _tell(contents_of(image), "", as_json=as_json)
+def _show_keys(entries: Sequence[Entry], prefix: str | None, key: str | None, output: OutputFormat) -> ExitCode:
+    chosen = _below(entries, prefix) if key is None else [entry for entry in entries if entry.key == key]
+    if key is not None and not chosen:
+        raise NotFoundError(f"there is no key {key}: --prefix / shows all of them")
+    shown_max = METADATA_KEYS_SHOWN_MAX if output is OutputFormat.TABLE else len(chosen)
+    rows = [_entry_facts(entry) for entry in chosen[:shown_max]]
+    write(views.shown({"key": key, "prefix": prefix, "total": len(chosen), "entries": rows}, output, views.keys_text))
+    return ExitCode.DAMAGED_DATA if any(one["trouble"] for one in rows) else ExitCode.OK
 
 
-async def _taken(settings: BrokerSettings, data_dir: Path) -> StateImage:
-    async with _opened(settings, data_dir, is_new=False) as place:
-        if place.folder is not None:
-            cluster_id = await own_cluster_id(place.store, SystemRng())
-            place.folder.adopt(cluster_id, is_shared=place.kind.is_shared)
-        image = await take_image(place.store)
-        return image if place.folder is None else owned_by(image, place.folder.broker_id)
+def _show_damaged(place: Place, report: RaftReport, output: OutputFormat) -> ExitCode:
+    """Of a folder that a broker would not start on: the files, and why."""
+    origin = Origin(kind=place.kind, place=place.name, taken_ms=0, danube="")
+    facts = _summary(Backup(origin, StateImage()), report, None, report.troubles) | {"readable": False}
+    write(views.shown(facts, output, views.inspect_text))
+    return ExitCode.DAMAGED_DATA
 
 
-async def _filled(settings: BrokerSettings, data_dir: Path, image: StateImage, *, force: bool) -> tuple[str, bool]:
-    """Where it was put, and whether it was."""
-    async with _opened(settings, data_dir, is_new=True) as place:
-        where = f"{place.kind} in {data_dir}" if place.folder is not None else f"{place.kind} below {_root(settings)}"
-        if not force and not await is_empty(place.store):
-            return where, False
-        if place.kind.is_shared:
-            image = for_cluster(image)
-        elif place.folder is not None:
-            _require_own(image, place.folder)
-        await fill(place.store, SystemRng(), image, replacing=force)
-        return where, True
+def _summary(found: Backup, report: RaftReport | None, file: Path | None, troubles: Sequence[str]) -> Facts:
+    image = found.image
+    leased: dict[int, int] = {}
+    for entry in image.entries:
+        leased[entry.lease_id] = leased.get(entry.lease_id, 0) + 1
+    return {
+        "file": str(file) if file is not None else None,
+        "origin": _origin_facts(found.origin),
+        "readable": True,
+        "revision": image.revision,
+        "keys": len(image.entries),
+        "families": dict(families(image.entries)),
+        "leases": [asdict(lease) | {"keys": leased.get(lease.lease_id, 0)} for lease in image.leases],
+        "outcomes": len(image.outcomes),
+        "raft": _raft_facts(report) if report is not None else None,
+        "troubles": list(troubles),
+    }
 
 
-def _require_own(image: StateImage, folder: DataFolder) -> None:
-    others = [owner for owner, _ in contents_of(image).owners if owner not in {0, folder.broker_id}]
-    if others:
+def _restored_facts(changed: Restored) -> Facts:
+    return {
+        "revision": changed.image.revision,
+        "keys": len(changed.image.entries),
+        "left_out": {"leases": changed.leases, "leased_keys": changed.leased_keys, "outcomes": changed.outcomes},
+        "next_topic_id": changed.next_topic_id,
+    }
+
+
+def _raft_facts(report: RaftReport) -> Facts:
+    facts = asdict(report)
+    del facts["troubles"]
+    return facts | {"node_id": str(report.node_id), "members": list(report.members)}
+
+
+def _origin_facts(origin: Origin) -> Facts:
+    plain = {"kind": str(origin.kind), "broker_id": str(origin.broker_id), "members": list(origin.members)}
+    return asdict(origin) | plain
+
+
+def _entry_facts(entry: Entry) -> Facts:
+    facts = asdict(entry)
+    del facts["value"]
+    return facts | {"value": value_of(entry), "trouble": trouble_of(entry)}
+
+
+def _below(entries: Sequence[Entry], prefix: str | None) -> Sequence[Entry]:
+    root = (prefix or "").rstrip("/")
+    return [entry for entry in entries if entry.key == root or entry.key.startswith(f"{root}/")]
+
+
+def _report(place: Place) -> RaftReport | None:
+    """On a folder of Raft's; None of anything else."""
+    if isinstance(place, FolderPlace) and place.kind is MetaStoreType.RAFT:
+        return inspect_folder(LocalDisk(place.path))
+    return None
+
+
+def _require_force(place: Place, *, force: bool) -> None:
+    if not place.is_folder:
         raise PreconditionFailedError(
-            f"{folder.path} is of broker {folder.broker_id}, which stands alone, and the backup has topics of others "
-            f"({', '.join(map(str, others[:5]))}): restore it into the metadata of a cluster"
+            f"{place.kind}, {place.name} is not empty, and nothing in it is replaced: restore below another root"
+            " (meta_store.root), or remove the old one with the service's own tools once no broker uses it"
+        )
+    if not force:
+        raise PreconditionFailedError(
+            f"{place.name} holds metadata already ({place.kind}): --force sets that aside and restores the backup"
         )
 
 
-@asynccontextmanager
-async def _opened(settings: BrokerSettings, data_dir: Path, *, is_new: bool) -> AsyncIterator[_Place]:
-    """The store that the settings name, while no broker runs on the data folder if it is kept there."""
-    kind, clock, rng = settings.meta_store.type, SystemClock(), SystemRng()
-    if kind is MetaStoreType.MEMORY:
-        raise PreconditionFailedError("metadata in memory is gone when its broker ends: there is nothing to back up")
-    async with AsyncExitStack() as parts:
-        runner = BlockingThread("metadata-folder")
-        parts.push_async_callback(runner.aclose)
-        folder = None
-        if kind in {MetaStoreType.SQLITE, MetaStoreType.RAFT}:
-            if not is_new and not (data_dir / IDENTITY).exists():
-                raise DataFolderError(f"{data_dir} is not the data folder of a broker: name it with --data-dir")
-            folder = await runner.run(lambda: open_data_folder(data_dir, rng, is_shared=kind.is_shared))
-            parts.callback(folder.lock.release)
-        opened = await open_meta_store(settings.meta_store, folder, clock, rng, runner)
-        parts.push_async_callback(opened.store.close)
-        yield _Place(opened.store, kind, folder)
+def _agreed(place: Place) -> bool:
+    """Whether the person at the terminal says yes; nobody there is no."""
+    told = _what_is_there(place)
+    if not is_terminal(sys.stdin, sys.stderr):
+        say(f"this replaces {told}, which is set aside: say --yes where nobody can be asked", _PROGRAM)
+        return False
+    sys.stderr.write(f"This replaces {told}, which is set aside. Go on? [y/N] ")
+    sys.stderr.flush()
+    answer = sys.stdin.readline(CLI_ANSWER_CHARS_MAX).strip().lower()
+    if answer not in {"y", "yes"}:
+        say("nothing was changed", _PROGRAM)
+        return False
+    return True
 
 
-def _read(file: Path) -> StateImage:
+def _what_is_there(place: Place) -> str:
+    with suppress(DanubeError):
+        image = place.read().image
+        return f"the metadata in {place.name} ({place.kind}, revision {image.revision:,}, {len(image.entries):,} keys)"
+    return f"the metadata in {place.name} ({place.kind}, which cannot be read)"
+
+
+def _compare(place: Place, image: StateImage) -> None:
+    """Read back what was restored. Raises MetadataError when it is not the same."""
+    if place.read().image != image:
+        raise MetadataError(
+            f"what was restored into {place.name} is not what was read back: did somebody write to it meanwhile? See to"
+            " it that nobody does, and restore again"
+        )
+
+
+def _aside(data_dir: Path) -> str:
+    stamp = datetime.fromtimestamp(SystemClock().now_ms() / 1_000, UTC).strftime("%Y%m%dT%H%M%SZ")
+    names = (f"metadata-before-{stamp}{f'-{number}' if number > 1 else ''}" for number in range(1, sys.maxsize))
+    return next(name for name in names if not (data_dir / name).exists())
+
+
+def _check_target(file: Path, *, overwrite: bool) -> None:
+    """Before anything is read: a backup that took minutes must not fail at its end."""
+    if not file.parent.is_dir():
+        raise InvalidRequestError(f"there is no folder {file.parent}: make it, or name a file elsewhere")
+    if file.is_dir():
+        raise InvalidRequestError(f"{file} is a folder: name a file in it")
+    if file.exists() and not overwrite:
+        raise PreconditionFailedError(f"{file} is there already: name another file, or say --overwrite")
+
+
+def _write_file(file: Path, pieces: Sequence[bytes], *, overwrite: bool) -> None:
+    disk = LocalDisk(file.parent)
     try:
-        with file.open("rb") as opened:
-            packed = opened.read(METADATA_BACKUP_BYTES_MAX + 1)
-    except FileNotFoundError:
-        raise NotFoundError(f"there is no file {file}") from None
+        if overwrite:
+            disk.replace_file(file.name, b"".join(pieces))
+        else:
+            disk.create_whole(file.name, pieces)
+    except FileExistsError:
+        raise PreconditionFailedError(f"{file} was made by another program meanwhile: name another file") from None
     except OSError as error:
-        raise DataFolderError(f"cannot read {file}: {error.strerror}") from None
+        raise DataFolderError(f"cannot write {file}: {error.strerror}; there is no backup") from error
+
+
+def _read_file(file: Path) -> Backup:
     try:
-        if len(packed) > METADATA_BACKUP_BYTES_MAX:
-            raise MetadataError(f"it is larger than {METADATA_BACKUP_BYTES_MAX:,} bytes")
-        return decode_image(packed)
-    except MetadataError as error:
-        raise DamagedDataError(f"{file} is no whole backup of metadata: {error}") from error
-
-
-def _root(settings: BrokerSettings) -> str:
-    return settings.meta_store.root
-
-
-def _tell(contents: Contents, done: str, *, as_json: bool) -> ExitCode:
-    if as_json:
-        value = {
-            "cluster_id": contents.cluster_id,
-            "revision": contents.revision,
-            "keys": contents.keys,
-            "bytes": contents.bytes,
-            "families": dict(contents.families),
-            "topics_of_brokers": {str(owner): topics for owner, topics in contents.owners},
-        }
-        write(json.dumps(value, indent=2) + "\n")
-        return ExitCode.OK
-    families = "\n".join(f"  {name:<16}{count:>9,}" for name, count in contents.families)
-    owners = "\n".join(f"  {owner or 'nobody':<22}{topics:>9,}" for owner, topics in contents.owners)
-    text = f"""Cluster:   {contents.cluster_id or "-"}
-Revision:  {contents.revision:,}
-Keys:      {contents.keys:,} ({contents.bytes:,} bytes)
-{families}
-Topics of brokers:
-{owners or "  none"}
-"""
-    write(f"{done}\n\n{text}" if done else text)
-    return ExitCode.OK
+        with file.open("rb") as source:
+            check_size(file.stat().st_size, str(file))
+            return decode_backup(source.read(), str(file))
+    except FileNotFoundError:
+        raise NotFoundError(f"there is no backup {file}: `danube-broker metadata backup` makes one") from None
+    except OSError as error:
+        raise DataFolderError(f"cannot read {file}: {error.strerror}") from error

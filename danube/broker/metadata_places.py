@@ -23,6 +23,7 @@ from danube.model.errors import (
     DanubeError,
     DataFolderError,
     DataFolderInUseError,
+    NotFoundError,
     PreconditionFailedError,
     SettingsError,
 )
@@ -232,9 +233,15 @@ class ServicePlace:
         return f"{', '.join(server.rpartition('@')[2] for server in servers)}, below {self._settings.root}"
 
     def is_empty(self) -> bool:
-        return self.read().origin.position == 0
+        return self._read().origin.position == 0
 
     def read(self) -> Backup:
+        found = self._read()
+        if found.origin.position == 0:
+            raise NotFoundError(f"nothing was ever kept in {self._kind}, {self.name}: check meta_store.root")
+        return found
+
+    def _read(self) -> Backup:
         async def read() -> Backup:
             clock = SystemClock()
             state = await read_log(self._backend(), clock, SystemRng())

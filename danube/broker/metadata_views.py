@@ -15,7 +15,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from danube.broker.metadata_cli import OutputFormat
 from danube.broker.text_tables import table
-from danube.model.metadata_limits import METADATA_KEYS_SHOWN_MAX, METADATA_VALUE_CHARS_SHOWN_MAX
+from danube.model.metadata_limits import METADATA_VALUE_CHARS_SHOWN_MAX
 from danube.runtime.console import escaped, is_terminal
 
 Facts = dict[str, Any]
@@ -38,9 +38,9 @@ def backup_text(facts: Facts) -> str:
     """What was backed up, and how much of what there is that may be."""
     lines = [
         f"Backed up to {_plain(facts['file'])} ({facts['bytes']:,} bytes)",
-        f"From:      {_from(facts['origin'])}",
-        f"Cluster:   {_plain(facts['origin']['cluster_id'] or 'none yet')}",
-        f"Revision:  {facts['revision']:,}, {_count(facts['keys'], 'key')}",
+        f"From:       {_from(facts['origin'])}",
+        f"Cluster:    {_plain(facts['origin']['cluster_id'] or 'none yet')}",
+        f"Revision:   {facts['revision']:,}, {_count(facts['keys'], 'key')}",
     ]
     return "\n".join([*lines, *_knowledge(facts["origin"])]) + "\n"
 
@@ -54,11 +54,9 @@ def restore_text(facts: Facts) -> str:
         f"Into:       {_plain(facts['into'])}",
         f"Revision:   {facts['revision']:,}, {_count(facts['keys'], 'key')}; read back, and the same",
         f"Left out:   {leased}, {_count(gone['outcomes'], 'outcome')} of past requests",
-        f"Topic ids:  the next one is {facts['next_topic_id']:,}, so none is given out twice",
     ]
-    if facts["owned_topics"]:
-        owned = _count(facts["owned_topics"], "topic")
-        lines.append(f"Owners:     {owned} had none, and now belong to broker {facts['owner']}")
+    if facts["next_topic_id"] is not None:
+        lines.append(f"Topic ids:  the next one is {facts['next_topic_id']:,}, so none is given out twice")
     if facts["set_aside"]:
         lines.append(f"Set aside:  {_plain(facts['set_aside'])}")
     return "\n".join([*lines, *_knowledge(origin), f"Next: {_plain(facts['next'])}."]) + "\n"
@@ -88,8 +86,8 @@ def keys_text(facts: Facts) -> str:
         lines = [f"{label}: {_plain(str(one[label]))}" for label in ("key", "revision", "created_revision", "lease_id")]
         value = json.dumps(one["value"], indent=2)
         return "\n".join([*lines, *_wrong(one), f"value: {value}"]) + "\n"
-    rows = [_entry_row(one) for one in entries[:METADATA_KEYS_SHOWN_MAX]]
-    more = len(entries) - len(rows)
+    rows = [_entry_row(one) for one in entries]
+    more = facts["total"] - len(rows)
     page = table("", ("key", "revision", "lease", "value"), rows) or "No keys."
     return f"{page}\n" + (f"... and {more:,} more; -o json shows all\n" if more else "")
 
@@ -172,7 +170,7 @@ def _knowledge(origin: Mapping[str, Any]) -> Sequence[str]:
     if origin["kind"] != "raft":
         return ()
     known = f"up to {origin['position']:,}, as this one member had them; agreed on up to {origin['agreed_position']:,}."
-    return (f"Entries:   {known}", "           Of others, and of any that it never got, only a majority knows.")
+    return (f"Entries:    {known}", "            Of others, and of any that it never got, only a majority knows.")
 
 
 def _from(origin: Mapping[str, Any]) -> str:

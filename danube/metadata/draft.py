@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from danube.metadata.store import Condition, Delete, DeletePrefix, Entry, MetadataStore, Put, Transaction, Write
-from danube.model.errors import UnknownOutcomeError, VersionConflictError
+from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError, VersionConflictError
 from danube.model.limits import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import Rng
 
@@ -42,6 +42,19 @@ class Draft:
         """Remove everything below a prefix."""
         self._writes.append(DeletePrefix(prefix))
 
+    async def is_stale(self) -> bool:
+        """Whether something that was read stands otherwise by now: this process was behind the others.
+
+        Costs a round of agreement where several processes share the store. Raises MetadataError.
+        """
+        is_fresh = False
+        for condition in self._conditions.values():
+            entry = await self._store.get(condition.key, linearizable=not is_fresh)
+            is_fresh = True
+            if (entry.revision if entry else 0) != condition.revision:
+                return True
+        return False
+
     def transaction(self, transaction_id: str) -> Transaction:
         """The draft as it would be applied."""
         return Transaction(transaction_id, tuple(self._conditions.values()), tuple(self._writes))
@@ -50,12 +63,19 @@ class Draft:
 async def commit_draft(store: MetadataStore, rng: Rng, change: Callable[[Draft], Awaitable[T]]) -> T:
     """Carry `change` out; it may be called several times, each time with a fresh draft.
 
-    Raises what `change` raises, VersionConflictError when others were faster METADATA_ATTEMPTS_MAX times, and
-    UnknownOutcomeError when the store would not say whether the change was applied.
+    Raises what `change` raises of what stands by now, VersionConflictError when others were faster
+    METADATA_ATTEMPTS_MAX times, and UnknownOutcomeError when the store would not say whether the change was applied.
     """
     for _ in range(METADATA_ATTEMPTS_MAX):
         draft = Draft(store)
-        result = await change(draft)
+        try:
+            result = await change(draft)
+        except MetadataError:
+            raise
+        except DanubeError:
+            if not await draft.is_stale():  # what another process has just made is no reason to refuse
+                raise
+            continue
         transaction = draft.transaction(f"{rng.new_id():016x}")
         if not transaction.writes:
             return result

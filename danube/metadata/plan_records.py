@@ -42,8 +42,8 @@ class PlanRecords:
         await commit_draft(self._store, self._rng, change)
 
     async def get(self, plan_id: str) -> Plan:
-        """The plan. Raises PlanNotFoundError."""
-        entry = await self._store.get(keys.plan(plan_id))
+        """The plan, as it was left by whoever decided about it last, at whichever broker. Raises PlanNotFoundError."""
+        entry = await self._store.get(keys.plan(plan_id), linearizable=True)
         if entry is None:
             raise _not_found(plan_id)
         return decode_plan(entry)
@@ -59,6 +59,7 @@ class PlanRecords:
 
     async def decide(self, decision: Decision, now_ms: int) -> Plan:
         """Approve or reject a plan; answers it as it stands then. Raises PlanNotFoundError, PlanRefusedError."""
+        await self.get(decision.plan_id)  # what was asked of another broker a moment ago is here then
 
         async def change(draft: Draft) -> Plan:
             plan = await _read(draft, decision.plan_id)

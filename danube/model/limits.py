@@ -491,6 +491,8 @@ RAFT_IMAGE_PIECE_BYTES = 256 * KIB
 """Of an image, in one message to a member that is too far behind for the log."""
 RAFT_IMAGE_WINDOW_BYTES = 4 * MIB
 """Of an image, sent to one member and not yet said to have come."""
+RAFT_IMAGE_STALL_S = 10.0
+"""An image that is being sent and has not gone on for this long keeps nobody from making a newer one."""
 RAFT_IMAGE_RETRY_S = 30.0
 """An image that could not be written is tried again after this long."""
 RAFT_VOTES_MAX = 7
@@ -533,12 +535,6 @@ CLUSTER_RETRY_S = 1.0
 """Before a lease, a registration or a candidacy that failed is tried again, and a watch that ended is begun anew."""
 SECRET_BYTES_MAX = 64 * KIB
 """Of a file with a secret, a password or certificates."""
-METADATA_RESTORE_BATCH_KEYS = 2_000
-"""Put into a store in one transaction when a backup is restored."""
-METADATA_RESTORE_BATCH_BYTES = 512 * KIB
-"""Of these, unless one value is larger."""
-METADATA_BACKUP_BYTES_MAX = 1024 * MIB
-"""Of a backup of the metadata: a hundred thousand topics take some 20 MiB."""
 CARRIED_TOPICS_A_CHANGE = 1_000
 """Topics of a standalone broker that get their owner in one change, when it becomes one of a cluster."""
 CLUSTER_LEAVE_TIMEOUT_S = 1.0

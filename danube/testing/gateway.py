@@ -99,6 +99,8 @@ class MemoryGateway(MemoryRules):
         self.clock = clock or SimClock()
         self.cluster = MemoryCluster()
         self.raft: RaftStatus | None = None
+        self.away: set[str] = set()
+        """Members of it that are not connected."""
         self.version = "0.0.0"
         self.stopped_reason: str | None = None
         self.storage = ROOMY
@@ -162,8 +164,16 @@ class MemoryGateway(MemoryRules):
         if self.raft is None:
             return ClusterDescription(kind="memory", leader_broker_id=self.cluster.leader)
         raft = self.raft
-        members = [_member(raft, node_id, votes=True) for node_id in raft.voters]
-        members += [_member(raft, node_id, votes=False) for node_id in raft.learners]
+        ids = {**dict.fromkeys(raft.voters, True), **dict.fromkeys(raft.learners, False)}
+        members = [
+            ClusterMember(
+                node_id=node_id,
+                address=raft.raft_addr if node_id == raft.self_node_id else f"memory:{node_id}",
+                votes=votes,
+                connected=node_id not in self.away,
+            )
+            for node_id, votes in ids.items()
+        ]
         return ClusterDescription(
             kind="raft",
             node_id=raft.self_node_id,
@@ -171,6 +181,7 @@ class MemoryGateway(MemoryRules):
             leader_id=raft.leader_id,
             term=raft.current_term,
             position=raft.last_applied,
+            has_quorum=2 * len(self.away & set(raft.voters)) < len(raft.voters),
             members=tuple(members),
             leader_broker_id=self.cluster.leader,
         )
@@ -398,10 +409,3 @@ def connect_to(gateway: MemoryGateway) -> Connect:
         yield gateway
 
     return connect
-
-
-def _member(raft: RaftStatus, node_id: str, *, votes: bool) -> ClusterMember:
-    is_self = node_id == raft.self_node_id
-    return ClusterMember(
-        node_id=node_id, address=raft.raft_addr if is_self else f"memory:{node_id}", votes=votes, connected=True
-    )

@@ -151,7 +151,7 @@ def _from_nowhere(told: Told, operations: Sequence[Operation[Call]]) -> Iterator
     put = {write.value for change in changes for write in change.writes if isinstance(write, Put)}
     for (key, revision), value in told.values.items():
         if value is not None and value not in put:
-            yield f"{key} had {value!r} at revision {revision}, and nobody put it there"
+            yield f"{key} had {value!r} at revision {revision}, which nobody put there but calls that failed for sure"
 
 
 # Order in time

@@ -16,6 +16,7 @@ from danube.client import DanubeClientBuilder, DispatchStrategy, SubType
 from danube.model.admin_calls import CreateTopic, DescribeTopics
 from danube.model.errors import DanubeError, UnavailableError
 from danube.model.limits import BROKER_LEASE_TTL_S
+from danube.model.plans import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 from danube.testing.broker_cluster import BrokerCluster
 from danube.testing.etcd_server import EtcdServer
@@ -27,6 +28,7 @@ REDIRECTED_PROGRAM = Path(__file__).parent / "wheel" / "redirected_program.py"
 PATIENCE_S = 60.0
 MESSAGES = 20
 RELIABLE = DispatchStrategy.RELIABLE
+PERSON = Caller(who="ada@desk", face=Face.CLI)
 
 
 @pytest.fixture(scope="module", params=["raft", "etcd"])
@@ -150,6 +152,17 @@ async def test_administrators_are_led_to_the_broker_that_serves_a_topic(gateways
     assert described.broker_id == (await gateways[2].topic(topic)).info.broker_id
     shown, count = await gateways[2].topic_connections(topic)
     assert (list(shown), count) == ([], 0)
+    request = PlanRequest(
+        operation="delete_topic",
+        arguments={"topic": str(topic)},
+        effect=Effect.DESTROY,
+        caller=PERSON,
+        needs_approval=False,
+    )
+    plan = await gateways[1].create_plan(request)
+    wanted = PlanApplication(plan_id=plan.plan_id, operation=plan.operation, arguments=plan.arguments, caller=PERSON)
+    await gateways[2].apply_plan(wanted)
+    assert not await _is_listed(gateways[0], topic)
 
 
 async def _is_listed(gateway: AdminGateway, topic: TopicName) -> bool:

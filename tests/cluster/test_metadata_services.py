@@ -19,7 +19,7 @@ from danube.metadata.shared_log.opening import open_shared_log
 from danube.metadata.shared_log.snapshots import SnapshotRule
 from danube.metadata.shared_log.zookeeper import ZookeeperBackend
 from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
-from danube.metadata.store import Entry, Resync, Watch, WatchEvent
+from danube.metadata.store import Changed, Entry, Resync, Watch, WatchEvent
 from danube.model.errors import MetadataError, UnavailableError, UnknownOutcomeError
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
@@ -153,6 +153,17 @@ async def test_a_server_that_stands_still_loses_nothing(server: ServiceProcess, 
 
     async with members(server, 2) as stores:
         await Writers(stores).during(pause)
+
+
+async def test_what_one_member_writes_is_told_to_another_at_once(server: ServiceProcess) -> None:
+    """Not when it looks by itself, which is every five seconds: a watch that is taken for alive would cost that."""
+    async with asyncio.timeout(_WAIT_S), members(server, 2) as (writer, reader):
+        watch = reader.watch("/a")
+        await take(watch, 1)
+        for number in range(200):
+            key = f"/a/{number}"
+            revision = await writer.put(key, b"")
+            assert await take(watch, 1) == [Changed(Entry(key, b"", revision, revision))]
 
 
 async def test_nothing_that_may_be_stale_is_answered_while_the_server_is_away(server: ServiceProcess) -> None:

@@ -1,7 +1,7 @@
 """A stand-in of the original broker: the admin calls that it has, answered as it answers them, faults included."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from danube.model.admin_calls import (
     BrokerInfo,
@@ -13,12 +13,12 @@ from danube.model.admin_calls import (
     TopicInfo,
     Unsubscribe,
 )
-from danube.model.errors import NotFoundError, PreconditionFailedError, UnsupportedError
+from danube.model.errors import InvalidRequestError, NotFoundError, PreconditionFailedError, UnsupportedError
 from danube.model.policies import FailurePolicy, SubscriptionName
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Service, UnaryCall, UnaryHandler
-from danube.wire import decode_admin, decode_policies, encode_admin, encode_policies
+from danube.wire import decode_admin, decode_cluster, decode_policies, encode_admin, encode_cluster, encode_policies
 
 KEYS_OF_A_NAMESPACE = 2
 """Metadata keys below each, and so how often each is listed."""
@@ -107,6 +107,29 @@ def _cluster_status(broker: OriginalBroker, request: bytes) -> bytes:
     if broker.raft is None:
         raise UnsupportedError("not supported in standalone mode")
     return encode_admin.cluster_status(broker.raft)
+
+
+def _add_node(broker: OriginalBroker, request: bytes) -> bytes:
+    wanted = decode_cluster.add_node(request)
+    if broker.raft is None or wanted.node_id is None:
+        raise InvalidRequestError("node_id must not be 0")
+    broker.raft = replace(broker.raft, learners=(*broker.raft.learners, wanted.node_id))
+    return encode_cluster.node_added(wanted.node_id)
+
+
+def _promote_node(broker: OriginalBroker, request: bytes) -> bytes:
+    node_id = decode_cluster.node(request)
+    if broker.raft is not None:
+        learners = tuple(each for each in broker.raft.learners if each != node_id)
+        broker.raft = replace(broker.raft, voters=(*broker.raft.voters, node_id), learners=learners)
+    return encode_cluster.node_promoted(node_id)
+
+
+def _remove_node(broker: OriginalBroker, request: bytes) -> bytes:
+    node_id = decode_cluster.node(request)
+    if broker.raft is not None:
+        broker.raft = replace(broker.raft, voters=tuple(each for each in broker.raft.voters if each != node_id))
+    return encode_cluster.node_removed(node_id)
 
 
 def _create_namespace(broker: OriginalBroker, request: bytes) -> bytes:
@@ -233,7 +256,12 @@ BROKER_CALLS: dict[str, Answer] = {
     "GetLeaderBroker": _leader,
     "ListNamespaces": _namespaces,
 }
-CLUSTER_CALLS: dict[str, Answer] = {"ClusterStatus": _cluster_status}
+CLUSTER_CALLS: dict[str, Answer] = {
+    "ClusterStatus": _cluster_status,
+    "AddNode": _add_node,
+    "PromoteNode": _promote_node,
+    "RemoveNode": _remove_node,
+}
 NAMESPACE_CALLS: dict[str, Answer] = {
     "CreateNamespace": _create_namespace,
     "DeleteNamespace": _delete_namespace,

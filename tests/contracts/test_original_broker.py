@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from danube.admin.grpc_gateway import open_gateway
 from danube.admin.grpc_gateway.original import real_subscriptions
 from danube.admin.target import Target
 from danube.model import errors
-from danube.model.admin_calls import BrokerInfo, CreatePartitionedTopic, RaftStatus
+from danube.model.admin_calls import AddNode, BrokerInfo, CreatePartitionedTopic, RaftStatus
 from danube.model.plans import (
     Caller,
     Decision,
@@ -57,11 +58,18 @@ async def gateway(endpoint: str) -> AsyncIterator[AdminGateway]:
         yield gateway
 
 
-async def planned(gateway: AdminGateway, operation: str, *, needs_approval: bool = False, **arguments: str) -> Plan:
+async def planned(
+    gateway: AdminGateway,
+    operation: str,
+    *,
+    needs_approval: bool = False,
+    effect: Effect = Effect.DESTROY,
+    **arguments: str,
+) -> Plan:
     request = PlanRequest(
         operation=operation,
         arguments=arguments,
-        effect=Effect.DESTROY,
+        effect=effect,
         caller=PERSON,
         needs_approval=needs_approval,
     )
@@ -201,3 +209,53 @@ async def test_the_folder_is_told(gateway: AdminGateway, tmp_path: Path) -> None
     folder = (await gateway.connection()).state_folder
     assert folder is not None
     assert folder.startswith(str(tmp_path))
+
+
+# Members of the cluster
+
+
+LEADING = replace(RAFT, self_node_id="2", voters=("1", "2", "4"))
+
+
+async def test_a_waiting_broker_is_asked_who_it_is_and_added_with_that(
+    gateway: AdminGateway, endpoint: str, original: OriginalBroker
+) -> None:
+    original.raft = replace(LEADING, self_node_id="9", raft_addr="h9:7650")
+    assert await gateway.add_node(AddNode(address=endpoint)) == "9"
+    assert original.raft.learners == ("3", "9")
+    with pytest.raises(errors.NotFoundError, match="is node 9 and not 8"):
+        await gateway.add_node(AddNode(address=endpoint, node_id="8"))
+
+
+async def test_a_learner_is_promoted_and_a_voter_removed_by_a_plan(
+    gateway: AdminGateway, original: OriginalBroker
+) -> None:
+    original.raft = LEADING
+    plan = await planned(gateway, "promote_cluster_node", effect=Effect.MOVE, node_id="3")
+    assert plan.impact.changes == ("Give node 3 a vote.",)
+    await apply(gateway, plan)
+    await apply(gateway, await planned(gateway, "remove_cluster_node", node_id="1"))
+    assert (original.raft.voters, original.raft.learners) == (("2", "4", "3"), ())
+
+
+@pytest.mark.parametrize(
+    ("node_id", "raft", "said"),
+    [
+        ("1", RAFT, "node 2 leads, and the original's brokers change members nowhere else"),
+        ("2", LEADING, "node 2 leads: stop its broker first"),
+        ("7", LEADING, "there is no node 7"),
+    ],
+)
+async def test_a_member_that_cannot_be_removed_gets_no_plan(
+    gateway: AdminGateway, original: OriginalBroker, node_id: str, raft: RaftStatus, said: str
+) -> None:
+    original.raft = raft
+    with pytest.raises(errors.DanubeError, match=said):
+        await planned(gateway, "remove_cluster_node", node_id=node_id)
+
+
+async def test_what_only_our_brokers_tell_and_do_says_so(gateway: AdminGateway) -> None:
+    with pytest.raises(errors.UnsupportedError, match="only brokers of this project"):
+        await gateway.describe_cluster()
+    with pytest.raises(errors.UnsupportedError, match="only brokers of this project"):
+        await gateway.transfer_leadership(None)

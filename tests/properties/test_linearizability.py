@@ -81,10 +81,12 @@ def history_of(seed: int, *, clients: int = 4, length: int = 40, unknown: float 
 
 
 def told_by(call: Call) -> list[int]:
-    """The revisions that a client is told."""
+    """The revisions of keys that a client is told: what it may compare with later."""
     if isinstance(call, Read):
         return [entry.revision for entry in call.found if entry]
-    return [call.revision] if isinstance(call, Change) and call.revision is not None else []
+    if not isinstance(call, Change) or call.revision is None or _deletes_only(call):
+        return []  # what a deletion answers may be the revision of a change that nobody was told of
+    return [call.revision]
 
 
 def seen_in(history: Sequence[Operation[Call]]) -> dict[bytes, int]:
@@ -188,6 +190,23 @@ def test_a_chain_of_comparisons_is_not_part_of_a_refusal_that_needs_only_its_end
     stale = Read(("/a",), (Entry("/a", b"v49", 1, 50),))
     (refusal,) = judged(one_by_one(*chain, stale)).refusals
     assert [one.call for one in refusal.operations] == [*chain[-2:], stale]
+
+
+@pytest.mark.parametrize(("revision", "fits"), [(0, True), (1, False), (2, True)])
+def test_who_was_refused_must_have_had_a_condition_that_did_not_hold(revision: int, fits: bool) -> None:
+    assert accepts(one_by_one(Store().put("/a"), Refused((Condition("/a", revision),)))) is fits
+
+
+def test_who_was_not_refused_must_have_had_conditions_that_held() -> None:
+    store = Store()
+    compared = Change((Condition("/a", 1),), (Put("/a", b"x"),), 3)
+    assert not accepts(one_by_one(store.put("/a"), store.put("/a"), compared))
+
+
+def test_keys_of_one_transaction_change_together() -> None:
+    both = Change((), (Put("/a", b"x"), Put("/b", b"x")), 1)
+    torn = Read(("/a", "/b"), (Entry("/a", b"x", 1, 1), None))
+    assert not accepts([happened(both, "one", 0.0, 9.0), happened(torn, "two", 1.0, 2.0)])
 
 
 # Unknown outcomes

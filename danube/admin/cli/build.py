@@ -134,7 +134,7 @@ def _alias_command(alias: Alias, connect: Connect) -> Callable[..., ExitCode]:
     operation = aliased(alias)
 
     def command(context: typer.Context, **typed: Any) -> ExitCode:  # noqa: ANN401 - as above
-        shell = new_shell(connect, _target(context), look_of(context), alias.only)
+        shell = new_shell(connect, _target(context), look_of(context), alias.only, alias.shown_as)
         return show(shell, operation, shell.call(operation, parsed(operation, typed)))
 
     parameters = [

@@ -36,6 +36,8 @@ class Shell:
     clock: Clock
     only: tuple[str, ...] = ()
     """Fields to show: of a row in a listing, of the result elsewhere; all of them when empty."""
+    shown_as: str = ""
+    """What the one fact of these is called; by its name when empty."""
 
     def call(self, operation: AnyOperation, params: Params, *, plan_id: str | None = None) -> Result:
         """Execute the operation, on a connection of its own, and follow the pages of a listing to their end."""
@@ -95,9 +97,9 @@ def stdout_screen(look: Look) -> Screen:
     return Screen(is_terminal=is_terminal, width=shutil.get_terminal_size().columns, color=is_terminal and not is_plain)
 
 
-def new_shell(connect: Connect, target: Target, look: Look, only: tuple[str, ...] = ()) -> Shell:
+def new_shell(connect: Connect, target: Target, look: Look, only: tuple[str, ...] = (), shown_as: str = "") -> Shell:
     """On this machine's clock."""
-    return Shell(connect=connect, target=target, look=look, clock=SystemClock(), only=only)
+    return Shell(connect=connect, target=target, look=look, clock=SystemClock(), only=only, shown_as=shown_as)
 
 
 def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an AdminGateway, which Connect opens
@@ -147,7 +149,12 @@ def _view(shell: Shell, operation: AnyOperation, result: Result) -> View:
     if operation.listing:
         facts = view.facts if stdout_screen(shell.look).is_terminal else ()
         view = View(facts, view.tables)  # a pipe gets the rows alone, and what stands below a listing is talk
-    return _projected(view, frozenset(map(label, shell.only))) if shell.only else view
+    if not shell.only:
+        return view
+    projected = _projected(view, frozenset(map(label, shell.only)))
+    if shell.shown_as:
+        return View(tuple((shell.shown_as, value) for _, value in projected.facts), projected.tables)
+    return projected
 
 
 def _plan_view(result: PlannedResult) -> View:

@@ -17,6 +17,8 @@ class Alias:
     """Parameters that are arguments; the command has no others."""
     only: tuple[str, ...]
     """Fields that are shown: of a row in a listing, of the result elsewhere."""
+    shown_as: str = ""
+    """What its one fact is called here, where that is another word."""
     is_hidden: bool = True
 
 
@@ -34,6 +36,7 @@ ALIASES = (
         operation="cluster_status",
         summary="Show the id of the leader.",
         only=("leader_broker",),
+        shown_as="Leader",
     ),
     Alias(
         words=("brokers", "namespaces"),

@@ -42,6 +42,7 @@ async def _health(call: Call, params: Params) -> Health:  # noqa: ARG001 - it ha
     checks = [
         _brokers(list(brokers)),
         await _leader(call, len(brokers)),
+        *await _agreement(call),
         *await _of_broker(call),
         await _namespaces(call),
     ]
@@ -68,6 +69,26 @@ async def _leader(call: Call, brokers: int) -> Check:
     if brokers <= 1:
         return _check("leader", CheckStatus.OK, "a broker that stands alone needs none")
     return _check("leader", CheckStatus.CRITICAL, "nobody leads: topics are not assigned until a leader is elected")
+
+
+async def _agreement(call: Call) -> list[Check]:
+    """Of brokers that agree among themselves; what a service outside says of itself is not ours to judge."""
+    try:
+        cluster = await call.gateway.describe_cluster()
+    except UnsupportedError:
+        return []
+    if not cluster.members:
+        return []
+    voters = [member for member in cluster.members if member.votes]
+    away = [member for member in cluster.members if not member.connected]
+    names = ", ".join(f"{member.address} ({member.node_id})" for member in away[:5])
+    if not cluster.has_quorum:
+        lost = f"no majority of the {len(voters)} voters is reached: nothing can be made, changed or deleted"
+        return [_check("agreement", CheckStatus.CRITICAL, f"{lost}. Start the brokers at {names}")]
+    if away:
+        gone = f"{len(away)} of {len(cluster.members)} members are away: {names}"
+        return [_check("agreement", CheckStatus.WARNING, f"{gone}. Start them, or remove those that are gone for good")]
+    return [_check("agreement", CheckStatus.OK, f"{len(voters)} voters, all connected")]
 
 
 async def _of_broker(call: Call) -> list[Check]:

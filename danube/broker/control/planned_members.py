@@ -83,6 +83,11 @@ class RemoveCall:
             )
         if member.node_id == status.leader_id:
             raise PreconditionFailedError(f"node {self.node_id} leads: transfer the leadership to another one first")
+        if member.node_id == status.node_id:
+            raise PreconditionFailedError(
+                f"node {self.node_id} is the broker that is asked, and could not tell how it ended: ask another broker"
+                " of the cluster, with --endpoint"
+            )
         broker = self.cluster.broker_of(member)
         changes = [f"Remove node {self.node_id} at {member.address} from the cluster."]
         if votes:

@@ -18,6 +18,7 @@ from danube.metadata.raft.dump import HeldImage, MemoryBytes
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.seams import NO_OP, Entry
 from danube.metadata.state import StateImage
+from danube.model.errors import InvalidRequestError
 from danube.model.limits import RAFT_VOTES_MAX
 
 FIRST_ENTRIES: tuple[Entry, Entry] = ((NO_OP, 1, 0), (NO_OP, 2, 0))
@@ -63,12 +64,22 @@ class Standing:
     seeds: Sequence[str]
     join: bool
     answers: Mapping[str, Probe]
-    """By seed, of those that have answered."""
+    """By seed, of those that have answered; each sound."""
     refusals: Mapping[str, str]
     """By seed, why there is no answer: nobody listens, it belongs to another cluster, or it has another secret."""
     selves: frozenset[str] = frozenset()
     """Seeds that are this very process under another name."""
     invitation: Invitation | None = None
+
+
+def is_sound(probe: Probe) -> bool:
+    """Whether what a member says of itself, and of whom it knows, can be read."""
+    members = probe.more.get("members")
+    try:
+        RaftNode.of(probe.node_id, probe.address)
+        return isinstance(members, list) and all(RaftNode(member) for member in members)
+    except (InvalidRequestError, AttributeError):
+        return False
 
 
 def decide(standing: Standing) -> Decision:

@@ -26,6 +26,7 @@ from danube.model.limits import (
     RAFT_IMAGE_BYTES_MAX,
     RAFT_IMAGE_PIECE_BYTES,
     RAFT_IMAGE_RETRY_S,
+    RAFT_IMAGE_STALL_S,
     RAFT_IMAGE_WINDOW_BYTES,
     RAFT_VOTERS_MAX,
 )
@@ -63,6 +64,8 @@ class ImageLog(Protocol):
 @dataclass(slots=True)
 class _Sending:
     image: HeldImage
+    moved_s: float
+    """When it last went on."""
     sent: int = 0
     confirmed: int = 0
 
@@ -91,12 +94,16 @@ class ImageKeeper:
         self._ended: int | None = None
         self._quiet_until_s = 0.0
         self._sending: dict[Node, _Sending] = {}
+        self.sent_index: dict[Node, int] = {}
+        """Of the image that each connected member was, or is being, sent: it goes on from there."""
         self._coming: _Coming | None = None
         self.members_applied: Callable[[], Iterable[str]] = tuple
         """Who votes after the last applied entry."""
         self.members_now: Callable[[], Iterable[str]] = tuple
         """Who votes after the last entry of the log, which stands on the newest image."""
         self._installed = False
+        self.on_pause: Callable[[Node], None] = lambda _node: None
+        """Told that a member is sent nothing more of an image for now."""
 
     @property
     def newest(self) -> HeldImage | None:
@@ -145,25 +152,34 @@ class ImageKeeper:
     # Sending them
 
     def getTransmissionData(self, transmissionID: Node) -> tuple[Any, bool, bool] | None:  # noqa: N802, N803 - pysyncobj's
+        piece = self._piece_for(transmissionID)
+        if piece is None:
+            self.on_pause(transmissionID)
+        return piece
+
+    def _piece_for(self, node: Node) -> tuple[Any, bool, bool] | None:
         image = self._images.image
         if image is None:
             return None
-        sending = self._sending.setdefault(transmissionID, _Sending(image))
+        sending = self._sending.setdefault(node, _Sending(image, now_s()))
+        self.sent_index[node] = sending.image.index
         if sending.sent - sending.confirmed >= RAFT_IMAGE_WINDOW_BYTES:
             return None
         try:
-            return self._next_piece(transmissionID, sending)
+            return self._next_piece(node, sending)
         except OSError:
-            self._sending.pop(transmissionID)  # a newer one has come: it is sent from its beginning
+            self._sending.pop(node)  # a newer one has come: it is sent from its beginning
             return None
 
     def cancelTransmisstion(self, id: Node) -> None:  # noqa: N802, A002 - pysyncobj's name
         self._sending.pop(id, None)
+        self.sent_index.pop(id, None)
 
     def progressed(self, node: Node, index: int, size: int) -> None:
         sending = self._sending.get(node)
         if sending is not None and sending.image.last[1] == index:
             sending.confirmed = max(sending.confirmed, min(size, sending.sent))
+            sending.moved_s = now_s()
 
     @property
     def is_making(self) -> bool:
@@ -174,6 +190,11 @@ class ImageKeeper:
     def sends(self) -> bool:
         """Whether an image is on its way to someone."""
         return bool(self._sending)
+
+    @property
+    def holds(self) -> bool:
+        """Whether a newer image would take the place of one that is on its way, which would begin anew each time."""
+        return any(now_s() - sending.moved_s < RAFT_IMAGE_STALL_S for sending in self._sending.values())
 
     def _next_piece(self, node: Node, sending: _Sending) -> tuple[Any, bool, bool]:
         image, offset = sending.image, sending.sent
@@ -229,6 +250,8 @@ class ImageKeeper:
             return False
         coming.pieces.append(piece["bytes"])
         coming.got += len(piece["bytes"])
+        if coming.got > coming.size:
+            raise ValueError("an image that is longer than it says")
         if coming.got < coming.size:
             return False
         self._coming = None

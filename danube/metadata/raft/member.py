@@ -26,6 +26,9 @@ from danube.metadata.raft.voting import Voting, configuration
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
 from danube.model.limits import RAFT_DISMISSED_S, RAFT_TRANSFER_TIMEOUT_S, RAFT_UNAPPLIED_BYTES_MAX
 
+_LOGS_KEPT = 4
+"""Times the bounds of a log: what is kept of it at most for those who follow and are behind."""
+
 REMOVED = (
     "this broker was removed from the cluster: to have it take part again, move its folder `raft` away, start it with"
     " --join and add it as a new one"
@@ -69,6 +72,9 @@ class MemberLog(GuardedLog, Protocol):
 
     def __len__(self) -> int:
         """How many entries."""
+
+    def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803 - pysyncobj's names
+        """Forget the entries before a position."""
 
     def __getitem__(self, item: Any) -> Any:  # noqa: ANN401 - an entry, or a slice of them
         """As of a list."""
@@ -121,6 +127,7 @@ class Member:
         self._told = 0
         self._handed_bytes = 0
         self._applied_bytes = 0
+        self._bytes_since_image = 0
         self._vote_changed = False
         self._hold_until_s = 0.0
         self._dismissed_s: float | None = None
@@ -154,7 +161,7 @@ class Member:
 
     def tick(self, timeout_s: float) -> None:
         """Do what is due, and wait for peers at most `timeout_s`. Raises whatever ends the member."""
-        if self._parts.log.size_bytes > self._parts.bounds.bytes_max and not self.keeper.is_making:
+        if self._wants_image():
             self._core.forceLogCompaction()
         if self._core.is_leading() and self.keeper.sends:
             self._core.send_at_once()
@@ -218,9 +225,7 @@ class Member:
 
     def voters(self) -> frozenset[str]:
         """Who votes, as the newest entries of the log say."""
-        image = self._parts.images.image
-        entries = [] if image is None else self._parts.log[self._after(image.index) :]
-        return frozenset(self._parts.voters_after(image.members if image else (), entries))
+        return self._voters_after(None)
 
     def view(self) -> MembershipStatus:
         """How things stand."""
@@ -248,6 +253,7 @@ class Member:
             self._found.append(Ordered(index, *unpack_batch(command), len(command)))
             self._told = index
             self._handed_bytes += len(command)
+            self._bytes_since_image += len(command)
 
     def installed(self) -> None:
         image = self._parts.images.image
@@ -264,6 +270,10 @@ class Member:
     def may_order(self) -> bool:
         return self._handed_bytes - self._applied_bytes < RAFT_UNAPPLIED_BYTES_MAX
 
+    def may_keep(self) -> bool:
+        log, bounds = self._parts.log, self._parts.bounds
+        return len(log) <= _LOGS_KEPT * bounds.entries_max and log.size_bytes <= _LOGS_KEPT * bounds.bytes_max
+
     def holds_back(self) -> bool:
         return now_s() < self._hold_until_s
 
@@ -277,16 +287,46 @@ class Member:
         self._guard.on_own = self._take_own
         others = [RaftNode(voter) for voter in sorted(voters - {parts.own.id})]
         self.keeper.members_now = self.voters
-        conf = configuration(parts.timing, parts.bounds, parts.log, self._poller, self.keeper)
+        self._align()
+        conf = configuration(parts.timing, parts.log, self._poller, self.keeper)
         self._core = Voting(
             parts.own, others, conf, votes=self._votes, guard=self._guard, keeper=self.keeper, listener=self
         )
         self.keeper.members_applied = self._core.applied_voters
         self._core.load()
+        if self._told > self._core.applied_index():
+            self._core.resume(self._told, self._voters_after(self._told))
         for other in others:
             parts.transport.addNode(other)
         if not others and self._votes:
             self._core.stand_at_once()
+
+    def _voters_after(self, index: int | None) -> frozenset[str]:
+        """Who votes after an entry; after the newest without one."""
+        image = self._parts.images.image
+        end = None if index is None else self._after(index)
+        entries = [] if image is None else self._parts.log[self._after(image.index) : end]
+        return frozenset(self._parts.voters_after(image.members if image else (), entries))
+
+    def _align(self) -> None:
+        """Have the log begin with the two entries of the image, as the core asks for: else it would clear it.
+
+        When the folder is opened it does; a core that is built anew finds what was kept for others.
+        """
+        image, log = self._parts.images.image, self._parts.log
+        if image is not None and len(log) and log.term_of(image.index) == image.term:
+            log.deleteEntriesTo(image.prev[1] - int(log[0][1]))
+
+    def _wants_image(self) -> bool:
+        """Whether enough has been applied since the last image, and nobody is being sent that."""
+        image, bounds = self._parts.images.image, self._parts.bounds
+        if self.keeper.is_making or (self.keeper.holds and self.may_keep()):
+            return False
+        entries = self._core.applied_index() - (image.index if image is not None else 0)
+        if entries <= bounds.entries_max and self._bytes_since_image <= bounds.bytes_max:
+            return False
+        self._bytes_since_image = 0
+        return True
 
     def _take_own(self, node: Node, message: Message) -> None:
         self.on_own(node, message)

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from danube.metadata.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.raft.asking import Invitation, Probe
+from danube.metadata.raft.bootstrap import is_sound
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.participant import Participant
 from danube.model.errors import (
@@ -171,6 +172,8 @@ class Changes:
             ) from None
         transport = self._participant.transport
         probe: Probe = await self._thread.ask(partial(transport.probe, address, RAFT_PROBE_TIMEOUT_S))
+        if not is_sound(probe):
+            raise UnavailableError(f"what listens at {address} answers what cannot be read: see what runs there")
         return probe
 
     async def _invite(self, address: str) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from danube.metadata.membership import MemberRole, MembershipStatus
 from danube.metadata.raft.alignment import members_after
 from danube.metadata.raft.asking import Invitation, PeerRefusedError, Probe
-from danube.metadata.raft.bootstrap import Accept, Decision, Found, Refuse, Standing, Wait, begin, decide
+from danube.metadata.raft.bootstrap import Accept, Decision, Found, Refuse, Standing, Wait, begin, decide, is_sound
 from danube.metadata.raft.folder import RaftFolder
 from danube.metadata.raft.member import Member, MemberParts
 from danube.metadata.raft.node import RaftNode
@@ -21,7 +21,7 @@ from danube.metadata.raft.poller import Poller
 from danube.metadata.raft.refusals import Reason
 from danube.metadata.raft.settings import RaftSettings
 from danube.metadata.raft.transport import RaftTransport
-from danube.model.errors import MetadataError, PreconditionFailedError
+from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
 from danube.model.limits import RAFT_PROBE_S, RAFT_PROBE_TIMEOUT_S, RAFT_WAITING_LINE_S
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
@@ -193,6 +193,8 @@ class Participant:
 
     def _asked_one(self, address: str, done: Callable[[Probe | Exception], None], answer: Probe | Exception) -> None:
         self._asked.discard(address)
+        if isinstance(answer, Probe) and not is_sound(answer):
+            answer = UnavailableError("it answers what cannot be read")
         done(answer)
 
     # Being asked

@@ -15,8 +15,11 @@ from danube.metadata.raft.member import Found, pack_batch
 from danube.metadata.raft.participant import Participant
 from danube.metadata.raft.poller import Poller
 from danube.metadata.raft.seams import now_s
+from danube.model.errors import UnavailableError
 from danube.model.limits import METADATA_REQUEST_BYTES_MAX
 from danube.runtime.blocking import OwnedThread
+
+_OVER = "this broker takes part in the metadata cluster no more: see its log, and ask another one"
 
 _ITEM_BYTES = 8
 """What a request takes in a batch beside its bytes, at most."""
@@ -65,6 +68,9 @@ class RaftThread:
         self._orders: deque[Callable[[], None]] = deque()
         self._handed: list[tuple[Sequence[Submission], int]] = []
         self._number = 0
+        self._asked: set[asyncio.Future[Any]] = set()
+        """Who waits for an answer from the thread."""
+        self._is_over = False
         self._stopping = False
         self._thread = OwnedThread("raft", self._run)
 
@@ -93,8 +99,14 @@ class RaftThread:
         self._thread.call_back(callback, *arguments)
 
     async def ask(self, question: Callable[[Callable[[Any], None]], None]) -> Any:  # noqa: ANN401 - whatever is answered
-        """Have `question` called in the thread, with the function to answer by. Raises an answer that is an error."""
+        """Have `question` called in the thread, with the function to answer by. Raises an answer that is an error, and
+        UnavailableError when the thread ends before it answers.
+        """
+        if self._is_over:
+            raise UnavailableError(_OVER)
         answered: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._asked.add(answered)
+        answered.add_done_callback(self._asked.discard)
 
         def answer(value: object) -> None:
             self.tell(_settle, answered, value)
@@ -117,6 +129,12 @@ class RaftThread:
             raise
         finally:
             self._participant.close()
+            self._thread.call_back(self._end)
+
+    def _end(self) -> None:
+        self._is_over = True
+        for answered in list(self._asked):
+            _settle(answered, UnavailableError(_OVER))
 
     def _tick(self) -> None:
         while self._orders:

@@ -4,7 +4,7 @@ The core's methods are private to it (`_SyncObj__...`); each one that is taken o
 version of pysyncobj is asserted in `seams`. `docs/raft.md` says for each what goes wrong without it.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ from danube.metadata.raft.guard import Guard
 from danube.metadata.raft.keeper import ImageKeeper
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.seams import LEADER, MEMBERSHIP, REGULAR, Entry, SyncObj, SyncObjConf, core, now_s
-from danube.metadata.raft.settings import LogBounds, RaftTiming
+from danube.metadata.raft.settings import RaftTiming
 from danube.model.errors import MetadataError
 from danube.model.limits import (
     RAFT_COMMANDS_MAX,
@@ -23,7 +23,7 @@ from danube.model.limits import (
     RAFT_IMAGE_PIECE_BYTES,
 )
 
-_NEVER_S = 1e9
+_NEVER = 10**9
 
 
 class Listener(Protocol):
@@ -47,8 +47,11 @@ class Listener(Protocol):
     def may_order(self) -> bool:
         """Whether more can be told."""
 
+    def may_keep(self) -> bool:
+        """Whether the log may be kept beyond what the image covers."""
 
-def configuration(timing: RaftTiming, bounds: LogBounds, log: object, poller: object, keeper: ImageKeeper) -> Any:  # noqa: ANN401 - pysyncobj's
+
+def configuration(timing: RaftTiming, log: object, poller: object, keeper: ImageKeeper) -> Any:  # noqa: ANN401 - pysyncobj's
     """The core's settings, with our parts where its seams look for them."""
     return SyncObjConf(
         autoTick=False,
@@ -62,8 +65,8 @@ def configuration(timing: RaftTiming, bounds: LogBounds, log: object, poller: ob
         raftMaxTimeout=timing.election_max_s,
         leaderFallbackTimeout=timing.fallback_s,
         connectionTimeout=2 * timing.election_max_s,
-        logCompactionMinEntries=bounds.entries_max,
-        logCompactionMinTime=_NEVER_S,
+        logCompactionMinEntries=_NEVER,  # the member says when
+        logCompactionMinTime=_NEVER,
         logCompactionBatchSize=RAFT_IMAGE_PIECE_BYTES,
         useFork=False,
         journalFile=log,
@@ -94,12 +97,20 @@ class Voting(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         self._listener = listener
         self._change_index = 0
         self._applied_voters: set[str] = set()
+        self._paused: dict[Node, int] = {}
+        keeper.on_pause = self._pause
         super().__init__(own if votes else None, others, conf=conf, nodeClass=RaftNode, transport=guard)
         guard.attach(self)
 
     def load(self) -> None:
         """Stand on the newest image, to which the log is aligned."""
         self._SyncObj__loadDumpFile(clearJournal=False)
+
+    def resume(self, index: int, voters: AbstractSet[str]) -> None:
+        """Go on from an entry that a core before this one has told; `voters` are those after it."""
+        self._SyncObj__raftLastApplied = index
+        self._SyncObj__raftCommitIndex = max(self.commit_index(), index)
+        self._applied_voters = set(voters)
 
     # What the guard asks
 
@@ -177,6 +188,17 @@ class Voting(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         if not self._listener.holds_back():
             super()._checkCommandsToApply()
 
+    def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802 - the core's name
+        super()._SyncObj__sendAppendEntries()
+        self._SyncObj__raftNextIndex.update(self._paused)
+        self._paused.clear()
+
+    def _pause(self, node: Node) -> None:
+        """Have the core leave its loop over this member: it would go round in it for a heartbeat's time."""
+        next_index = self._SyncObj__raftNextIndex
+        self._paused[node] = next_index[node]
+        next_index[node] = self.last_index() + 1
+
     def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802 - the core's name
         return bool(super()._SyncObj__applyLogEntries()) if self._listener.may_order() else False
 
@@ -225,6 +247,19 @@ class Voting(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
                 " two members hold different histories; compare their folders before anything else"
             )
         super()._SyncObj__deleteEntriesFrom(fromIDx)
+
+    def _SyncObj__deleteEntriesTo(self, toIDx: int) -> None:  # noqa: N802, N803 - the core's name
+        """Keep what those who follow still need: else each image that is taken makes them need the next one."""
+        cut_to = min(toIDx, self.applied_index() - 1)
+        super()._SyncObj__deleteEntriesTo(min([cut_to, *self._needed()] if self._listener.may_keep() else [cut_to]))
+
+    def _needed(self) -> Iterator[int]:
+        """From where on those who are connected and can go on from the log need it."""
+        first = self._SyncObj__raftLog[0][1]
+        for node in self.connected() if self.is_leading() else ():
+            index = max(self._SyncObj__raftMatchIndex.get(node, 0), self._keeper.sent_index.get(node, 0))
+            if index > first:
+                yield index
 
     def _SyncObj__getEntries(  # noqa: N802 - the core's name
         self,

@@ -43,7 +43,8 @@ class ZookeeperBackend:
         self._version = (-1, -1)
         """Of `head`: a number that it held, and the node's version then."""
         self._seen = 0
-        self._armed = False
+        self._watch: asyncio.Event | None = None
+        """Of the watch that ZooKeeper has for us; set when it told of a change, after which it has none."""
         self._arming = asyncio.Lock()
         self._news = asyncio.Event()
         self._closed = False
@@ -183,27 +184,25 @@ class ZookeeperBackend:
     async def _arm(self) -> None:
         """Have a watch on the head; ZooKeeper tells of one change for each."""
         async with self._arming:
-            if self._armed:
+            if self._watch is not None and not self._watch.is_set():
                 return
-            self._armed = True  # before the call: the watch may fire before its answer is taken here
-            try:
-                value, stat = await self._client.call(
-                    lambda kazoo: kazoo.get_async(
-                        self._keys.head, watch=lambda _event: self._client.tell(self._disarmed)
-                    )
-                )
-            except BaseException:
-                self._armed = False
-                raise
+            # The change is told by another thread than the answer, and may come here before it.
+            watch = asyncio.Event()
+            told = partial(self._client.tell, partial(self._changed, watch))
+            value, stat = await self._client.call(
+                lambda kazoo: kazoo.get_async(self._keys.head, watch=lambda _event: told())
+            )
+            self._watch = watch
             self._saw(_number_of(value), stat.version)
 
-    def _disarmed(self) -> None:
-        self._armed = False
+    def _changed(self, watch: asyncio.Event) -> None:
+        watch.set()
         self._news.set()
 
     def _connected_again(self) -> None:
         """The watch went with the connection, and what it would have told may be missed."""
-        self._disarmed()
+        self._watch = None
+        self._news.set()
 
     def _saw(self, head: int, version: int) -> int:
         self._version = (head, version)

@@ -5,6 +5,7 @@ not answered in time may still be carried out, as kazoo holds on to it until the
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -48,6 +49,13 @@ class ZookeeperSettings:
             raise SettingsError("certificates for ZooKeeper are given and TLS is off: turn it on")
         if bool(self.certificate_file) != bool(self.key_file):
             raise SettingsError("ZooKeeper needs both a certificate and its key, or none of them")
+
+
+def _kazoo_log() -> logging.Logger:
+    """Without kazoo's line for each attempt to connect: that ZooKeeper is away is said once, by the sequencer."""
+    log = logging.getLogger(f"{__name__}.kazoo")
+    log.setLevel(logging.CRITICAL)
+    return log
 
 
 class ZookeeperClient:
@@ -135,6 +143,7 @@ class ZookeeperClient:
         return self._kazoo.KazooClient(
             hosts=",".join(settings.hosts),
             timeout=_SESSION_S,
+            logger=_kazoo_log(),
             connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": METADATA_LOG_RETRY_DELAY_MAX_S},
             auth_data=[("digest", f"{settings.user}:{settings.password}")] if settings.user else None,
             default_acl=self.acl(),

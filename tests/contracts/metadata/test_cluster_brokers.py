@@ -12,6 +12,7 @@ from danube.metadata.lease_keeper import LeaseKeeper
 from danube.metadata.registry import BrokerRegistry
 from danube.metadata.store import MetadataStore
 from danube.model.errors import MetadataError
+from danube.model.limits import LEASE_RENEWALS
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.clock import SimClock
@@ -90,13 +91,29 @@ async def test_a_lease_is_kept_beyond_its_time(places: Callable[[int], Place], c
     assert place.changes == [first]
 
 
-async def test_the_time_of_a_lease_counts_from_the_moment_its_grant_was_sent(
-    places: Callable[[int], Place], clock: SimClock
+async def test_the_time_of_a_lease_counts_from_the_moment_its_grant_and_its_renewal_were_sent(
+    places: Callable[[int], Place], store: MetadataStore, clock: SimClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sent_s = clock.monotonic_s()
+    grant, renew, sent_s = store.grant_lease, store.renew_lease, []
+
+    async def grant_late(ttl_s: float) -> int:
+        sent_s.append(clock.monotonic_s())
+        clock.advance(5.0)
+        return await grant(ttl_s)
+
+    async def renew_late(lease_id: int) -> None:
+        sent_s.append(clock.monotonic_s())
+        clock.advance(2.0)
+        await renew(lease_id)
+
+    monkeypatch.setattr(store, "grant_lease", grant_late)
+    monkeypatch.setattr(store, "renew_lease", renew_late)
     place = places(1)
     await until(lambda: place.keeper.lease_id != 0)
-    assert place.keeper.held_until_s == sent_s + TTL_S
+    assert place.keeper.held_until_s == sent_s[0] + TTL_S
+    clock.advance(sent_s[0] + TTL_S / LEASE_RENEWALS - clock.monotonic_s())
+    await until(lambda: place.keeper.held_until_s > sent_s[0] + TTL_S)
+    assert place.keeper.held_until_s == sent_s[1] + TTL_S
 
 
 async def test_who_makes_no_progress_loses_its_lease_and_gets_another_one_later(

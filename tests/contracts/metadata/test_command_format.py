@@ -51,6 +51,26 @@ def test_every_request_reads_back_as_it_was(request: Request) -> None:
     assert decode_request(encode_request(request)) == request
 
 
+@pytest.mark.parametrize(
+    ("command", "golden"),
+    [
+        (GrantLease("g", 5.0), "95a17201a167a167cb4014000000000000"),
+        (RenewLease(1), "94a17201a17201"),
+        (RevokeLease(1), "94a17201a17601"),
+        (ExpireLease(1, 2), "95a17201a1650102"),
+        (
+            Transact(
+                Transaction("t", (Condition("/a", 0),), (Put("/a", b"1", 3), Delete("/b"), DeletePrefix("/c"))),
+            ),
+            "96a17201a154a1749192a22f61009394a170a22f61c401310392a164a22f6292a178a22f63",
+        ),
+    ],
+)
+def test_requests_of_the_first_version_are_read_and_written_byte_by_byte(command: Command, golden: str) -> None:
+    assert encode_request(Request("r", command)).hex() == golden
+    assert decode_request(bytes.fromhex(golden)) == Request("r", command)
+
+
 @given(requests, st.data())
 def test_a_request_that_was_cut_or_changed_is_refused_or_is_another_one(request: Request, data: st.DataObject) -> None:
     packed = bytearray(encode_request(request))

@@ -54,6 +54,23 @@ def test_an_image_reads_back_as_it_was(image: StateImage) -> None:
     assert decode_image(packed(image)) == image
 
 
+GOLDEN = (
+    "444e4249010001000e0000007f69ed6a78019bcacec8c8c80c0003b300a313000000d9d31b3678019b3875917ee2114643667646001b62035a"
+    "120000007739233478019b3899f1b483080318300100192902473e000000097ff7f078019b3c7961c572c782829cccd414f6a90b2b5739e7e7"
+    "a5e5642697a4a62cd24f64649abab06a954f6a6271aa7b66596a1ee369071106080000bc7d14930000000000000000"
+)
+
+
+def test_an_image_of_the_first_version_is_read() -> None:
+    outcomes: tuple[tuple[str, Outcome], ...] = (
+        ("x", Applied(7)),
+        ("y", Conflicted("/a", 1, 2)),
+        ("z", LeaseGiven(Lease(1, 5.0))),
+    )
+    expected = StateImage(7, 1, (Entry("/a", b"1", 3, 7, 1),), (Lease(1, 5.0, 2),), outcomes)
+    assert decode_image(bytes.fromhex(GOLDEN)) == expected
+
+
 def test_one_of_many_blocks_reads_back_as_it_was() -> None:
     image = StateImage(
         5_000,

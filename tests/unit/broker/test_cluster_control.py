@@ -130,6 +130,12 @@ async def test_who_cannot_be_removed_gets_no_plan(admin: AdminPeer, node_id: str
         await admin.plan("remove_cluster_node", needs_approval=False, node_id=node_id)
 
 
+async def test_the_broker_that_is_asked_does_not_remove_itself(admin: AdminPeer, membership: MemoryMembership) -> None:
+    membership.leader_id = 2
+    with pytest.raises(PreconditionFailedError, match="ask another broker"):
+        await admin.plan("remove_cluster_node", needs_approval=False, node_id="1")
+
+
 async def test_the_last_voter_is_not_removed(admin: AdminPeer, membership: MemoryMembership) -> None:
     del membership.members[2], membership.members[3]
     membership.leader_id = 0

@@ -9,8 +9,8 @@ import pytest
 from danube.metadata import keys
 from danube.metadata.backup import Restored, cluster_id_of, restored
 from danube.metadata.backup_format import Backup, check_size, decode_backup, encode_backup
-from danube.metadata.families import families, family_of, trouble_of, value_of
-from danube.metadata.record_format import decode_counter, decode_tombstone, decode_topic
+from danube.metadata.families import families, trouble_of, value_of
+from danube.metadata.record_format import decode_counter
 from danube.metadata.state import State, StateImage
 from danube.metadata.store import Entry
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, PreconditionFailedError
@@ -19,7 +19,7 @@ from danube.model.metadata_limits import (
     METADATA_BACKUP_ORIGIN_BYTES_MAX,
     METADATA_TOPIC_IDS_SKIPPED,
 )
-from tests.unit.metadata.backups import BROKER, CLUSTER, OTHER, backup, image, topic
+from tests.unit.metadata.backups import BROKER, CLUSTER, backup, image
 
 
 def packed(taken: Backup) -> bytes:
@@ -27,12 +27,7 @@ def packed(taken: Backup) -> bytes:
 
 
 def entry_of(found: Restored, key: str) -> Entry:
-    return next(entry for entry in found.image.entries if entry.key == key)
-
-
-def owners(found: Restored) -> dict[str, int]:
-    topics = [decode_topic(entry) for entry in found.image.entries if family_of(entry.key) == keys.TOPICS]
-    return {record.name.local: record.owner for record in topics}
+    return {entry.key: entry for entry in found.image.entries}[key]
 
 
 def test_a_backup_is_read_as_it_was_written() -> None:
@@ -50,7 +45,7 @@ def test_writing_tells_how_far_it_is() -> None:
 
 @pytest.mark.parametrize("kept", [0, 3, 20, 60, 200, -1])
 def test_a_backup_that_is_cut_off_is_refused(kept: int) -> None:
-    with pytest.raises((DamagedDataError, DataFolderError), match="cut off|no backup|not what was written"):
+    with pytest.raises((DamagedDataError, DataFolderError), match=r"cut off|no backup|not what was written"):
         decode_backup(packed(backup())[:kept], "half")
 
 
@@ -72,7 +67,7 @@ def test_what_follows_a_backup_is_noticed() -> None:
 def test_a_backup_of_a_newer_format_says_so() -> None:
     content = bytearray(packed(backup()))
     struct.pack_into("<H", content, 4, 2)
-    with pytest.raises(DataFolderError, match="format 2 .* upgrade"):
+    with pytest.raises(DataFolderError, match=r"format 2 .* upgrade"):
         decode_backup(bytes(content), "newer")
 
 
@@ -125,34 +120,26 @@ def test_no_number_that_was_given_out_is_given_out_again() -> None:
     assert found.image.revision == 10
 
 
-def test_a_cluster_gives_topics_without_an_owner_to_the_broker_that_had_them() -> None:
-    found = restored(backup(), to_cluster=True)
-    assert owners(found) == {"mine": BROKER, "theirs": OTHER}
-    assert found.owned == 1
-    assert decode_tombstone(entry_of(found, keys.deleted_topic(3))) == BROKER
-
-
-def test_what_a_newer_version_wrote_into_a_topic_stays_there() -> None:
-    known = topic("x", 6)
-    newer = replace(known, value=json.dumps({**json.loads(known.value), "later": [1]}).encode())
-    found = restored(backup(image(newer)), to_cluster=True)
-    assert value_of(entry_of(found, known.key)) == {**json.loads(newer.value), "owner": BROKER}
-
-
-def test_a_broker_that_stands_alone_gets_its_topics_back_as_they_were() -> None:
-    taken = backup()
-    found = restored(taken, to_cluster=False)
-    assert owners(found) == {"mine": 0, "theirs": OTHER}
-    unchanged = set(found.image.entries) & set(taken.image.entries)
-    assert {entry.key for entry in found.image.entries} - {entry.key for entry in unchanged} == {keys.TOPIC_ID_COUNTER}
-
-
 def test_metadata_of_a_version_before_clusters_is_not_carried_into_one() -> None:
     without = tuple(entry for entry in image().entries if entry.key != keys.CLUSTER_ID)
     taken = backup(replace(image(), entries=without))
     with pytest.raises(PreconditionFailedError, match="start that broker once with this version"):
         restored(taken, to_cluster=True)
     assert restored(taken, to_cluster=False).image.entries
+
+
+def test_a_broker_that_stands_alone_does_not_take_the_metadata_of_a_cluster() -> None:
+    with pytest.raises(PreconditionFailedError, match="--store raft"):
+        restored(backup(kind="etcd"), to_cluster=False)
+    assert restored(backup(kind="etcd"), to_cluster=True).image.entries
+
+
+@pytest.mark.parametrize("to_cluster", [False, True])
+def test_all_else_is_kept_as_it_was(to_cluster: bool) -> None:
+    taken = backup()
+    found = set(restored(taken, to_cluster=to_cluster).image.entries)
+    changed = {entry.key for entry in set(taken.image.entries) - found}
+    assert changed == {keys.TOPIC_ID_COUNTER, keys.registered_broker(BROKER)}
 
 
 def test_an_empty_store_is_restored_empty() -> None:

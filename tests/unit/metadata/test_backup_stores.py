@@ -37,18 +37,20 @@ def test_a_new_sqlite_file_holds_what_was_written(tmp_path: Path) -> None:
     assert [found.name for found in tmp_path.iterdir()] == [path.name]
 
 
-async def test_a_restored_sqlite_file_is_a_store_that_goes_on(tmp_path: Path) -> None:
+@pytest.fixture
+def restored_file(tmp_path: Path) -> Path:
     write_sqlite(tmp_path / "metadata.sqlite3", IMAGE)
-    store = await SqliteStore.open(tmp_path / "metadata.sqlite3", SimClock())
-    async with contextlib.aclosing(_Closing(store)):
+    return tmp_path / "metadata.sqlite3"
+
+
+async def test_a_restored_sqlite_file_is_a_store_that_goes_on(restored_file: Path) -> None:
+    store = await SqliteStore.open(restored_file, SimClock())
+    try:
         assert await store.list("/") == list(IMAGE.entries)
         assert await store.put("/new", b"x") == IMAGE.revision + 1
         assert await store.grant_lease(5.0) == IMAGE.last_lease_id + 1
-
-
-class _Closing:
-    def __init__(self, store: SqliteStore) -> None:
-        self.aclose = store.close
+    finally:
+        await store.close()
 
 
 def test_reading_a_sqlite_file_changes_nothing(tmp_path: Path) -> None:
@@ -88,8 +90,7 @@ def test_a_new_group_begins_with_the_state_and_one_voter() -> None:
 def test_a_new_group_is_whole_after_a_power_cut() -> None:
     disk = SimDisk()
     begin_group(disk, IMAGE, ADDRESS, SystemRng(3))
-    disk.crash()
-    assert read_raft(disk).image == IMAGE
+    assert read_raft(disk.power_cut()).image == IMAGE
 
 
 def test_who_joins_a_new_group_needs_its_image() -> None:

@@ -4,8 +4,8 @@ import pytest
 
 from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.memory import MemoryStore
-from danube.metadata.store import Transaction
-from danube.model.errors import UnknownOutcomeError, VersionConflictError
+from danube.metadata.store import Entry, Transaction
+from danube.model.errors import NotFoundError, UnknownOutcomeError, VersionConflictError
 from danube.model.limits import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import SystemRng
 from danube.testing.clock import SimClock
@@ -105,3 +105,33 @@ async def test_unknown_outcome_is_settled_without_applying_twice() -> None:
 async def test_outcome_that_stays_unknown_is_said_to_be_so() -> None:
     with pytest.raises(UnknownOutcomeError):
         await commit_draft(ForgetfulStore(silent_times=METADATA_ATTEMPTS_MAX), RNG, increment)
+
+
+class LateStore(MemoryStore):
+    """A process that sees what others have written only once it has asked for it."""
+
+    def __init__(self) -> None:
+        super().__init__(SimClock())
+        self.is_late = True
+
+    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
+        self.is_late = self.is_late and not linearizable
+        return None if self.is_late else await super().get(key)
+
+
+async def _increment_what_is_there(draft: Draft) -> int:
+    if await draft.read("/counter") is None:
+        raise NotFoundError("there is no counter")
+    return await increment(draft)
+
+
+async def test_what_another_process_has_just_made_is_no_reason_to_refuse() -> None:
+    store = LateStore()
+    await store.put("/counter", b"10")
+    assert await commit_draft(store, RNG, _increment_what_is_there) == 11
+
+
+async def test_what_is_really_not_there_is_refused_at_once() -> None:
+    store = LateStore()
+    with pytest.raises(NotFoundError, match="there is no counter"):
+        await commit_draft(store, RNG, _increment_what_is_there)

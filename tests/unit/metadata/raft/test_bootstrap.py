@@ -1,12 +1,13 @@
 """Who founds a cluster, who waits, and who does not start."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from danube.metadata.membership import MemberRole
 from danube.metadata.raft.asking import Invitation, Probe
-from danube.metadata.raft.bootstrap import FIRST_ENTRIES, Accept, Found, Refuse, Standing, Wait, begin, decide
+from danube.metadata.raft.bootstrap import FIRST_ENTRIES, Accept, Found, Refuse, Standing, Wait, begin, decide, is_sound
 from danube.metadata.raft.folder import RaftFolder
 from danube.metadata.raft.node import RaftNode
 from danube.model.errors import PreconditionFailedError
@@ -95,6 +96,21 @@ def test_a_seed_may_be_another_name_of_this_broker() -> None:
     seeds = ("broker-1:7650", B.address)
     decision = decide(_standing(A, _probe(B), seeds=seeds, selves=frozenset({"broker-1:7650"})))
     assert decision == Found(tuple(str(node.id) for node in (A, B)))
+
+
+@pytest.mark.parametrize(
+    "probe",
+    [
+        replace(_probe(A), address="nowhere"),
+        replace(_probe(A), node_id=-1),
+        replace(_probe(A), more={}),
+        replace(_probe(A), more={"members": ["nobody"]}),
+        replace(_probe(A), more={"members": [7]}),
+    ],
+)
+def test_what_a_member_says_and_cannot_be_read_is_not_believed(probe: Probe) -> None:
+    assert is_sound(_probe(A, members=(A, B)))
+    assert not is_sound(probe)
 
 
 def test_too_many_seeds_are_refused() -> None:

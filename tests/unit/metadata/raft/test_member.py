@@ -1,13 +1,15 @@
 """Members of one group in simulated time, without faults but those that a test causes."""
 
 import random
+from typing import Any
 
 import pytest
 
 from danube.metadata.membership import MemberRole
-from danube.metadata.raft import seams
+from danube.metadata.raft import keeper, seams
 from danube.metadata.raft.alignment import members_after
 from danube.metadata.raft.bootstrap import begin
+from danube.metadata.raft.dump import HeldImage, MemoryBytes
 from danube.metadata.raft.folder import RaftFolder
 from danube.metadata.raft.keeper import Wanted
 from danube.metadata.raft.member import Found, Installed, Member, MemberParts, Ordered, pack_batch, unpack_batch
@@ -203,6 +205,86 @@ def test_a_member_that_was_away_for_long_is_sent_an_image(group: Group) -> None:
     back = group.start(away.node, disk)
     group.run(2.0)
     assert any(isinstance(found, Installed) and found.image.index > ENTRIES_MAX for found in back.found)
+    assert back.member.core.applied_index() == group.leader.member.core.applied_index()
+
+
+def test_what_a_follower_still_needs_of_the_log_is_kept_for_it(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    group.form(3)
+    leader, silent = group.leader, group.followers[0]
+    has = leader.member.core.match_index(silent.node)
+    assert has
+    monkeypatch.setattr(silent.transport, "send", lambda *_: True)  # it gets all, and says nothing
+    for _ in range(2 * ENTRIES_MAX):
+        group.submit(leader)
+        group.run(TICK_S)
+    image = leader.folder.image
+    assert image is not None
+    assert image.index > ENTRIES_MAX
+    assert leader.folder.log.first_index <= has
+    for _ in range(4 * ENTRIES_MAX):
+        group.submit(leader)
+        group.run(TICK_S)
+    assert leader.folder.log.first_index > has  # there is an end to it
+
+
+def test_a_core_that_is_built_anew_keeps_what_is_behind_the_image(group: Group) -> None:
+    group.form(2, learners=1)
+    learner = group.ones[NODES[2]]
+    for _ in range(10):
+        group.submit(group.leader)
+    group.run(0.5)
+    before = learner.folder.log[:]
+    _, prev, last, *_ = before
+    image = HeldImage(
+        prev=prev, last=last, members=tuple(str(node.id) for node in NODES[:3]), payload=MemoryBytes(b"x")
+    )
+    learner.folder.save_image(image)  # on the disk, and the core has not been told yet
+    learner.member.own_vote_changed()
+    learner.tick()
+    assert _role_of(learner) is MemberRole.VOTER
+    assert learner.folder.log[:] == before[1:]
+    assert learner.member.core.applied_index() == before[-1][1]
+
+
+def test_an_image_that_is_made_while_the_core_is_built_anew_does_not_stop_it(group: Group) -> None:
+    group.form(2, learners=1)
+    learner = group.ones[NODES[2]]
+    group.submit(group.leader, 10)
+    group.run(0.5)
+    core = learner.member.core
+    *_, prev, last = learner.folder.log[:]
+    learner.member.keeper.serialize((None, last, prev, ()), prev[1])
+    group.leader.member.change("add", learner.node)
+    group.run(0.5)
+    assert learner.member.core is not core
+    learner.member.keeper.made(Wanted(prev, last, ()), [b"the state"])
+    group.submit(group.leader, 3)
+    group.run(1.0)
+    assert learner.member.core.applied_index() == group.leader.member.core.applied_index()
+
+
+def test_a_leader_that_waits_for_its_window_sends_one_sign_of_life_a_tick(
+    group: Group, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(keeper, "RAFT_IMAGE_PIECE_BYTES", 2)
+    monkeypatch.setattr(keeper, "RAFT_IMAGE_WINDOW_BYTES", 4)
+    group.form(3)
+    away = group.followers[0]
+    disk = group.stop(away)
+    for _ in range(3 * ENTRIES_MAX):
+        group.submit(group.leader)
+        group.run(TICK_S)
+    back = group.start(away.node, disk)
+    sent: list[object] = []
+    send = group.network.send
+
+    def counted(*message: Any) -> bool:
+        sent.append(message)
+        assert len(sent) < 1_000
+        return send(*message)
+
+    monkeypatch.setattr(group.network, "send", counted)
+    group.run(3.0)
     assert back.member.core.applied_index() == group.leader.member.core.applied_index()
 
 

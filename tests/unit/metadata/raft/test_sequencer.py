@@ -17,6 +17,7 @@ from danube.model.errors import (
     NotFoundError,
     PreconditionFailedError,
     SettingsError,
+    UnavailableError,
 )
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
@@ -137,6 +138,20 @@ async def test_a_failed_disk_is_told_to_every_caller_and_to_nobody_twice(caplog:
     assert not sequencer.status().has_quorum
     await store.close()
     assert sum("takes part in the metadata cluster no more" in line for line in caplog.messages) == 1
+
+
+async def test_who_asks_about_members_is_told_when_the_member_ends(alone: GroupStore) -> None:
+    def never(_answer: object) -> None:
+        """Nobody answers."""
+
+    thread = alone.sequencer._thread
+    asking = asyncio.ensure_future(thread.ask(never))
+    await asyncio.sleep(0)
+    await alone.close()
+    with pytest.raises(UnavailableError, match="no more"):
+        await asking
+    with pytest.raises(UnavailableError, match="no more"):
+        await thread.ask(never)
 
 
 async def test_a_broker_that_waits_in_vain_says_for_what(tmp_path: Path) -> None:

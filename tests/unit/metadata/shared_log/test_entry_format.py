@@ -48,6 +48,13 @@ def test_no_entry_is_larger_than_was_reckoned(batch: list[bytes]) -> None:
     assert len(encode_entry(1, 2, body)) == body.entry_bytes <= reckoned
 
 
+def test_entries_of_the_first_version_are_read_and_written_byte_by_byte() -> None:
+    golden = bytes.fromhex("010000000100000000000000020000000000000091c403726571")
+    assert encode_entry(1, 2, pack_requests([b"req"])) == golden
+    assert decode_entry(golden) == LogEntry(1, 2, [b"req"])
+    assert link_of(b"danube") == 5065058256482702207
+
+
 def test_what_shrinks_is_compressed_and_what_does_not_is_left_alone() -> None:
     noise = b"".join(link_of(b"%d" % number).to_bytes(8, "little") for number in range(500))
     assert pack_requests([bytes(100_000)]).entry_bytes < 1_000

@@ -1,0 +1,53 @@
+"""`make cluster`: three brokers that are one cluster, until Ctrl-C, and nothing left behind."""
+
+import asyncio
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from danube.admin.grpc_gateway.gateway import opened
+from danube.admin.target import Target
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[tuple["subprocess.Popen[str]", str]]:
+    """The program, and what it says once the brokers serve."""
+    command = [sys.executable, "-m", "scripts.cluster", "--any-ports", "--folder", str(tmp_path / "cluster")]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, start_new_session=True) as program:
+        assert program.stdout is not None
+        said = ""
+        for line in program.stdout:
+            said += line
+            if "Ctrl-C ends all" in line:
+                break
+        yield program, said
+        program.send_signal(signal.SIGINT)
+
+
+async def test_three_brokers_are_one_cluster_until_they_are_interrupted(
+    running: tuple["subprocess.Popen[str]", str], tmp_path: Path
+) -> None:
+    program, said = running
+    urls = re.findall(r"administration (http://\S+)", said)
+    pids = [int(pid) for pid in re.findall(r"pid (\d+)", said)]
+    assert len(urls) == len(pids) == 3
+    async with opened(Target(endpoint=urls[0])) as gateway:
+        assert {info.admin_url for info in await gateway.brokers()} == set(urls)
+    assert (tmp_path / "cluster" / "raft.secret").stat().st_mode & 0o077 == 0
+    program.send_signal(signal.SIGINT)
+    assert await asyncio.to_thread(program.wait, 60) == 0
+    assert [pid for pid in pids if runs(pid)] == []
+
+
+def runs(pid: int) -> bool:
+    """Whether there is a process of this id."""
+    return Path(f"/proc/{pid}").exists()

@@ -1,0 +1,94 @@
+"""What is told to the store that the settings name, and which secrets it takes."""
+
+import logging
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from danube.broker import meta_store
+from danube.broker.meta_store_settings import MetaStoreSettings
+from danube.model.errors import SettingsError
+
+SECRET = "0123456789abcdef0123456789abcdef"
+
+
+def settings(**values: Any) -> MetaStoreSettings:
+    return MetaStoreSettings.model_validate(values)
+
+
+@pytest.fixture
+def secret_file(tmp_path: Path) -> Path:
+    path = tmp_path / "secret"
+    path.write_text(f"{SECRET}\n")
+    path.chmod(0o600)
+    return path
+
+
+def test_a_secret_comes_from_its_file_without_the_end_of_the_line(secret_file: Path) -> None:
+    assert meta_store.secret_of(None, secret_file) == SECRET.encode()
+
+
+@pytest.mark.parametrize("bits", [stat.S_IRGRP, stat.S_IROTH])
+def test_a_secret_that_others_may_read_is_refused(secret_file: Path, bits: int) -> None:
+    secret_file.chmod(0o600 | bits)
+    with pytest.raises(SettingsError, match="chmod 600"):
+        meta_store.secret_of(None, secret_file)
+
+
+def test_an_empty_a_missing_and_a_huge_secret_are_refused(tmp_path: Path, secret_file: Path) -> None:
+    with pytest.raises(SettingsError, match="cannot read"):
+        meta_store.secret_of(None, tmp_path / "missing")
+    secret_file.write_text(" \n")
+    with pytest.raises(SettingsError, match="is empty"):
+        meta_store.secret_of(None, secret_file)
+    secret_file.write_text("x" * 70_000)
+    with pytest.raises(SettingsError, match="is larger than"):
+        meta_store.secret_of(None, secret_file)
+
+
+def test_raft_is_told_its_port_its_seeds_and_its_secret(secret_file: Path) -> None:
+    seeds = ("h1:7650", "h2:7650")
+    told = meta_store.raft_settings(settings(seed_nodes=seeds, raft_addr="h1:7650", secret_file=secret_file))
+    assert (told.bind, told.advertised, told.seeds, told.secret) == ("h1:7650", "", seeds, SECRET.encode())
+    assert SECRET not in repr(told)
+
+
+def test_a_raft_port_that_asks_for_no_proof_listens_on_loopback_alone(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level(logging.WARNING):
+        told = meta_store.raft_settings(settings(raft_addr="0.0.0.0:7650"))
+    assert told.bind == "127.0.0.1:7650"
+    assert "until meta_store.secret_file" in caplog.text
+
+
+def test_nobody_is_told_to_dial_every_address(secret_file: Path) -> None:
+    told = meta_store.raft_settings(settings(raft_addr="0.0.0.0:7650", secret_file=secret_file))
+    assert told.bind == "0.0.0.0:7650"
+    assert told.advertised.endswith(":7650")
+    assert not told.advertised.startswith("0.0.0.0")
+
+
+def test_all_three_files_make_tls(tmp_path: Path) -> None:
+    files = {f"tls_{name}": tmp_path / name for name in ("ca", "cert", "key")}
+    told = meta_store.raft_settings(settings(type="raft", **files))
+    assert told.tls is not None
+    assert (told.tls.ca, told.tls.certificate, told.tls.key) == tuple(files.values())
+
+
+def test_one_that_waits_to_be_added_waits_for_long() -> None:
+    assert meta_store.raft_settings(settings(join=True)).start_timeout_s > 3_600
+
+
+def test_etcd_is_told_who_we_are_and_asked_for_tls_by_its_url(tmp_path: Path, secret_file: Path) -> None:
+    (tmp_path / "ca").write_text("pem")
+    given = {"type": "etcd", "endpoints": ["https://e1:2379", "e2:2379"], "user": "u", "password_file": secret_file}
+    told = meta_store.etcd_settings(settings(**given, tls_ca=tmp_path / "ca", root="/a"))
+    assert (list(told.endpoints), told.root, told.user) == (["e1:2379", "e2:2379"], "/a", "u")
+    assert (told.tls, told.ca, told.password) == (True, b"pem", SECRET)
+    assert SECRET not in repr(told)
+
+
+def test_zookeeper_is_told_its_hosts_and_who_we_are() -> None:
+    told = meta_store.zookeeper_settings(settings(type="zookeeper", hosts=["z:1"], user="u", password="p", root="/b"))
+    assert (list(told.hosts), told.root, told.user, told.password) == (["z:1"], "/b", "u", "p")
