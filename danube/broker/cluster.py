@@ -15,7 +15,7 @@ from danube.metadata.mirror import Mirror
 from danube.metadata.record_format import NamespaceRecord, decode_namespace
 from danube.metadata.registry import BrokerRegistry
 from danube.metadata.store import Entry, MetadataStore
-from danube.model.limits import CLUSTER_LEAVE_TIMEOUT_S
+from danube.model.metadata_limits import CLUSTER_LEAVE_TIMEOUT_S
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 from danube.storage.store import Storage

@@ -14,7 +14,7 @@ from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType
 from danube.metadata.membership import Membership
 from danube.metadata.store import MetadataStore
 from danube.model.errors import SettingsError
-from danube.model.limits import RAFT_JOIN_TIMEOUT_S, RAFT_START_TIMEOUT_S, SECRET_BYTES_MAX
+from danube.model.metadata_limits import RAFT_JOIN_TIMEOUT_S, RAFT_START_TIMEOUT_S, SECRET_BYTES_MAX
 from danube.rpc.address import join_address, split_address
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock

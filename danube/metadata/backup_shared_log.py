@@ -16,7 +16,7 @@ from danube.metadata.shared_log.sequencer import SharedLogSequencer
 from danube.metadata.shared_log.snapshots import SnapshotRule
 from danube.metadata.state import StateImage
 from danube.model.errors import MetadataError, PreconditionFailedError
-from danube.model.limits import METADATA_WATCH_EVENTS_MAX
+from danube.model.metadata_limits import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng

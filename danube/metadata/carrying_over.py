@@ -19,7 +19,7 @@ from danube.metadata.record_format import (
 from danube.metadata.store import Delete, DeletePrefix, MetadataStore, Put, Transaction, Write
 from danube.model.audit import AUDIT_TOPIC
 from danube.model.errors import DataFolderError
-from danube.model.limits import CARRIED_TOPICS_A_CHANGE
+from danube.model.metadata_limits import CARRIED_TOPICS_A_CHANGE
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import TopicName
 from danube.runtime.rng import Rng

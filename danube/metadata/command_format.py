@@ -30,7 +30,7 @@ from danube.metadata.commands import (
 )
 from danube.metadata.store import Condition, Delete, DeletePrefix, Put, Transaction, Write
 from danube.model.errors import InvalidRequestError, MetadataError
-from danube.model.limits import METADATA_REQUEST_BYTES_MAX
+from danube.model.metadata_limits import METADATA_REQUEST_BYTES_MAX
 
 
 @dataclass(frozen=True, slots=True)

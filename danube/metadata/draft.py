@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from danube.metadata.store import Condition, Delete, DeletePrefix, Entry, MetadataStore, Put, Transaction, Write
 from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError, VersionConflictError
-from danube.model.limits import METADATA_ATTEMPTS_MAX
+from danube.model.metadata_limits import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import Rng
 
 T = TypeVar("T")

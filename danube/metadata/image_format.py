@@ -23,7 +23,7 @@ from danube.metadata.commands import Applied, Conflicted, Lease, LeaseGiven, Lea
 from danube.metadata.state import StateImage
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
-from danube.model.limits import METADATA_IMAGE_BLOCK_BYTES_MAX
+from danube.model.metadata_limits import METADATA_IMAGE_BLOCK_BYTES_MAX
 
 IMAGE_VERSION = 1
 

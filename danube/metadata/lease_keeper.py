@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from danube.metadata.store import MetadataStore
 from danube.model.errors import DanubeError, NotFoundError
-from danube.model.limits import BROKER_LEASE_TTL_S, CLUSTER_RETRY_S, LEASE_RENEWALS
+from danube.model.metadata_limits import BROKER_LEASE_TTL_S, CLUSTER_RETRY_S, LEASE_RENEWALS
 from danube.runtime.clock import Clock, TimerHandle
 
 _log = logging.getLogger(__name__)

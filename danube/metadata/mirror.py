@@ -7,7 +7,7 @@ from typing import Protocol
 
 from danube.metadata.store import Changed, Entry, MetadataStore, Removed, Resync, SnapshotEnd, WatchEvent
 from danube.model.errors import DanubeError
-from danube.model.limits import CLUSTER_RETRY_S
+from danube.model.metadata_limits import CLUSTER_RETRY_S
 from danube.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)

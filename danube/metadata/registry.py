@@ -11,7 +11,7 @@ from danube.metadata.lease_keeper import LeaseKeeper
 from danube.metadata.mirror import Mirror
 from danube.metadata.store import Entry, MetadataStore
 from danube.model.errors import DanubeError, MetadataError, NotFoundError
-from danube.model.limits import CLUSTER_BROKERS_MAX, CLUSTER_RETRY_S
+from danube.model.metadata_limits import CLUSTER_BROKERS_MAX, CLUSTER_RETRY_S
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 

@@ -10,7 +10,7 @@ from danube.metadata.sequencer import NotOrderedError, Sequencer
 from danube.metadata.store import Entry, Transaction, Watch
 from danube.metadata.writing import CommandWriter
 from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     METADATA_ATTEMPT_TIMEOUT_S,
     METADATA_EXPIRY_WAIT_S,
     METADATA_RETRY_DELAY_S,

@@ -16,7 +16,7 @@ from danube.metadata.store import Entry, Watch
 from danube.metadata.watch import Begin, WatchHub
 from danube.metadata.writing import CommandWriter
 from danube.model.errors import MetadataError
-from danube.model.limits import METADATA_WATCH_EVENTS_MAX
+from danube.model.metadata_limits import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope

@@ -33,7 +33,7 @@ from danube.model.errors import (
     PreconditionFailedError,
     UnknownOutcomeError,
 )
-from danube.model.limits import METADATA_OUTCOMES_MAX
+from danube.model.metadata_limits import METADATA_OUTCOMES_MAX
 from danube.runtime.disk import LocalDisk
 
 SCHEMA_VERSION = 1

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from danube.metadata.commands import Command, Effects, Lease, Outcome, decide, prefix_bounds
 from danube.metadata.store import Changed, Entry
-from danube.model.limits import METADATA_OUTCOMES_MAX
+from danube.model.metadata_limits import METADATA_OUTCOMES_MAX
 
 
 @dataclass(frozen=True, slots=True)

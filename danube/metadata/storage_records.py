@@ -25,7 +25,8 @@ from danube.metadata.record_format import (
 )
 from danube.metadata.store import Condition, MetadataStore, Put, Transaction
 from danube.model.errors import JournalFencedError, LimitReachedError, StorageChangedError, VersionConflictError
-from danube.model.limits import METADATA_ATTEMPTS_MAX, STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
+from danube.model.limits import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
+from danube.model.metadata_limits import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import Rng
 
 __all__ = ["EpochRange", "StorageRecords", "TopicStorage", "bury", "enter_topic"]

@@ -29,7 +29,7 @@ from danube.metadata.store import (
     Write,
 )
 from danube.model.errors import DanubeError
-from danube.model.limits import METADATA_SUBMISSIONS_MAX, METADATA_VALUE_BYTES_MAX
+from danube.model.metadata_limits import METADATA_SUBMISSIONS_MAX, METADATA_VALUE_BYTES_MAX
 from danube.runtime.tasks import TaskScope
 
 Line = list[Any]

@@ -11,7 +11,7 @@ from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.sequencer import RaftSequencer
 from danube.metadata.raft.settings import LogBounds, RaftSettings, RaftTiming
 from danube.metadata.replicated import ReplicatedStore
-from danube.model.limits import METADATA_WATCH_EVENTS_MAX
+from danube.model.metadata_limits import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng

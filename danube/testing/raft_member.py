@@ -19,7 +19,7 @@ from danube.metadata.raft.sequencer import RaftSequencer
 from danube.metadata.raft.settings import LogBounds, RaftSettings, RaftTiming
 from danube.metadata.replicated import ReplicatedStore
 from danube.model.errors import DanubeError
-from danube.model.limits import RAFT_LOG_ENTRIES_MAX
+from danube.model.metadata_limits import RAFT_LOG_ENTRIES_MAX
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng

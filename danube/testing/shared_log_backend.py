@@ -12,7 +12,11 @@ from dataclasses import dataclass
 
 from danube.metadata.shared_log.backend import Snapshot
 from danube.model.errors import MetadataError, UnknownOutcomeError
-from danube.model.limits import METADATA_LOG_CALL_TIMEOUT_S, METADATA_LOG_ENTRIES_KEPT, ZOOKEEPER_ENTRY_BYTES_MAX
+from danube.model.metadata_limits import (
+    METADATA_LOG_CALL_TIMEOUT_S,
+    METADATA_LOG_ENTRIES_KEPT,
+    ZOOKEEPER_ENTRY_BYTES_MAX,
+)
 
 _LATE_S = 8.0
 """So much later than it was given up, a call may still be carried out."""

@@ -2,7 +2,7 @@
 
 from danube.model.admin_calls import AddNode, ClusterDescription, ClusterMember
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import NODE_ADDRESS_BYTES_MAX
+from danube.model.metadata_limits import NODE_ADDRESS_BYTES_MAX
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
 from danube.wire.intake import parse
 

@@ -15,7 +15,7 @@ from danube.admin.target import Target
 from danube.client import DanubeClientBuilder, DispatchStrategy, SubType
 from danube.model.admin_calls import CreateTopic, DescribeTopics
 from danube.model.errors import DanubeError, UnavailableError
-from danube.model.limits import BROKER_LEASE_TTL_S
+from danube.model.metadata_limits import BROKER_LEASE_TTL_S
 from danube.model.plans import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 from danube.testing.broker_cluster import BrokerCluster

@@ -15,7 +15,8 @@ from danube.metadata.raft.handshake import Handshake, Side
 from danube.metadata.raft.hello import Identity, Purpose
 from danube.metadata.raft.session import Session
 from danube.metadata.raft.tls import TlsContexts
-from danube.model.limits import KIB, RAFT_FRAME_BYTES_MAX, RAFT_LOG_LINES_MAX, RAFT_UNPROVED_MAX
+from danube.model.limits import KIB
+from danube.model.metadata_limits import RAFT_FRAME_BYTES_MAX, RAFT_LOG_LINES_MAX, RAFT_UNPROVED_MAX
 from danube.testing.clock import SimClock
 from tests.fuzz.judge import ROUNDS
 from tests.unit.metadata.raft.handshakes import carry, identity

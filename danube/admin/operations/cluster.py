@@ -11,7 +11,7 @@ from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.model.admin_calls import AddNode, BrokerDescription, ClusterDescription, ClusterMember, RaftStatus
 from danube.model.errors import PreconditionFailedError, UnsupportedError
-from danube.model.limits import NODE_ADDRESS_BYTES_MAX
+from danube.model.metadata_limits import NODE_ADDRESS_BYTES_MAX
 from danube.model.plans import Effect
 
 T = TypeVar("T")

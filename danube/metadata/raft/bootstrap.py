@@ -19,7 +19,7 @@ from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.seams import NO_OP, Entry
 from danube.metadata.state import StateImage
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import RAFT_VOTES_MAX
+from danube.model.metadata_limits import RAFT_VOTES_MAX
 
 FIRST_ENTRIES: tuple[Entry, Entry] = ((NO_OP, 1, 0), (NO_OP, 2, 0))
 """The log of each member of each cluster begins with these, so that all logs have them in common."""

@@ -13,7 +13,7 @@ from danube.metadata.raft.listener import prepare
 from danube.metadata.raft.names import Target
 from danube.metadata.raft.poller import ERROR, READ, WRITE, Poller
 from danube.metadata.raft.session import Authenticated, Received, Refused, Session
-from danube.model.limits import RAFT_RECEIVE_BYTES, RAFT_SEND_BUFFER_BYTES_MAX
+from danube.model.metadata_limits import RAFT_RECEIVE_BYTES, RAFT_SEND_BUFFER_BYTES_MAX
 
 _BUFFERS_AT_ONCE = 64
 """Given to one `sendmsg`; the system takes 1024 at most."""

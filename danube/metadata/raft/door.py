@@ -6,7 +6,7 @@ from collections.abc import Callable
 from danube.metadata.raft.connection import Connection
 from danube.metadata.raft.listener import Listener
 from danube.metadata.raft.poller import READ, Poller
-from danube.model.limits import RAFT_ACCEPTS_AT_ONCE_MAX, RAFT_UNPROVED_MAX, RAFT_UNPROVED_PER_ADDRESS_MAX
+from danube.model.metadata_limits import RAFT_ACCEPTS_AT_ONCE_MAX, RAFT_UNPROVED_MAX, RAFT_UNPROVED_PER_ADDRESS_MAX
 
 _REST_S = 1.0
 """The door stays shut for so long when the system has no descriptor left for one more."""

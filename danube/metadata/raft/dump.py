@@ -31,7 +31,7 @@ from danube.metadata.raft.damage import damaged, too_new
 from danube.metadata.raft.log_format import Entry
 from danube.metadata.raft.sealed import CRC_BYTES, is_sealed, sealed
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     RAFT_ENTRY_BYTES_MAX,
     RAFT_IMAGE_BYTES_MAX,
     RAFT_IMAGE_READ_BYTES,

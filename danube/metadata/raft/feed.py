@@ -17,7 +17,7 @@ from danube.metadata.raft.member import Found, Installed, Ordered
 from danube.metadata.sequencer import Follower
 from danube.metadata.state import StateImage
 from danube.model.errors import DanubeError, MetadataError
-from danube.model.limits import RAFT_APPLY_BATCHES_MAX
+from danube.model.metadata_limits import RAFT_APPLY_BATCHES_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.tasks import TaskScope
 

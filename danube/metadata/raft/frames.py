@@ -11,7 +11,7 @@ import hmac
 import struct
 
 from danube.metadata.raft.refusals import Reason, RefusedError
-from danube.model.limits import RAFT_FRAME_BYTES_MAX
+from danube.model.metadata_limits import RAFT_FRAME_BYTES_MAX
 
 MAC_BYTES = 16
 

@@ -14,7 +14,7 @@ from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
 from danube.metadata.raft.seams import REGULAR, Entry
-from danube.model.limits import RAFT_ENTRY_BYTES_MAX
+from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX
 
 Message = dict[str, Any]
 

@@ -28,7 +28,7 @@ from enum import Enum
 from danube.metadata.raft.hello import Hello, Identity, Peer, Purpose, make_hello, read_hello
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.refusals import Reason, RefusedError, garbage, refused_by_peer, shown
-from danube.model.limits import RAFT_HELLO_BYTES_MAX
+from danube.model.metadata_limits import RAFT_HELLO_BYTES_MAX
 
 _PROOF, _REFUSAL = 2, 3
 _LENGTH = struct.Struct("<H")

@@ -17,7 +17,7 @@ from danube.metadata.raft.log_format import Owner
 from danube.metadata.raft.sealed import sealed
 from danube.metadata.raft.small_file import read_small
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import RAFT_CLUSTER_ID_BYTES_MAX
+from danube.model.metadata_limits import RAFT_CLUSTER_ID_BYTES_MAX
 from danube.runtime.disk import Disk
 
 _FIXED = struct.Struct("<5sBHQ")

@@ -10,7 +10,7 @@ from danube.metadata.raft.hello import Peer, Purpose
 from danube.metadata.raft.refusals import RefusedError
 from danube.metadata.raft.wires import Wires
 from danube.model.errors import LimitReachedError, SettingsError, UnavailableError
-from danube.model.limits import RAFT_ASKS_MAX
+from danube.model.metadata_limits import RAFT_ASKS_MAX
 
 Done = Callable[[Any], None]
 """Takes the answer, or the exception that stands for it; called once, from `tick` or the poller."""

@@ -22,7 +22,7 @@ from danube.metadata.raft.dump import HeldImage, MemoryBytes
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.seams import Entry, now_s
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     RAFT_IMAGE_BYTES_MAX,
     RAFT_IMAGE_PIECE_BYTES,
     RAFT_IMAGE_RETRY_S,

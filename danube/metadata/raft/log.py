@@ -11,7 +11,7 @@ from danube.metadata.raft.log_files import LogFiles
 from danube.metadata.raft.log_format import RECORD_HEADER_BYTES, Entry
 from danube.metadata.raft.vote import Vote, VoteFile
 from danube.model.errors import JournalStoppedError
-from danube.model.limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX
+from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX
 
 
 class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types

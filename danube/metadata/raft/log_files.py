@@ -17,7 +17,7 @@ from danube.metadata.raft.log_format import (
     file_name,
 )
 from danube.metadata.raft.log_recovery import RecoveredLog
-from danube.model.limits import RAFT_LOG_FILE_BYTES_MAX
+from danube.model.metadata_limits import RAFT_LOG_FILE_BYTES_MAX
 from danube.runtime.disk import Disk, File
 from danube.runtime.rng import Rng
 

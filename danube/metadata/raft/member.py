@@ -24,7 +24,7 @@ from danube.metadata.raft.seams import REGULAR, Entry, now_s
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.raft.voting import Voting, configuration
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
-from danube.model.limits import RAFT_DISMISSED_S, RAFT_TRANSFER_TIMEOUT_S, RAFT_UNAPPLIED_BYTES_MAX
+from danube.model.metadata_limits import RAFT_DISMISSED_S, RAFT_TRANSFER_TIMEOUT_S, RAFT_UNAPPLIED_BYTES_MAX
 
 _LOGS_KEPT = 4
 """Times the bounds of a log: what is kept of it at most for those who follow and are behind."""
@@ -265,7 +265,8 @@ class Member:
         self._vote_changed = True
 
     def removed(self) -> None:
-        raise MetadataError(REMOVED)
+        if self._parts.own.id not in self.voters():  # else it was given a vote again, further on in the log
+            raise MetadataError(REMOVED)
 
     def may_order(self) -> bool:
         return self._handed_bytes - self._applied_bytes < RAFT_UNAPPLIED_BYTES_MAX

@@ -20,7 +20,7 @@ from danube.model.errors import (
     PreconditionFailedError,
     UnavailableError,
 )
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     RAFT_ASK_TIMEOUT_S,
     RAFT_CATCH_UP_ENTRIES_MAX,
     RAFT_CATCH_UP_TIMEOUT_S,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from danube.metadata.raft.listener import split
-from danube.model.limits import RAFT_NAME_RETRY_S, RAFT_NAME_TTL_S, RAFT_NAMES_MAX
+from danube.model.metadata_limits import RAFT_NAME_RETRY_S, RAFT_NAME_TTL_S, RAFT_NAMES_MAX
 from danube.runtime.blocking import BlockingThread
 
 Lookup = Callable[..., Sequence[Any]]

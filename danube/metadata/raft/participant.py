@@ -22,7 +22,7 @@ from danube.metadata.raft.refusals import Reason
 from danube.metadata.raft.settings import RaftSettings
 from danube.metadata.raft.transport import RaftTransport
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
-from danube.model.limits import RAFT_PROBE_S, RAFT_PROBE_TIMEOUT_S, RAFT_WAITING_LINE_S
+from danube.model.metadata_limits import RAFT_PROBE_S, RAFT_PROBE_TIMEOUT_S, RAFT_WAITING_LINE_S
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 

@@ -18,7 +18,7 @@ import msgpack
 
 from danube.metadata.raft.node import RaftNode
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import PLAIN_CONTAINERS_MAX, PLAIN_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
+from danube.model.metadata_limits import PLAIN_CONTAINERS_MAX, PLAIN_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
 
 _LIST = 1
 _NODE = 2

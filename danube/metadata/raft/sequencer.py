@@ -31,7 +31,7 @@ from danube.metadata.raft.transport import RaftTransport
 from danube.metadata.raft.wires import TransportSettings
 from danube.metadata.sequencer import Follower, NotOrderedError
 from danube.model.errors import DanubeError, LimitReachedError, MetadataError, UnavailableError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     METADATA_ATTEMPT_TIMEOUT_S,
     METADATA_RETRY_DELAY_S,
     RAFT_ASK_TIMEOUT_S,

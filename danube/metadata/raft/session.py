@@ -17,7 +17,7 @@ from danube.metadata.raft.handshake import Handshake, refusal
 from danube.metadata.raft.hello import Peer
 from danube.metadata.raft.refusals import Reason, RefusedError, garbage
 from danube.metadata.raft.tls import TlsPipe
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     RAFT_HANDSHAKE_TIMEOUT_S,
     RAFT_PING_S,
     RAFT_RECEIVE_BYTES,

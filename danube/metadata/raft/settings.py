@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from danube.metadata.raft.tls import TlsSettings
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     RAFT_ELECTION_MAX_S,
     RAFT_ELECTION_MIN_S,
     RAFT_FALLBACK_S,

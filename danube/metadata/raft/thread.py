@@ -16,7 +16,7 @@ from danube.metadata.raft.participant import Participant
 from danube.metadata.raft.poller import Poller
 from danube.metadata.raft.seams import now_s
 from danube.model.errors import UnavailableError
-from danube.model.limits import METADATA_REQUEST_BYTES_MAX
+from danube.model.metadata_limits import METADATA_REQUEST_BYTES_MAX
 from danube.runtime.blocking import OwnedThread
 
 _OVER = "this broker takes part in the metadata cluster no more: see its log, and ask another one"

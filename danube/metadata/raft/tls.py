@@ -12,7 +12,7 @@ from pathlib import Path
 from danube.metadata.raft.handshake import Side
 from danube.metadata.raft.refusals import Reason, RefusedError
 from danube.model.errors import SettingsError
-from danube.model.limits import RAFT_RECEIVE_BYTES
+from danube.model.metadata_limits import RAFT_RECEIVE_BYTES
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -31,7 +31,7 @@ from danube.metadata.raft.refusals import Reason, RefusedError
 from danube.metadata.raft.troubles import Troubles
 from danube.metadata.raft.wires import TransportSettings, Wires
 from danube.model.errors import SettingsError, UnavailableError
-from danube.model.limits import RAFT_ANSWER_TIMEOUT_S, RAFT_PEERS_MAX, RAFT_SEND_ROOM_BYTES
+from danube.model.metadata_limits import RAFT_ANSWER_TIMEOUT_S, RAFT_PEERS_MAX, RAFT_SEND_ROOM_BYTES
 from danube.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)

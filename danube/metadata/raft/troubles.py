@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 
-from danube.model.limits import RAFT_LOG_LINE_S, RAFT_LOG_LINES_MAX
+from danube.model.metadata_limits import RAFT_LOG_LINE_S, RAFT_LOG_LINES_MAX
 
 
 class Troubles:

@@ -24,7 +24,7 @@ from danube.metadata.raft.damage import damaged, of_another
 from danube.metadata.raft.sealed import sealed
 from danube.metadata.raft.small_file import read_small
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import RAFT_MEMBER_ID_BYTES_MAX
+from danube.model.metadata_limits import RAFT_MEMBER_ID_BYTES_MAX
 from danube.runtime.disk import Disk
 
 _FIXED = struct.Struct("<5sBHQQQQ")

@@ -16,7 +16,7 @@ from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.seams import LEADER, MEMBERSHIP, REGULAR, Entry, SyncObj, SyncObjConf, core, now_s
 from danube.metadata.raft.settings import RaftTiming
 from danube.model.errors import MetadataError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     RAFT_COMMANDS_MAX,
     RAFT_ENTRIES_A_MESSAGE_MAX,
     RAFT_ENTRY_BYTES_MAX,

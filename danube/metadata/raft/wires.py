@@ -17,7 +17,7 @@ from danube.metadata.raft.refusals import Reason, RefusedError
 from danube.metadata.raft.session import Session
 from danube.metadata.raft.tls import TlsContexts, TlsSettings
 from danube.model.errors import SettingsError
-from danube.model.limits import RAFT_DIAL_RETRY_S, RAFT_NONCES_MAX, RAFT_SECRET_BYTES_MIN, RAFT_SILENCE_S_MAX
+from danube.model.metadata_limits import RAFT_DIAL_RETRY_S, RAFT_NONCES_MAX, RAFT_SECRET_BYTES_MIN, RAFT_SILENCE_S_MAX
 from danube.runtime.clock import Clock
 
 

@@ -12,7 +12,7 @@ from danube.metadata.shared_log.pause import Pause
 from danube.metadata.shared_log.requests import WaitingRequest, WaitingRequests
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutcomeError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     METADATA_LOG_TURN_ENTRIES,
     METADATA_LOG_TURN_WAIT_MAX_S,
     METADATA_SUBMIT_TIMEOUT_S,

@@ -20,7 +20,7 @@ from danube.metadata.command_format import packb, unpackb
 from danube.metadata.image_format import decode_image, encode_image
 from danube.metadata.state import StateImage
 from danube.model.errors import LimitReachedError, MetadataError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     METADATA_LOG_BODY_BYTES_MAX,
     METADATA_LOG_COMPRESS_BYTES_MIN,
     METADATA_LOG_SNAPSHOT_PIECES_MAX,

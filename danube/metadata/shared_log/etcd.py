@@ -16,7 +16,7 @@ from danube.metadata.shared_log.etcd_client import EtcdClient, EtcdSettings
 from danube.metadata.shared_log.keys import LogKeys, number_in, padded
 from danube.metadata.shared_log.pause import Pause
 from danube.model.errors import MetadataError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     ETCD_ENTRY_BYTES_MAX,
     METADATA_LOG_ENTRIES_KEPT,
     METADATA_LOG_LEAPS_MAX,

@@ -13,7 +13,7 @@ from typing import Any
 from danube.metadata.shared_log.extra import import_extra
 from danube.metadata.shared_log.keys import ROOT
 from danube.model.errors import MetadataError, SettingsError, UnknownOutcomeError
-from danube.model.limits import ETCD_ENTRY_BYTES_MAX, METADATA_LOG_CALL_TIMEOUT_S, METADATA_LOG_RUN_MAX
+from danube.model.metadata_limits import ETCD_ENTRY_BYTES_MAX, METADATA_LOG_CALL_TIMEOUT_S, METADATA_LOG_RUN_MAX
 from danube.runtime.tasks import TaskScope
 
 _REFUSED = {

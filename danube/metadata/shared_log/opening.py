@@ -4,7 +4,7 @@ from danube.metadata.replicated import ReplicatedStore
 from danube.metadata.shared_log.backend import LogBackend
 from danube.metadata.shared_log.sequencer import SharedLogSequencer
 from danube.metadata.shared_log.snapshots import SnapshotRule
-from danube.model.limits import METADATA_WATCH_EVENTS_MAX
+from danube.model.metadata_limits import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from danube.model.limits import METADATA_LOG_RETRY_DELAY_MAX_S, METADATA_RETRY_DELAY_S
+from danube.model.metadata_limits import METADATA_LOG_RETRY_DELAY_MAX_S, METADATA_RETRY_DELAY_S
 from danube.runtime.rng import Rng
 
 

@@ -18,7 +18,7 @@ from danube.metadata.shared_log.rounds import SharedRounds
 from danube.metadata.shared_log.snapshots import SnapshotRule, take_snapshot
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError
-from danube.model.limits import METADATA_ATTEMPT_TIMEOUT_S, METADATA_LOG_POLL_S
+from danube.model.metadata_limits import METADATA_ATTEMPT_TIMEOUT_S, METADATA_LOG_POLL_S
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope

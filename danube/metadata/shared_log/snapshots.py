@@ -7,7 +7,7 @@ from danube.metadata.shared_log.backend import LogBackend, Snapshot
 from danube.metadata.shared_log.entry_format import encode_snapshot
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import DanubeError
-from danube.model.limits import METADATA_LOG_SNAPSHOT_BYTES, METADATA_LOG_SNAPSHOT_ENTRIES
+from danube.model.metadata_limits import METADATA_LOG_SNAPSHOT_BYTES, METADATA_LOG_SNAPSHOT_ENTRIES
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.rng import Rng
 

@@ -11,7 +11,7 @@ from danube.metadata.shared_log.entry_format import LogSnapshot, decode_entry, d
 from danube.metadata.shared_log.pause import Pause
 from danube.metadata.state import StateImage
 from danube.model.errors import DanubeError, MetadataError
-from danube.model.limits import METADATA_LOG_LEAPS_MAX, METADATA_LOG_RUN_MAX
+from danube.model.metadata_limits import METADATA_LOG_LEAPS_MAX, METADATA_LOG_RUN_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.rng import Rng
 

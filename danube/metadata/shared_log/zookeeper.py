@@ -16,7 +16,7 @@ from danube.metadata.shared_log.keys import LogKeys, padded
 from danube.metadata.shared_log.pause import Pause
 from danube.metadata.shared_log.zookeeper_client import ZookeeperClient, ZookeeperSettings
 from danube.model.errors import MetadataError, UnknownOutcomeError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     METADATA_LOG_DELETES_MAX,
     METADATA_LOG_ENTRIES_KEPT,
     METADATA_LOG_LEAPS_MAX,

@@ -15,7 +15,7 @@ from typing import Any
 from danube.metadata.shared_log.extra import import_extra
 from danube.metadata.shared_log.keys import ROOT
 from danube.model.errors import MetadataError, SettingsError, UnknownOutcomeError
-from danube.model.limits import METADATA_LOG_CALL_TIMEOUT_S, METADATA_LOG_RETRY_DELAY_MAX_S
+from danube.model.metadata_limits import METADATA_LOG_CALL_TIMEOUT_S, METADATA_LOG_RETRY_DELAY_MAX_S
 from danube.runtime.blocking import BlockingThread
 
 _SESSION_S = 10.0

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from danube.metadata.record_format import TopicStorage
 from danube.metadata.storage_records import StorageRecords
 from danube.model.errors import DanubeError, StorageChangedError, TopicNotServedError
-from danube.model.limits import METADATA_ATTEMPTS_MAX
+from danube.model.metadata_limits import METADATA_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
 from danube.storage.handover.history import sealed
 from danube.storage.handover.steps import PROTOCOL, Part, Protocol, Step

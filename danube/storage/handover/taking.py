@@ -19,7 +19,8 @@ from danube.model.errors import (
     StorageUnavailableError,
     TopicNotServedError,
 )
-from danube.model.limits import METADATA_ATTEMPTS_MAX, STORAGE_POINTERS_MAX
+from danube.model.limits import STORAGE_POINTERS_MAX
+from danube.model.metadata_limits import METADATA_ATTEMPTS_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
 from danube.storage.handover.foreign import ForeignPart

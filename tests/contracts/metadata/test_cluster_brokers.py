@@ -12,7 +12,7 @@ from danube.metadata.lease_keeper import LeaseKeeper
 from danube.metadata.registry import BrokerRegistry
 from danube.metadata.store import MetadataStore
 from danube.model.errors import MetadataError
-from danube.model.limits import LEASE_RENEWALS
+from danube.model.metadata_limits import LEASE_RENEWALS
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.clock import SimClock

@@ -11,7 +11,8 @@ from danube.metadata.records import Records
 from danube.metadata.storage_records import EpochRange, StorageRecords, TopicStorage, bury
 from danube.metadata.store import Entry, MetadataStore, Transaction
 from danube.model.errors import LimitReachedError, StorageChangedError, TopicNotFoundError, UnknownOutcomeError
-from danube.model.limits import METADATA_TRANSACTION_PARTS_MAX, STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
+from danube.model.limits import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
+from danube.model.metadata_limits import METADATA_TRANSACTION_PARTS_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
 

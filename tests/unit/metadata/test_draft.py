@@ -6,7 +6,7 @@ from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.memory import MemoryStore
 from danube.metadata.store import Entry, Transaction
 from danube.model.errors import NotFoundError, UnknownOutcomeError, VersionConflictError
-from danube.model.limits import METADATA_ATTEMPTS_MAX
+from danube.model.metadata_limits import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import SystemRng
 from danube.testing.clock import SimClock
 

@@ -13,7 +13,7 @@ from danube.metadata.replicated import ReplicatedStore
 from danube.metadata.sequencer import Follower, NotOrderedError
 from danube.metadata.store import Put, Transaction
 from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutcomeError
-from danube.model.limits import METADATA_SUBMIT_TIMEOUT_S
+from danube.model.metadata_limits import METADATA_SUBMIT_TIMEOUT_S
 from danube.runtime.rng import SystemRng
 from danube.testing.clock import SimClock
 from danube.testing.shared_log_time import LoopClock, run_simulated

@@ -11,7 +11,7 @@ from danube.metadata.raft.bootstrap import FIRST_ENTRIES, Accept, Found, Refuse,
 from danube.metadata.raft.folder import RaftFolder
 from danube.metadata.raft.node import RaftNode
 from danube.model.errors import PreconditionFailedError
-from danube.model.limits import RAFT_VOTES_MAX
+from danube.model.metadata_limits import RAFT_VOTES_MAX
 from danube.testing.disk import SimDisk
 
 A, B, C = (RaftNode(f"{number}@10.0.0.{number}:7650") for number in (1, 2, 3))

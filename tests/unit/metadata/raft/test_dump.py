@@ -4,7 +4,7 @@ import pytest
 
 from danube.metadata.raft.dump import HeldImage, MemoryBytes, load_image
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError
-from danube.model.limits import RAFT_MEMBER_ID_BYTES_MAX, RAFT_VOTERS_MAX
+from danube.model.metadata_limits import RAFT_MEMBER_ID_BYTES_MAX, RAFT_VOTERS_MAX
 from danube.testing.disk import Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import MEMBERS, entry, image_at, keep, opened, put
 

@@ -13,7 +13,7 @@ from danube.metadata.raft.member import Installed, Ordered
 from danube.metadata.raft.seams import NO_OP
 from danube.metadata.state import StateImage
 from danube.model.errors import UnsupportedError
-from danube.model.limits import RAFT_APPLY_BATCHES_MAX
+from danube.model.metadata_limits import RAFT_APPLY_BATCHES_MAX
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.tasks import TaskScope
 

@@ -7,7 +7,7 @@ from pysyncobj.node import Node
 
 from danube.metadata.raft.guard import Guard, Message, admit, trimmed
 from danube.metadata.raft.seams import MEMBERSHIP, REGULAR
-from danube.model.limits import RAFT_ENTRY_BYTES_MAX
+from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX
 from tests.unit.metadata.raft.guarded import (
     LEADER,
     LEARNER,

@@ -9,7 +9,7 @@ from danube.metadata.raft.handshake import Handshake, Side, refusal
 from danube.metadata.raft.hello import Identity, Peer, Purpose, make_hello
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.refusals import Reason, RefusedError
-from danube.model.limits import RAFT_HELLO_BYTES_MAX, RAFT_UNPROVED_RECEIVE_BYTES
+from danube.model.metadata_limits import RAFT_HELLO_BYTES_MAX, RAFT_UNPROVED_RECEIVE_BYTES
 from tests.unit.metadata.raft.handshakes import CLUSTER, SECRET, acceptor, dialer, identity, nonce, shake
 
 

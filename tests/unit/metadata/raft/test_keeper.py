@@ -8,7 +8,7 @@ from pysyncobj.config import SERIALIZER_STATE
 from danube.metadata.raft import keeper as keeper_module
 from danube.metadata.raft.keeper import ImageKeeper, Wanted
 from danube.metadata.raft.seams import NO_OP
-from danube.model.limits import RAFT_IMAGE_PIECE_BYTES, RAFT_IMAGE_RETRY_S, RAFT_IMAGE_WINDOW_BYTES
+from danube.model.metadata_limits import RAFT_IMAGE_PIECE_BYTES, RAFT_IMAGE_RETRY_S, RAFT_IMAGE_WINDOW_BYTES
 from tests.unit.metadata.raft.guarded import VOTER, Images, ListLog, image_at
 
 

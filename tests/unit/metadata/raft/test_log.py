@@ -8,7 +8,7 @@ from pysyncobj.journal import Journal
 from danube.metadata.raft import log_files
 from danube.metadata.raft.log import RaftLog
 from danube.model.errors import JournalStoppedError
-from danube.model.limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX
+from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX
 from danube.testing.disk import Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import entries, entry, fill, image_at, keep, opened
 

@@ -18,7 +18,7 @@ from danube.metadata.raft.seams import LEADER, MEMBERSHIP
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.raft.voting import Voting
 from danube.model.errors import DanubeError, MetadataError, PreconditionFailedError, UnavailableError
-from danube.model.limits import RAFT_DISMISSED_S, RAFT_UNAPPLIED_BYTES_MAX
+from danube.model.metadata_limits import RAFT_DISMISSED_S, RAFT_UNAPPLIED_BYTES_MAX
 from danube.testing.disk import Operation, SimDisk
 from danube.testing.raft_network import Agenda, SimNetwork, SimTransport
 from danube.testing.raft_world import NullPoller
@@ -374,8 +374,12 @@ def test_after_a_restart_the_newest_membership_in_the_log_counts(group: Group) -
 def test_a_member_that_sees_its_removal_agreed_on_stops(group: Group) -> None:
     group.form(3)
     one = group.followers[0]
+    command = MEMBERSHIP + seams.core.pickle.dumps(["rem", one.node.id, one.node])
+    one.member.core._SyncObj__doApplyCommand(command)  # it was given a vote again since
+    index, term = one.folder.log.last_index, one.member.core.current_term()
+    one.folder.log.add(command, index + 1, term)
     with pytest.raises(MetadataError, match="was removed"):
-        one.member.core._SyncObj__doApplyCommand(MEMBERSHIP + seams.core.pickle.dumps(["rem", one.node.id, one.node]))
+        one.member.core._SyncObj__doApplyCommand(command)
 
 
 def test_a_member_that_the_others_went_on_without_stops_after_a_while(group: Group) -> None:

@@ -19,7 +19,7 @@ from danube.model.errors import (
     PreconditionFailedError,
     UnavailableError,
 )
-from danube.model.limits import RAFT_CATCH_UP_ENTRIES_MAX, RAFT_VOTES_MAX
+from danube.model.metadata_limits import RAFT_CATCH_UP_ENTRIES_MAX, RAFT_VOTES_MAX
 
 
 def _voter(node_id: int, *, connected: bool = True) -> Member:

@@ -12,7 +12,7 @@ from hypothesis import strategies as some
 
 from danube.metadata.raft import plain
 from danube.metadata.raft.node import RaftNode
-from danube.model.limits import PLAIN_CONTAINERS_MAX, PLAIN_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
+from danube.model.metadata_limits import PLAIN_CONTAINERS_MAX, PLAIN_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
 
 NUMBERS = some.integers(-(2**63), 2**64 - 1)
 NODES = some.builds(

@@ -6,7 +6,7 @@ from danube.metadata.raft.handshake import refusal
 from danube.metadata.raft.plain import PlainDataError
 from danube.metadata.raft.refusals import Reason, RefusedError
 from danube.metadata.raft.session import Authenticated, Received, Refused, Session
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     RAFT_HANDSHAKE_TIMEOUT_S,
     RAFT_PING_S,
     RAFT_RECEIVE_BYTES,

@@ -15,8 +15,8 @@ from danube.metadata.raft.refusals import Reason
 from danube.metadata.raft.transport import RaftTransport
 from danube.metadata.raft.wires import TransportSettings
 from danube.model.errors import LimitReachedError, SettingsError, UnavailableError
-from danube.model.limits import (
-    MIB,
+from danube.model.limits import MIB
+from danube.model.metadata_limits import (
     RAFT_ASKS_MAX,
     RAFT_HANDSHAKE_TIMEOUT_S,
     RAFT_SEND_BUFFER_BYTES_MAX,

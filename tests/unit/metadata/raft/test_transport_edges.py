@@ -14,7 +14,7 @@ from danube.metadata.raft.names import Names, Target
 from danube.metadata.raft.poller import READ, Poller
 from danube.metadata.raft.troubles import Troubles
 from danube.model.errors import SettingsError
-from danube.model.limits import (
+from danube.model.metadata_limits import (
     RAFT_LOG_LINE_S,
     RAFT_LOG_LINES_MAX,
     RAFT_NAME_RETRY_S,

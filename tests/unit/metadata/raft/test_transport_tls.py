@@ -12,7 +12,7 @@ from danube.metadata.raft.refusals import Reason, RefusedError
 from danube.metadata.raft.session import Refused, Session
 from danube.metadata.raft.tls import TlsContexts, TlsPipe, TlsSettings
 from danube.model.errors import SettingsError
-from danube.model.limits import RAFT_TLS_HANDSHAKE_BYTES_MAX
+from danube.model.metadata_limits import RAFT_TLS_HANDSHAKE_BYTES_MAX
 from tests.unit.metadata.raft.handshakes import acceptor
 from tests.unit.metadata.raft.ports import SECRET, know, room
 
