@@ -165,6 +165,8 @@ class _Attempt:
 
     async def make(self, sequencer: Sequencer, packed: bytes) -> None:
         """Try once; returns when it was applied, or when it is time to try again."""
+        if self.may_be_ordered and not await self._is_missing(sequencer):
+            return
         before, self.may_be_ordered = self.may_be_ordered, True  # an attempt that is cancelled may be ordered, too
         try:
             await sequencer.submit(packed)
@@ -172,6 +174,20 @@ class _Attempt:
         except NotOrderedError as error:
             self.may_be_ordered, self._refusal, wait_s = before, error, METADATA_RETRY_DELAY_S
         await asyncio.wait([self._outcome], timeout=wait_s)
+
+    async def _is_missing(self, sequencer: Sequencer) -> bool:
+        """Whether an earlier attempt is surely not applied yet.
+
+        Its outcome is remembered for a bounded number of changes only: one that is submitted again blindly, by a member
+        that slept through more than those, would be applied twice.
+        """
+        try:
+            async with asyncio.timeout(METADATA_ATTEMPT_TIMEOUT_S):
+                await sequencer.barrier()
+        except (MetadataError, TimeoutError):
+            await asyncio.wait([self._outcome], timeout=METADATA_RETRY_DELAY_S)
+            return False
+        return not self._outcome.done()
 
     def given_up(self) -> MetadataError:
         """What to tell the caller."""

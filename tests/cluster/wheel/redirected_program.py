@@ -27,7 +27,7 @@ async def main(url: str, topic: str, count: int) -> None:
     messages = await consumer.receive()
     for number in range(count):
         await producer.send(f"message {number}".encode())
-    received = []
+    received: list[bytes] = []
     async with asyncio.timeout(30):
         while len(received) < count:
             message = await messages.get()
