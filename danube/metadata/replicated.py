@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 
 from danube.metadata.command_format import Request, encode_request
 from danube.metadata.commands import Command, ExpireLease, Outcome, Transact
@@ -141,8 +142,14 @@ class ReplicatedStore(CommandWriter):
         under_way = self._expiring.get(command)
         if under_way is None:
             under_way = self._expiring[command] = self._tasks.spawn(self._settle(command), "expire a lease")
-            under_way.add_done_callback(lambda _: self._expiring.pop(command, None))
+            under_way.add_done_callback(partial(self._expiry_ended, command))
         return under_way
+
+    def _expiry_ended(self, command: ExpireLease, _task: object) -> None:
+        """One that could not be agreed on is tried again: nobody may come to ask, and watchers wait for it."""
+        self._expiring.pop(command, None)
+        if not self._closed and command in self._replica.due():
+            asyncio.get_running_loop().call_later(METADATA_RETRY_DELAY_S, self._sweep_soon)
 
     def _sweep_soon(self) -> None:
         if not self._closed:

@@ -31,6 +31,7 @@ class Scripted:
     """A sequencer: each submission takes the next word of the script, and `order` when there is none left.
 
     order: applied at once. lose: nobody hears of it. refuse: surely not ordered. hang: never answers.
+    late: ordered, and this member hears of it with the next barrier.
     """
 
     def __init__(self, *script: str) -> None:
@@ -39,6 +40,8 @@ class Scripted:
         self.submitted: list[bytes] = []
         self.position = 0
         self.barriers = 0
+        self.late: list[bytes] = []
+        """Stands in the sequence, and this member learns of it with the next barrier."""
 
     @property
     def follower(self) -> Follower:
@@ -53,6 +56,8 @@ class Scripted:
         word = self._script.pop(0) if self._script else "order"
         if word == "order":
             self.order(request)
+        elif word == "late":
+            self.late.append(request)
         elif word == "refuse":
             raise NotOrderedError("there is no leader")
         elif word == "hang":
@@ -60,6 +65,9 @@ class Scripted:
 
     async def barrier(self) -> None:
         self.barriers += 1
+        late, self.late = self.late, []
+        for request in late:
+            self.order(request)
 
     async def close(self) -> None:
         return None
@@ -102,6 +110,15 @@ async def test_a_change_that_was_ordered_twice_has_effect_once() -> None:
     entry = await store.get("/a")
     assert entry is not None
     assert entry.revision == 1
+    await store.close()
+
+
+@simulated
+async def test_a_member_that_slept_finds_its_change_applied_before_it_submits_it_again() -> None:
+    sequencer = Scripted("late")
+    store = await opened(sequencer)
+    assert await store.put("/a", b"1") == 1
+    assert len(sequencer.submitted) == 1, "its outcome may be forgotten by now: a second copy would undo newer changes"
     await store.close()
 
 
@@ -244,4 +261,14 @@ async def test_a_lease_that_cannot_be_ended_now_does_not_keep_readers_for_long()
     began_s = now_s()
     assert await store.get("/a") is not None, "nobody agreed on its end yet"
     assert now_s() - began_s <= 3.0
+    await store.close()
+
+
+@simulated
+async def test_a_lease_whose_end_could_not_be_agreed_on_is_ended_later_without_anyone_asking() -> None:
+    sequencer = Scripted("order", "order", *["refuse"] * 250)
+    store = await opened(sequencer)
+    await store.put("/a", b"", lease_id=await store.grant_lease(5.0))
+    await asyncio.sleep(5.0 + 2 * METADATA_SUBMIT_TIMEOUT_S)
+    assert sequencer.position == 3
     await store.close()
