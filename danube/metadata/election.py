@@ -37,6 +37,8 @@ class Election:
         self._mirror = Mirror(store, keys.CLUSTER, clock, self._follow)
         self._leader: _Leader | None = None
         self._is_candidate = False
+        self._given_up = 0
+        """The revision of the key that this broker gave up last: the key may be another's before that is heard here."""
         self._wake = asyncio.Event()
         self._listeners: list[Callable[[], None]] = []
         self._leads_told = False
@@ -50,8 +52,10 @@ class Election:
     @property
     def leads_until_s(self) -> float:
         """Until when this broker leads for sure, monotonic; 0.0 when it does not lead."""
-        lease_id = self._keeper.lease_id
-        return self._keeper.held_until_s if self._leader and lease_id and self._leader.lease_id == lease_id else 0.0
+        leader, lease_id = self._leader, self._keeper.lease_id
+        if leader is None or not (self._is_candidate and lease_id) or leader.lease_id != lease_id:
+            return 0.0
+        return self._keeper.held_until_s if leader.revision > self._given_up else 0.0
 
     @property
     def is_leader(self) -> bool:
@@ -70,16 +74,20 @@ class Election:
     def campaign(self) -> None:
         """Be a candidate from now on."""
         self._is_candidate = True
-        self._wake.set()
+        self._changed()
 
     async def resign(self) -> None:
-        """Be no candidate any more, and lead no more. Raises MetadataError; the lease ends it at last."""
+        """Be no candidate any more, and lead no more from this moment on, before anybody else may.
+
+        Raises MetadataError when the others may not know it yet: they are told again and again, in a task.
+        """
         self._is_candidate = False
         leader = self._leader
         if leader is None or leader.broker_id != self._broker_id:
             return
-        with suppress(VersionConflictError):  # it is somebody else's already
-            await self._store.delete(keys.LEADER, revision=leader.revision)
+        self._given_up = leader.revision
+        self._changed()
+        await self._give_up(leader)
 
     async def _run(self) -> None:
         await self._mirror.ready()
@@ -89,23 +97,35 @@ class Election:
             try:
                 await self._stand()
             except DanubeError as error:
-                _log.warning("this broker cannot stand for leader, and tries again: %s", error)
+                _log.warning("this broker cannot stand for leader or resign, which is tried again: %s", error)
                 await self._clock.sleep_until(self._clock.monotonic_s() + CLUSTER_RETRY_S)
                 self._wake.set()
 
     async def _stand(self) -> None:
-        """Take the key if nobody has it, or if it is this broker's own from a lease of before."""
+        """Have the key, or as no candidate not have it, as far as this broker has a say in it."""
         lease_id, leader = self._keeper.lease_id, self._leader
-        if not (self._is_candidate and lease_id):
+        if leader is not None and leader.broker_id != self._broker_id:
             return
-        if leader is not None and (leader.broker_id != self._broker_id or leader.lease_id == lease_id):
+        if self._is_candidate:
+            await self._take(lease_id, leader)
+        elif leader is not None and leader.lease_id == lease_id:
+            self._given_up = leader.revision
+            await self._give_up(leader)
+
+    async def _take(self, lease_id: int, leader: _Leader | None) -> None:
+        """Take the key that nobody has, or that is this broker's own from a lease of before or a time it resigned."""
+        is_held = leader is not None and leader.lease_id == lease_id and leader.revision > self._given_up
+        if is_held or not lease_id:
             return
-        revision = leader.revision if leader else 0
-        value = encode_leader(self._broker_id)
+        revision, value = leader.revision if leader else 0, encode_leader(self._broker_id)
         try:
             await self._store.compare_and_set(keys.LEADER, value, revision=revision, lease_id=lease_id)
         except (VersionConflictError, NotFoundError):
             return  # another was faster, or the lease has just run out: the watch and the keeper will tell
+
+    async def _give_up(self, leader: _Leader) -> None:
+        with suppress(VersionConflictError):  # it is somebody else's already
+            await self._store.delete(keys.LEADER, revision=leader.revision)
 
     def _follow(self, key: str, entry: Entry | None) -> None:
         if key == keys.LEADER:

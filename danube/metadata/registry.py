@@ -95,13 +95,15 @@ class BrokerRegistry:
 
     async def _register(self) -> None:
         own, lease_id = self._own, self._keeper.lease_id
-        if own is None or not lease_id or self._is_replaced:
+        if own is None or self._is_replaced:
             return
-        seen, (put_lease, put_revision) = self._seen.get(own.broker_id), self._put
-        if seen is not None and put_lease == lease_id and seen.revision > put_revision:
+        if self._is_anothers(own):
             self._replaced(own)
-            return
-        if seen is None or put_lease != lease_id:
+        elif lease_id:
+            await self._register_under(lease_id, own)
+
+    async def _register_under(self, lease_id: int, own: BrokerRegistration) -> None:
+        if self._is_due(own, lease_id):
             key = keys.registered_broker(own.broker_id)
             try:
                 revision = await self._store.put(key, encode_registration(own), lease_id=lease_id)
@@ -109,6 +111,23 @@ class BrokerRegistry:
                 return  # the lease has just run out: the keeper will tell of the next one
             self._put = lease_id, revision
         self._registered.set()
+
+    def _is_anothers(self, own: BrokerRegistration) -> bool:
+        """Whether another start of this broker has registered since this one did.
+
+        One's own may come twice: a put whose outcome was unknown is made again, and the first may arrive last.
+        """
+        seen, (_lease, revision) = self._seen.get(own.broker_id), self._put
+        if seen is None or not revision or seen.revision <= revision:
+            return False
+        return seen.registration.start_id != own.start_id
+
+    def _is_due(self, own: BrokerRegistration, lease_id: int) -> bool:
+        """Whether the others do not see this broker, or only until a lease of before runs out."""
+        seen, (put_lease, revision) = self._seen.get(own.broker_id), self._put
+        if seen is None or put_lease != lease_id:
+            return True
+        return seen.revision > revision and seen.lease_id != lease_id
 
     def _replaced(self, own: BrokerRegistration) -> None:
         self._is_replaced = True

@@ -85,8 +85,7 @@ class Replica:
 
     def expect(self, request_id: str) -> "asyncio.Future[Outcome]":
         """What becomes of a request, once it is applied here; to be given up with `forget`."""
-        future = self._waiting[request_id] = asyncio.get_running_loop().create_future()
-        return future
+        return self._waiting.setdefault(request_id, asyncio.get_running_loop().create_future())
 
     def forget(self, request_id: str) -> None:
         """Nobody waits for the request any more."""

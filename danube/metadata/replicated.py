@@ -1,11 +1,12 @@
 """A metadata store that several processes share: each has a replica, and a sequencer has them agree on the order."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 
 from danube.metadata.command_format import Request, encode_request
-from danube.metadata.commands import Command, ExpireLease, Outcome, Transact
+from danube.metadata.commands import Command, ExpireLease, GrantLease, Outcome, Transact
 from danube.metadata.replica import Replica
 from danube.metadata.sequencer import NotOrderedError, Sequencer
 from danube.metadata.store import Entry, Transaction, Watch
@@ -41,6 +42,8 @@ class ReplicatedStore(CommandWriter):
         self._tasks = TaskScope("metadata")
         self._turns = asyncio.Semaphore(METADATA_SUBMISSIONS_MAX)
         self._expiring: dict[ExpireLease, asyncio.Task[Outcome | DanubeError]] = {}
+        self._unsettled: OrderedDict[str, str] = OrderedDict()
+        """Requests whose outcome this process does not know yet, by the id of their command."""
         self._closed = False
 
     @property
@@ -94,21 +97,36 @@ class ReplicatedStore(CommandWriter):
         return command
 
     async def _settle(self, command: Command) -> Outcome | DanubeError:
-        request = Request(self._command_id(), command)
+        command_id = _id_of(command)
+        known_id = self._unsettled.pop(command_id, "")
+        request = Request(known_id or self._command_id(), command)
         try:
             packed = encode_request(request)
             async with self._turns:
-                return await self._agree(request, packed)
+                outcome = await self._agree(request, packed, again=bool(known_id))
         except DanubeError as error:
+            if command_id and isinstance(error, UnknownOutcomeError):
+                self._leave_unsettled(command_id, request.request_id)
+            else:
+                self._replica.forget(request.request_id)
             return error  # the caller's to raise: it may have gone, and then nobody needs to hear of it
+        self._replica.forget(request.request_id)
+        return outcome
 
-    async def _agree(self, request: Request, packed: bytes) -> Outcome:
-        """Submit the request until it is applied here.
+    def _leave_unsettled(self, command_id: str, request_id: str) -> None:
+        """Go on looking for the request: by the time the caller asks again, the state may have forgotten it."""
+        self._unsettled[command_id] = request_id
+        if len(self._unsettled) > METADATA_SUBMISSIONS_MAX:
+            _, forgotten = self._unsettled.popitem(last=False)
+            self._replica.forget(forgotten)
+
+    async def _agree(self, request: Request, packed: bytes, *, again: bool) -> Outcome:
+        """Submit the request until it is applied here; `again` for one whose outcome was unknown before.
 
         Raises UnknownOutcomeError when that is not known, and MetadataError when it surely was not.
         """
         outcome = self._replica.expect(request.request_id)
-        attempt = _Attempt(outcome)
+        attempt = _Attempt(outcome, may_be_ordered=again)
         deadline_s = asyncio.get_running_loop().time() + METADATA_SUBMIT_TIMEOUT_S
         try:
             # Only an attempt that takes too long is cut off: of the others it is known how they ended.
@@ -125,8 +143,6 @@ class ReplicatedStore(CommandWriter):
             if attempt.may_be_ordered and not isinstance(error, UnknownOutcomeError):
                 raise UnknownOutcomeError(f"the change may still be made: {error}") from error
             raise
-        finally:
-            self._replica.forget(request.request_id)
 
     async def _freshen(self, *, linearizable: bool) -> None:
         self._check_open()
@@ -164,9 +180,9 @@ class ReplicatedStore(CommandWriter):
 class _Attempt:
     """The attempts at one request, and what is known of them."""
 
-    def __init__(self, outcome: "asyncio.Future[Outcome]") -> None:
+    def __init__(self, outcome: "asyncio.Future[Outcome]", *, may_be_ordered: bool) -> None:
         self._outcome = outcome
-        self.may_be_ordered = False
+        self.may_be_ordered = may_be_ordered
         """Whether the request may stand in the sequence, now or later."""
         self._refusal: MetadataError | None = None
 
@@ -215,3 +231,14 @@ def _told(result: Outcome | DanubeError) -> Outcome:
     if isinstance(result, DanubeError):
         raise result
     return result
+
+
+def _id_of(command: Command) -> str:
+    """By which the same command is known when it is submitted again; "" for one that has none."""
+    match command:
+        case Transact(transaction):
+            return transaction.transaction_id
+        case GrantLease(command_id):
+            return command_id
+        case _:
+            return ""

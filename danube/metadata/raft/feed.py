@@ -1,6 +1,7 @@
 """What Raft's thread found, handed to the follower on the event loop: in order, in bounded slices of work.
 
-An image that takes the place of the state is decoded away from the loop, and what comes after it waits. An image that
+An image that takes the place of the state is decoded away from the loop, and what comes after it waits. Raft's thread
+does not: when a newer one has taken the image's place meanwhile, that one follows, and all before it is passed over. An image that
 is wanted is the follower's at that very place in the sequence; it is encoded and written away from the loop, too.
 """
 
@@ -34,6 +35,9 @@ class Source(Protocol):
     def not_made(self, error: Exception) -> None:
         """It could not be made."""
 
+    def newest_image_index(self) -> int:
+        """Of the newest image that is kept, 0 without one."""
+
 
 class Feed:
     """Everything on the event loop."""
@@ -56,6 +60,8 @@ class Feed:
         self._waiting: deque[Found] = deque()
         self._is_resetting = False
         self._is_scheduled = False
+        self._awaits_image = False
+        """Whether an image was missed, and a newer one comes."""
         self.source: Source | None = None
         """Known once this process is a member; nothing is found before."""
         self.position = 0
@@ -83,11 +89,14 @@ class Feed:
         asyncio.get_running_loop().call_soon(self._go_on)
 
     def _hand_on(self, found: Found) -> None:
+        if self._awaits_image and not isinstance(found, Installed):
+            self._pass_over(found)
+            return
         match found:
             case Ordered():
                 self._apply(found)
             case Installed(image):
-                self._is_resetting = True
+                self._is_resetting, self._awaits_image = True, False
                 self._tasks.spawn(self._reset(image), "take over an image")
             case Wanted():
                 self._tasks.spawn(self._make(found, self._follower.image()), "make an image")
@@ -109,13 +118,30 @@ class Feed:
         try:
             image = await self._runner.run(lambda: _state_of(held))
         except (MetadataError, OSError) as error:
-            self.close()
-            self._on_failed(error)
-            return
-        self._follower.reset(held.index, image)
-        self.position, self._is_resetting = held.index, False
+            if isinstance(error, MetadataError) or not self._has_newer(held):
+                self.close()
+                self._on_failed(error)
+                return
+            self._awaits_image = True
+        else:
+            self._follower.reset(held.index, image)
+            self.position = held.index
+        self._is_resetting = False
         if not self._is_scheduled:
             self._go_on()
+
+    def _has_newer(self, held: HeldImage) -> bool:
+        """Whether a newer image is kept: the files of this one are gone then, and the newer one is told of next."""
+        return self.source is not None and self.source.newest_image_index() > held.index
+
+    def _pass_over(self, found: Ordered | Wanted) -> None:
+        """What the image that comes next holds already."""
+        if self.source is None:
+            return
+        if isinstance(found, Ordered):
+            self.source.applied(found.size)
+        else:
+            self.source.not_made(MetadataError("a newer one came meanwhile"))
 
     async def _make(self, wanted: Wanted, image: StateImage) -> None:
         source = self.source

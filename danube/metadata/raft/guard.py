@@ -85,6 +85,9 @@ class ImagePieces(Protocol):
     def progressed(self, node: Node, index: int, size: int) -> None:
         """The follower has this much of the image that is being sent to it."""
 
+    def declined(self, node: Node) -> None:
+        """The follower says from where in the log it goes on, and takes no image."""
+
 
 @dataclass(frozen=True, slots=True)
 class Trimmed:
@@ -139,6 +142,8 @@ def admit(node: Node, message: object, view: View) -> str:
         case "timeout_now":
             from_leader = node == view.leader() and message["term"] == view.current_term()
             return "" if from_leader else "only the leader of this term hands over"
+        case "response_vote" if message["term"] != view.current_term():
+            return "it speaks of another term"
         case kind if kind in _FROM_VOTERS:
             return "" if node in view.voters() else "it has no vote here"
         case _:
@@ -303,7 +308,7 @@ class Guard(Transport):  # type: ignore[misc]  # pysyncobj has no types
             self._append(node, message)
         else:
             self._note_progress(node, message)
-            self._hand_on(node, message)
+            self._hand_on(node, self._bounded(message))
 
     def _append(self, node: Node, message: Message) -> None:
         view = self._checked_view()
@@ -326,7 +331,8 @@ class Guard(Transport):  # type: ignore[misc]  # pysyncobj has no types
         agreed = self._pieces.needless(message.get("serialized"))
         if agreed:
             message = {**message, "serialized": None}
-        self._hand_on(node, trimmed(message, self._log, view.commit_index()).message)
+        # What an image covers was agreed on; unless that is known, the answer to it would be taken back again.
+        self._hand_on(node, trimmed(message, self._log, max(agreed, view.commit_index())).message)
         if message["term"] != view.current_term():
             return
         answer = {"type": "next_node_idx", "next_node_idx": agreed + 1, "reset": bool(agreed), "success": False}
@@ -336,9 +342,16 @@ class Guard(Transport):  # type: ignore[misc]  # pysyncobj has no types
     def _note_progress(self, node: Node, message: Message) -> None:
         if message.get("reset"):
             self._checked_view().send_at_once()
+            self._pieces.declined(node)
         match message.get("image"):
             case (int(index), int(size)):
                 self._pieces.progressed(node, index, size)
+
+    def _bounded(self, message: Message) -> Message:
+        """A follower goes on behind the last entry at most: beyond it the core would find nothing to begin with."""
+        if message["type"] != "next_node_idx":
+            return message
+        return {**message, "next_node_idx": min(message["next_node_idx"], self._log.last_index + 1)}
 
     def _is_second_vote(self, node: Node, message: Message) -> bool:
         """Whether this voter's answer in this term has been counted; the core counts whatever comes."""

@@ -175,6 +175,15 @@ class ImageKeeper:
         self._sending.pop(id, None)
         self.sent_index.pop(id, None)
 
+    def forget_sendings(self) -> None:
+        """Begin with every image anew: whoever was sent one has dropped it if another has led meanwhile."""
+        self._sending.clear()
+        self.sent_index.clear()
+
+    def declined(self, node: Node) -> None:
+        """The follower goes on from the log instead."""
+        self._sending.pop(node, None)
+
     def progressed(self, node: Node, index: int, size: int) -> None:
         sending = self._sending.get(node)
         if sending is not None and sending.image.last[1] == index:

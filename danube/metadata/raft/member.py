@@ -8,6 +8,7 @@ log. Whatever a tick raises ends the member: nothing of it is to be believed any
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,6 +48,20 @@ class Ordered:
     requests: Sequence[bytes]
     size: int
     """Bytes of the entry."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dismissal:
+    """Since when, and when last, others said that this member takes no part."""
+
+    first_s: float
+    last_s: float
+
+
+def said_again(before: Dismissal | None, now_s: float) -> Dismissal:
+    """What was said before counts, unless it is long ago: who said it may know better meanwhile."""
+    is_fresh = before is not None and now_s - before.last_s <= RAFT_DISMISSED_S
+    return Dismissal(before.first_s if before is not None and is_fresh else now_s, now_s)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +145,7 @@ class Member:
         self._bytes_since_image = 0
         self._vote_changed = False
         self._hold_until_s = 0.0
-        self._dismissed_s: float | None = None
+        self._dismissed: Dismissal | None = None
         self.on_own: Callable[[Node, Message], None] = lambda _node, _message: None
         """Takes what other members ask and answer."""
         self.before_wait: Callable[[], None] = lambda: None
@@ -171,7 +186,8 @@ class Member:
         if self._vote_changed:
             self._vote_changed = False
             self._follow_own_vote()
-        self._see_to_dismissal()
+        if self._core.leader() is not None:
+            self._dismissed = None
 
     def propose(self, command: bytes) -> bool:
         """Have a batch put in the sequence; False when it surely is not: nobody leads."""
@@ -185,6 +201,11 @@ class Member:
         found, self._found[:] = list(self._found), []
         return found
 
+    def newest_image_index(self) -> int:
+        """Of the newest image that is kept, 0 without one; from any thread."""
+        image = self._parts.images.image
+        return 0 if image is None else image.index
+
     def applied(self, size: int) -> None:
         """So many bytes of what was taken have been applied."""
         self._applied_bytes += size
@@ -192,16 +213,16 @@ class Member:
     def change(self, what: str, node: RaftNode) -> int:
         """Put an `add` or a `rem` in the log, leading; answers its index.
 
-        Raises UnavailableError when this member does not lead, PreconditionFailedError while another change goes on.
+        Raises UnavailableError when this member does not lead, PreconditionFailedError while another change goes on
+        or the lead is handed over: then the change is not made, not later either.
         """
         core = self._core
         if not core.is_leading():
             raise UnavailableError("this member does not lead any more: try again")
-        before = core.change_index()
-        (core.addNodeToCluster if what == "add" else core.removeNodeFromCluster)(node)
-        core._checkCommandsToApply()  # noqa: SLF001 - so that it is known at once what became of it
-        if core.change_index() == before:
-            raise PreconditionFailedError("another change of membership goes on, or the leader is new: try again")
+        if self.holds_back() or not core.put_change(what, node):
+            raise PreconditionFailedError(
+                "another change of membership goes on, the lead is handed over, or the leader is new: try again"
+            )
         return core.change_index()
 
     def hand_over(self, node_id: int | None) -> None:
@@ -215,13 +236,30 @@ class Member:
         self._hold_until_s = now_s() + seconds
 
     def dismissed(self) -> None:
-        """The others go on without this member, or so one says: believed if nobody leads this one meanwhile."""
-        if self._dismissed_s is None:
-            self._dismissed_s = now_s() + RAFT_DISMISSED_S
+        """Another voter, which has a leader, says that this member takes no part.
+
+        It may be behind, or have what is never agreed on: believed if it is said again and again for RAFT_DISMISSED_S,
+        by nobody denied, and nobody leads this member meanwhile. Raises MetadataError then.
+        """
+        self._dismissed = said_again(self._dismissed, now_s())
+        if self._core.leader() is None and self._dismissed.last_s - self._dismissed.first_s > RAFT_DISMISSED_S:
+            raise MetadataError(REMOVED)
+
+    def not_dismissed(self) -> None:
+        """Another voter says that this member takes part."""
+        self._dismissed = None
 
     def send(self, node: Node, message: Message) -> bool:
         """Send something of ours to another member."""
         return bool(self._parts.transport.send(node, message))
+
+    def missing(self) -> AbstractSet[Node]:
+        """The other voters that are to be asked how things stand: who is not connected, and all while nobody leads.
+
+        A member that was removed is connected, and hears nothing of it from those who know it no more.
+        """
+        core = self._core
+        return set(core.voters()) if core.leader() is None else core.voters() - core.connected()
 
     def voters(self) -> frozenset[str]:
         """Who votes, as the newest entries of the log say."""
@@ -323,6 +361,8 @@ class Member:
         image, bounds = self._parts.images.image, self._parts.bounds
         if self.keeper.is_making or (self.keeper.holds and self.may_keep()):
             return False
+        if self._core.applied_index() < self._told:  # the state that is handed out would be of a later entry
+            return False
         entries = self._core.applied_index() - (image.index if image is not None else 0)
         if entries <= bounds.entries_max and self._bytes_since_image <= bounds.bytes_max:
             return False
@@ -337,12 +377,6 @@ class Member:
         if (self._parts.own.id in self.voters()) is not self._votes:
             self._guard.destroy()
             self._build()
-
-    def _see_to_dismissal(self) -> None:
-        if self._core.leader() is not None:
-            self._dismissed_s = None
-        if self._dismissed_s is not None and now_s() > self._dismissed_s:
-            raise MetadataError(REMOVED)
 
     def must_hurry(self) -> bool:
         """Whether there is something to do that no peer will wake this member for."""

@@ -220,7 +220,7 @@ class Participant:
         if now_s < self._ask_at_s:
             return
         self._ask_at_s = now_s + 2 * RAFT_PROBE_S
-        for node in member.core.voters() - member.core.connected():
+        for node in member.missing():
             self._ask(node.address, partial(self._missing_answered, node))
 
     def _missing_answered(self, node: RaftNode, answer: Probe | Exception) -> None:
@@ -230,9 +230,10 @@ class Participant:
         if answer.cluster_id == "" and node.id in image.members:
             invitation = Invitation(cluster_id=self.cluster_id, members=image.members, role=MemberRole.VOTER)
             self.transport.invite(node.address, invitation, RAFT_PROBE_TIMEOUT_S, _ignore)
-        elif answer.has_leader and member.role is MemberRole.VOTER:
-            known = {RaftNode(voter).node_id for voter in answer.more.get("members", ())}
-            if self.own.node_id not in known:
+        elif answer.cluster_id == self.cluster_id and member.role is MemberRole.VOTER:
+            if self.own.node_id in {RaftNode(voter).node_id for voter in answer.more.get("members", ())}:
+                member.not_dismissed()
+            elif answer.has_leader:
                 member.dismissed()
 
 

@@ -169,6 +169,18 @@ class Voting(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         """Of the last change of membership that this member, leading, has put in the log."""
         return self._change_index
 
+    def put_change(self, what: str, node: RaftNode) -> bool:
+        """Put an `add` or a `rem` in the log now, leading; False when this must not be: then it is not made later.
+
+        The core's own way leads through its queue, where it would lie until the core gets to it.
+        """
+        request = [what, node.id, node]
+        if not self.is_leading() or not self._SyncObj__changeCluster(request):
+            return False
+        self._SyncObj__raftLog.add(MEMBERSHIP + core.pickle.dumps(request), self._change_index, self.current_term())
+        self.send_at_once()
+        return True
+
     def changing(self) -> bool:
         """Whether a change of membership is in the log and not yet agreed on."""
         return self.applied_index() < self._change_index
@@ -208,6 +220,12 @@ class Voting(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
             return False
         self._change_index = self.last_index() + 1
         return True
+
+    def _SyncObj__onBecomeLeader(self) -> None:  # noqa: N802 - the core's name
+        """Nothing of an earlier leadership counts: a change may have been cut off, an image been dropped."""
+        self._change_index = 0
+        self._keeper.forget_sendings()
+        super()._SyncObj__onBecomeLeader()
 
     def _SyncObj__doChangeCluster(self, request: Sequence[Any], reverse: bool = False) -> bool:  # noqa: N802, FBT001, FBT002 - the core's
         if request[1] == self._own.id:

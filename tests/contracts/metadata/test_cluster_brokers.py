@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from danube.metadata import keys
-from danube.metadata.cluster_records import BrokerRegistration, own_cluster_id
+from danube.metadata.cluster_records import BrokerRegistration, encode_registration, own_cluster_id
 from danube.metadata.election import Election
 from danube.metadata.lease_keeper import LeaseKeeper
 from danube.metadata.registry import BrokerRegistry
-from danube.metadata.store import MetadataStore
-from danube.model.errors import MetadataError
-from danube.model.metadata_limits import LEASE_RENEWALS
+from danube.metadata.store import MetadataStore, Watch, WatchEvent
+from danube.model.errors import MetadataError, UnknownOutcomeError
+from danube.model.metadata_limits import CLUSTER_RETRY_S, LEASE_RENEWALS
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.clock import SimClock
@@ -60,6 +60,38 @@ async def places(store: MetadataStore, clock: SimClock) -> AsyncIterator[Callabl
         await place.keeper.close()
 
 
+class LateWatches:
+    """Watches of a store that tell nothing while `hears` is not set: those of a broker that is cut off."""
+
+    def __init__(self, store: MetadataStore) -> None:
+        self._watch = store.watch
+        self.hears = asyncio.Event()
+        self.hears.set()
+
+    def watch(self, prefix: str) -> Watch:
+        return LateWatch(self._watch(prefix), self.hears)
+
+
+class LateWatch:
+    """One of them."""
+
+    def __init__(self, watch: Watch, hears: asyncio.Event) -> None:
+        self._watch = watch
+        self._events = aiter(watch)
+        self._hears = hears
+
+    def __aiter__(self) -> "LateWatch":
+        return self
+
+    async def __anext__(self) -> WatchEvent:
+        event = await anext(self._events)
+        await self._hears.wait()
+        return event
+
+    async def close(self) -> None:
+        await self._watch.close()
+
+
 async def until(holds: Callable[[], bool]) -> None:
     """Let others work until it holds; stores may work in threads and processes of their own."""
     async with asyncio.timeout(PATIENCE_S):
@@ -75,6 +107,13 @@ async def pass_time(clock: SimClock, seconds: float) -> None:
             await asyncio.sleep(0.001)
 
 
+async def pass_to_renewal(place: Place, clock: SimClock) -> None:
+    """However long the store takes for it."""
+    before_s = place.keeper.held_until_s
+    clock.advance(TTL_S / LEASE_RENEWALS)
+    await until(lambda: place.keeper.held_until_s > before_s)
+
+
 def registration(broker_id: int, start_id: int = 1) -> BrokerRegistration:
     url = f"http://broker{broker_id}"
     return BrokerRegistration(
@@ -86,7 +125,8 @@ async def test_a_lease_is_kept_beyond_its_time(places: Callable[[int], Place], c
     place = places(1)
     await until(lambda: place.keeper.lease_id != 0)
     first = place.keeper.lease_id
-    await pass_time(clock, 3 * TTL_S)
+    for _ in range(3 * LEASE_RENEWALS):
+        await pass_to_renewal(place, clock)
     assert place.keeper.lease_id == first
     assert place.changes == [first]
 
@@ -172,6 +212,72 @@ async def test_a_leader_that_resigns_is_followed_by_another_candidate(
     assert not first.election.is_leader
 
 
+@pytest.fixture
+async def late(
+    places: Callable[[int], Place], store: MetadataStore, monkeypatch: pytest.MonkeyPatch
+) -> tuple[Place, asyncio.Event]:
+    """A leader, and what has it hear nothing more while it is not set."""
+    watches = LateWatches(store)
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "watch", watches.watch)
+        leader = places(1)
+        leader.election.campaign()
+        await until(lambda: leader.election.is_leader)
+    return leader, watches.hears
+
+
+async def test_a_leader_that_resigns_leads_no_more_before_it_hears_of_it(
+    late: tuple[Place, asyncio.Event], places: Callable[[int], Place]
+) -> None:
+    (first, hears), told = late, list[bool]()
+    first.election.on_change(lambda: told.append(first.election.is_leader))
+    second = places(2)
+    second.election.campaign()
+    hears.clear()
+    await first.election.resign()
+    assert not first.election.is_leader
+    assert told[:1] == [False]
+    await until(lambda: second.election.is_leader)
+    assert not first.election.is_leader
+
+
+async def test_a_leader_that_resigned_and_stands_again_leads_only_by_a_newer_key(
+    late: tuple[Place, asyncio.Event], store: MetadataStore
+) -> None:
+    first, hears = late
+    before = await store.get(keys.LEADER)
+    hears.clear()
+    await first.election.resign()
+    first.election.campaign()
+    assert not first.election.is_leader
+    hears.set()
+    await until(lambda: first.election.is_leader)
+    after = await store.get(keys.LEADER)
+    assert before is not None
+    assert after is not None
+    assert after.revision > before.revision
+
+
+async def test_a_leader_that_cannot_tell_the_others_that_it_resigns_tells_them_later(
+    places: Callable[[int], Place], store: MetadataStore, clock: SimClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = places(1), places(2)
+    first.election.campaign()
+    await until(lambda: first.election.is_leader)
+    second.election.campaign()
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "delete", _unknown)
+        with pytest.raises(UnknownOutcomeError):
+            await first.election.resign()
+    assert not first.election.is_leader
+    await pass_time(clock, CLUSTER_RETRY_S + 1)
+    await until(lambda: second.election.is_leader)
+
+
+async def _unknown(key: str, *, revision: int | None = None) -> None:
+    raise UnknownOutcomeError(f"{key} at {revision} may be gone")
+
+
 async def test_a_leader_that_hangs_stops_leading_before_another_one_leads(
     places: Callable[[int], Place], clock: SimClock
 ) -> None:
@@ -251,6 +357,55 @@ async def test_of_two_processes_with_the_id_of_one_broker_the_first_is_told_to_e
     await until(lambda: first.replaced == 1)
     assert twin.replaced == 0
     assert first.registry.find(1) == registration(1, start_id=2)
+
+
+async def test_a_broker_whose_first_registration_arrives_after_its_second_goes_on(
+    places: Callable[[int], Place], store: MetadataStore, clock: SimClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put, late = store.put, list[tuple[str, bytes, int]]()
+
+    async def put_late(key: str, value: bytes, *, lease_id: int = 0) -> int:
+        if not late:
+            late.append((key, value, lease_id))
+            raise UnknownOutcomeError(f"{key} may be set")
+        return await put(key, value, lease_id=lease_id)
+
+    monkeypatch.setattr(store, "put", put_late)
+    first, second = places(1), places(2)
+    await asyncio.gather(first.registry.announce(registration(1)), pass_time(clock, CLUSTER_RETRY_S + 1))
+    key, value, lease_id = late[0]
+    await put(key, value, lease_id=lease_id)
+    await second.registry.announce(registration(2))
+    await until(lambda: set(first.registry.brokers) == {1, 2})
+    await pass_time(clock, 2)
+    assert first.replaced == 0
+
+
+async def test_a_registration_that_arrives_under_a_lease_of_before_is_made_anew(
+    places: Callable[[int], Place], store: MetadataStore
+) -> None:
+    place, key = places(1), keys.registered_broker(1)
+    await place.registry.announce(registration(1))
+    await store.put(key, encode_registration(registration(1)), lease_id=await store.grant_lease(TTL_S))
+    async with asyncio.timeout(PATIENCE_S):
+        while (entry := await store.get(key)) is None or entry.lease_id != place.keeper.lease_id:  # noqa: ASYNC110 - as in `until`
+            await asyncio.sleep(0.001)
+    assert place.replaced == 0
+
+
+async def test_a_broker_that_lost_its_lease_is_told_to_end_when_another_has_its_place(
+    places: Callable[[int], Place], clock: SimClock
+) -> None:
+    first = places(1)
+    await first.registry.announce(registration(1, start_id=1))
+    first.progresses = False
+    await pass_time(clock, TTL_S + 2)
+    twin = places(1)
+    await twin.registry.announce(registration(1, start_id=2))
+    first.progresses = True
+    await pass_time(clock, CLUSTER_RETRY_S + 1)
+    await until(lambda: first.replaced == 1)
+    assert twin.replaced == 0
 
 
 async def test_the_id_of_a_cluster_is_made_once(store: MetadataStore) -> None:

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.command_format import decode_request
-from danube.metadata.commands import ExpireLease
+from danube.metadata.command_format import Request, decode_request, encode_request
+from danube.metadata.commands import ExpireLease, Transact
 from danube.metadata.replicated import ReplicatedStore
 from danube.metadata.sequencer import Follower, NotOrderedError
 from danube.metadata.store import Put, Transaction
 from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutcomeError
-from danube.model.metadata_limits import METADATA_SUBMIT_TIMEOUT_S
+from danube.model.metadata_limits import METADATA_OUTCOMES_MAX, METADATA_SUBMIT_TIMEOUT_S
 from danube.runtime.rng import SystemRng
 from danube.testing.clock import SimClock
 from danube.testing.shared_log_time import LoopClock, run_simulated
@@ -120,6 +120,27 @@ async def test_a_member_that_slept_finds_its_change_applied_before_it_submits_it
     assert await store.put("/a", b"1") == 1
     assert len(sequencer.submitted) == 1, "its outcome may be forgotten by now: a second copy would undo newer changes"
     await store.close()
+
+
+@simulated
+async def test_a_change_of_unknown_outcome_undoes_nothing_newer_when_it_is_submitted_again_much_later() -> None:
+    sequencer = Scripted(*["lose"] * 20)
+    store = await opened(sequencer)
+    old = Transaction("old", (), (Put("/a", b"old"),))
+    with pytest.raises(UnknownOutcomeError):
+        await store.transact(old)
+    sequencer.order(sequencer.submitted[0])
+    sequencer.order(*(_request(f"other-{number}", b"") for number in range(METADATA_OUTCOMES_MAX)))
+    sequencer.order(_request("new", b"new"))
+    assert await store.transact(old) == 1
+    entry = await store.get("/a")
+    assert entry is not None
+    assert entry.value == b"new"
+    await store.close()
+
+
+def _request(command_id: str, value: bytes) -> bytes:
+    return encode_request(Request(command_id, Transact(Transaction(command_id, (), (Put("/a", value),)))))
 
 
 @simulated

@@ -126,6 +126,7 @@ class Pieces:
     agreed: int = 0
     got: tuple[int, int] | None = None
     progress: list[tuple[Node, int, int]] = field(default_factory=list)
+    refusals: list[Node] = field(default_factory=list)
 
     def needless(self, piece: Any) -> int:
         return self.agreed
@@ -135,6 +136,9 @@ class Pieces:
 
     def progressed(self, node: Node, index: int, size: int) -> None:
         self.progress.append((node, index, size))
+
+    def declined(self, node: Node) -> None:
+        self.refusals.append(node)
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -49,6 +50,8 @@ class Source:
     def __init__(self) -> None:
         self.bytes = 0
         self.images: list[Sequence[bytes]] = []
+        self.newest = 0
+        self.not_made_for: list[Exception] = []
 
     def applied(self, size: int) -> None:
         self.bytes += size
@@ -57,7 +60,17 @@ class Source:
         self.images.append(payload)
 
     def not_made(self, error: Exception) -> None:
-        raise error
+        self.not_made_for.append(error)
+
+    def newest_image_index(self) -> int:
+        return self.newest
+
+
+class GoneBytes(MemoryBytes):
+    """Of an image whose file went when a newer one came."""
+
+    def read(self, position: int, length: int) -> bytes:
+        raise FileNotFoundError("a newer image took its place")
 
 
 class Fed:
@@ -149,3 +162,33 @@ async def test_an_image_that_cannot_be_read_ends_it(fed: Fed) -> None:
         await asyncio.sleep(0)
     assert fed.follower.told == []
     assert len(fed.failures) == 1
+
+
+def _missed(index: int) -> Installed:
+    return Installed(replace(_image(index).image, payload=GoneBytes(b"x")))
+
+
+async def test_an_image_that_a_newer_one_replaced_is_passed_over(fed: Fed) -> None:
+    wanted = Wanted((NO_OP, 9, 1), (NO_OP, 10, 1), ("1@a:1",))
+    fed.source.newest = 20
+    fed.feed.take([_missed(9), _batch(10), wanted])
+    await _settle()
+    assert not fed.failures
+    fed.feed.take([_image(20), _batch(21)])
+    await _settle()
+    assert fed.follower.told == [("reset", 20, 7), 21]
+    assert fed.source.bytes == 20  # those that were passed over count as applied
+    assert len(fed.source.not_made_for) == 1
+
+
+async def test_an_image_that_is_gone_without_a_newer_one_ends_it(fed: Fed) -> None:
+    fed.source.newest = 9
+    fed.feed.take([_missed(9), _batch(10)])
+    await _settle()
+    assert fed.follower.told == []
+    assert len(fed.failures) == 1
+
+
+async def _settle() -> None:
+    for _ in range(5):
+        await asyncio.sleep(0)

@@ -166,8 +166,16 @@ def test_a_vote_counts_once_in_a_term() -> None:
     for node in (VOTER, VOTER, LEADER, VOTER):
         core.guard.receive(node, vote)
     assert len(core.taken) == 2
+    core.view.term = 6
     core.guard.receive(VOTER, {**vote, "term": 6})
     assert len(core.taken) == 3
+
+
+def test_a_late_vote_of_another_term_has_no_vote_counted_twice() -> None:
+    core = Core()
+    for term in (5, 4, 5, 6, 5):
+        core.guard.receive(VOTER, {"type": "response_vote", "term": term})
+    assert len(core.taken) == 1
 
 
 @pytest.mark.parametrize(
@@ -227,6 +235,20 @@ def test_an_image_that_is_not_needed_is_refused_with_where_to_go_on() -> None:
     assert (answer["next_node_idx"], answer["reset"], answer["success"]) == (31, True, False)
 
 
+def test_what_the_image_of_a_leader_covers_was_agreed_on() -> None:
+    core = Core()
+    core.pieces.agreed = 2
+    core.guard.receive(LEADER, _piece(commit=9))
+    assert core.taken[0]["commit_index"] == 2
+
+
+def test_a_follower_that_goes_on_from_the_log_is_sent_no_image() -> None:
+    core = Core()
+    core.guard.receive(VOTER, {**_ack(success=False), "term": 5, "reset": True})
+    core.guard.receive(VOTER, {**_ack(success=True), "term": 5})
+    assert core.pieces.refusals == [VOTER]
+
+
 def test_a_piece_of_an_earlier_term_is_not_answered() -> None:
     core = Core()
     core.guard.receive(LEADER, _piece(term=4))
@@ -248,6 +270,12 @@ def test_after_a_conflict_the_leader_is_asked_for_all_of_that_term(conflict: int
     core.view.commit = commit
     core.guard.send(LEADER, {**_ack(success=False), "next_node_idx": conflict, "reset": True})
     assert core.transport.sent[0][1]["next_node_idx"] == asked
+
+
+def test_a_follower_goes_on_behind_the_last_entry_at_most() -> None:
+    core = Core(ListLog(1, 1))
+    core.guard.receive(VOTER, {**_ack(success=False), "next_node_idx": 99, "term": 5, "reset": True})
+    assert core.taken[0]["next_node_idx"] == 3
 
 
 def test_a_follower_that_asks_for_other_entries_does_not_wait_for_a_heartbeat() -> None:

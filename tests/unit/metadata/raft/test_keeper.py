@@ -109,6 +109,24 @@ def test_a_member_that_reconnects_is_sent_the_image_from_its_beginning() -> None
     assert piece[1]
 
 
+def test_a_new_leader_begins_with_its_images_anew() -> None:
+    kept = Kept(Images(image_at(40, size=3 * RAFT_IMAGE_PIECE_BYTES)))
+    kept.keeper.getTransmissionData(VOTER)
+    kept.keeper.forget_sendings()
+    assert not kept.keeper.sends
+    assert not kept.keeper.sent_index
+    piece = kept.keeper.getTransmissionData(VOTER)
+    assert piece is not None
+    assert piece[1]
+
+
+def test_an_image_that_a_member_declined_is_held_for_nobody() -> None:
+    kept = Kept(Images(image_at(40, size=3 * RAFT_IMAGE_PIECE_BYTES)))
+    kept.keeper.getTransmissionData(VOTER)
+    kept.keeper.declined(VOTER)
+    assert not kept.keeper.holds
+
+
 def test_a_piece_that_does_not_follow_is_left_aside() -> None:
     sender, receiver = Kept(Images(image_at(40, size=3 * RAFT_IMAGE_PIECE_BYTES))), Kept()
     first, second, third = _pieces(sender.keeper)
