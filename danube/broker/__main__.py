@@ -34,7 +34,8 @@ _EPILOG = """Examples:
 
   danube-broker --config-file broker.yml settings --explain
 
-  danube-broker --seed-nodes 10.0.0.1:7650,10.0.0.2:7650,10.0.0.3:7650 --raft-addr 10.0.0.1:7650   (one of three)
+  DANUBE_META_STORE_SECRET_FILE=secret danube-broker --seed-nodes h1:7650,h2:7650,h3:7650 --raft-addr h1:7650
+  (on h1, one of three)
 
   danube-broker --meta-store-type etcd   (brokers that share an etcd on 127.0.0.1:2379)
 

@@ -2,19 +2,16 @@
 
 import logging
 import socket
-import stat
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
-
-from pydantic import SecretStr
 
 from danube.broker.data_folder import DataFolder
 from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType
+from danube.broker.secret_files import check_private, private_content, public_content, secret_of
 from danube.metadata.membership import Membership
 from danube.metadata.store import MetadataStore
 from danube.model.errors import SettingsError
-from danube.model.metadata_limits import RAFT_JOIN_TIMEOUT_S, RAFT_START_TIMEOUT_S, SECRET_BYTES_MAX
+from danube.model.metadata_limits import RAFT_JOIN_TIMEOUT_S, RAFT_START_TIMEOUT_S
 from danube.rpc.address import join_address, split_address
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -26,6 +23,8 @@ if TYPE_CHECKING:
     from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
 
 _log = logging.getLogger(__name__)
+
+_KEY = "a private key"
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,15 +76,16 @@ def etcd_settings(settings: MetaStoreSettings) -> "EtcdSettings":
     """What the client of etcd is told; files are read. An endpoint with `https://` asks for TLS."""
     from danube.metadata.shared_log.etcd_client import EtcdSettings  # noqa: PLC0415 - as above
 
-    files = (settings.tls_ca, settings.tls_cert, settings.tls_key)
-    ca, certificate, key = (None if path is None else _content(path) for path in files)
+    files = (settings.tls_ca, settings.tls_cert)
+    ca, certificate = (None if path is None else public_content(path) for path in files)
+    key = None if settings.tls_key is None else private_content(settings.tls_key, _KEY)
     is_https = any(endpoint.startswith("https://") for endpoint in settings.endpoints)
     return EtcdSettings(
         endpoints=[endpoint.rpartition("://")[2] for endpoint in settings.endpoints],
         root=settings.root,
         user=settings.user or "",
         password=(secret_of(settings.password, settings.password_file) or b"").decode(),
-        tls=is_https or any(files),
+        tls=is_https or any((*files, key)),
         ca=ca,
         certificate=certificate,
         key=key,
@@ -144,6 +144,7 @@ def raft_settings(settings: MetaStoreSettings) -> "RaftSettings":
         bind = join_address("127.0.0.1", split_address(bind)[1])
         _log.warning("the Raft port listens on %s only, until meta_store.secret_file or meta_store.tls_* is set", bind)
     if settings.tls_cert and settings.tls_key and settings.tls_ca:
+        check_private(settings.tls_key, _KEY)
         tls = TlsSettings(certificate=settings.tls_cert, key=settings.tls_key, ca=settings.tls_ca)
     return RaftSettings(
         bind=bind,
@@ -164,33 +165,3 @@ def _dialled(bind: str) -> str:
     if not port:
         raise SettingsError("a Raft port on every address needs a number, or meta_store.raft_advertised_addr")
     return join_address(socket.gethostname(), port)
-
-
-def secret_of(secret: SecretStr | None, path: Path | None) -> bytes | None:
-    """A secret as it was given, or as its file holds it, without white space around it. Blocks.
-
-    Raises SettingsError for an empty one, and for a file that others may read.
-    """
-    if path is None:
-        return None if secret is None else _not_empty(secret.get_secret_value().strip().encode(), "the secret")
-    content = _content(path)
-    if path.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
-        raise SettingsError(f"{path} holds a secret that others on this machine may read: chmod 600 {path}")
-    return _not_empty(content.strip(), str(path))
-
-
-def _not_empty(secret: bytes, where: str) -> bytes:
-    if not secret:
-        raise SettingsError(f"{where} is empty: it is to hold what all brokers of the cluster know, and nobody else")
-    return secret
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(SECRET_BYTES_MAX + 1)
-    except OSError as error:
-        raise SettingsError(f"cannot read {path}: {error.strerror}") from None
-    if len(content) > SECRET_BYTES_MAX:
-        raise SettingsError(f"{path} is larger than {SECRET_BYTES_MAX} bytes: it is no secret and no certificate")
-    return content

@@ -84,7 +84,7 @@ class MetaStoreSettings(BaseModel):
     )
     tls_ca: Path | None = Field(None, description="raft, etcd: PEM file of who signed the certificates of the others.")
     tls_cert: Path | None = Field(None, description="raft, etcd: PEM file of this broker's certificate.")
-    tls_key: Path | None = Field(None, description="raft, etcd: PEM file of the key of that certificate.")
+    tls_key: Path | None = Field(None, description="raft, etcd: PEM file of its key, readable by its owner alone.")
 
     @model_validator(mode="before")
     @classmethod

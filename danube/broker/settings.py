@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, get_args
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
 
 from danube.broker.addresses import Address, Url
 from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType, type_of
 from danube.broker.original_settings import translate_original
+from danube.broker.secret_files import check_private
 from danube.model import limits
 from danube.model.errors import DanubeError
 from danube.model.policies import POLICY_NAMES, Policies
@@ -19,7 +20,7 @@ from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import check_name_part
 from danube.rpc.address import join_address, split_address
 from danube.runtime.log import LogFormat
-from danube.runtime.settings import Loaded, load_settings, read_settings_file
+from danube.runtime.settings import Loaded, fields_of, load_settings, read_settings_file
 from danube.storage.journal.settings import Durability
 
 
@@ -268,4 +269,13 @@ def load_broker_settings(
     content = {} if path is None else read_settings_file(path)
     values, warnings = translate_original(content, str(path))
     loaded = load_settings(BrokerSettings, file=values, file_name=str(path), environment=environment, flags=flags)
+    if path is not None:
+        _check_secrets(values, path)
     return replace(loaded, warnings=tuple(warnings))
+
+
+def _check_secrets(values: Mapping[str, Any], path: Path) -> None:
+    """Refuse a settings file that holds a secret and that others may read."""
+    for key, field in fields_of(BrokerSettings).items():
+        if SecretStr in get_args(field.annotation) and values.get(key):
+            check_private(path, key, otherwise=f", or keep it in a file of its own, {key}_file")

@@ -90,6 +90,8 @@ RAFT_UNPROVED_MAX = 64
 """Connections that have not proved who they are; for one more, the oldest goes."""
 RAFT_UNPROVED_PER_ADDRESS_MAX = 16
 """The same, from one address: members that start together on one machine fit."""
+RAFT_GUESTS_MAX = 16
+"""Connected voters that this member does not know as such: the votes of a change that it has not heard of, and some."""
 RAFT_PEERS_MAX = 1_024
 """Authenticated connections to one port: members, and those who ask."""
 RAFT_ASKS_MAX = 64
@@ -115,6 +117,8 @@ RAFT_PING_S = 1.0
 other."""
 RAFT_SILENCE_S_MAX = 5.0
 """A connection on which nothing came for this long is dropped."""
+RAFT_DIAL_ANYWAY_S = 3.0
+"""A voter that the other one should dial is dialed by this one after so long: the other may not know this one (yet)."""
 RAFT_DIAL_RETRY_S = 0.3
 """Between two attempts to connect with one member."""
 RAFT_NAME_TTL_S = 10.0
@@ -184,7 +188,8 @@ RAFT_LOOK_S = 0.05
 RAFT_TRANSFER_TIMEOUT_S = 5.0
 """Nothing new is agreed on while another voter takes over the lead, and no longer than this."""
 RAFT_DISMISSED_S = 10.0
-"""A member that was told it is removed, and has heard of no leader since, stops after this long."""
+"""A member that is told again and again that it is removed, and has heard of no leader since, stops after this long;
+once it has heard nothing of it for as long, the time begins anew."""
 RAFT_ASKED_MAX = 64
 """Changes of membership that members ask of one leader at one time."""
 PLAIN_DEPTH_MAX = 16

@@ -19,6 +19,8 @@ from danube.runtime.rng import SystemRng
 SECRET = b"members of one test know each other by this"
 QUICK = RaftTiming(election_min_s=0.3, election_max_s=0.6, heartbeat_s=0.05, fallback_s=0.6, tick_s=0.01)
 
+_LEADER_TIMEOUT_S = 20.0
+
 
 class GroupStore(ReplicatedStore):
     """The store of one member, that closes the others' with its own."""
@@ -39,15 +41,21 @@ class GroupStore(ReplicatedStore):
 
 
 async def open_group(
-    folder: Path, clock: Clock, members: int, *, watch_events_max: int = METADATA_WATCH_EVENTS_MAX
+    folder: Path,
+    clock: Clock,
+    members: int,
+    *,
+    watch_events_max: int = METADATA_WATCH_EVENTS_MAX,
+    timing: RaftTiming = QUICK,
 ) -> GroupStore:
     """The store of a member of a new group of so many. Each times leases by `clock`, and all else by the machine's."""
     folders = [folder / f"member-{number}" for number in range(members)]
     addresses = await asyncio.to_thread(_begin, folders)
     pairs = zip(folders, addresses, strict=True)
-    sequencers = [await _open(each, address) for each, address in pairs]
+    sequencers = [await _open(each, address, timing) for each, address in pairs]
     stores = [GroupStore(each, clock, watch_events_max=watch_events_max) for each in sequencers]
     await asyncio.gather(*(store.start() for store in stores))
+    await asyncio.gather(*(_shows_leader(each, timing) for each in sequencers))
     led_by = sequencers[0].status().leader_id
     followers = [store for store, each in zip(stores, sequencers, strict=True) if each.status().node_id != led_by]
     chosen = followers[0] if followers else stores[0]
@@ -55,9 +63,16 @@ async def open_group(
     return chosen
 
 
-async def _open(folder: Path, address: str) -> RaftSequencer:
-    settings = RaftSettings(bind=address, secret=SECRET, timing=QUICK, log=LogBounds(entries_max=50))
+async def _open(folder: Path, address: str, timing: RaftTiming) -> RaftSequencer:
+    settings = RaftSettings(bind=address, secret=SECRET, timing=timing, log=LogBounds(entries_max=50))
     return await RaftSequencer.open(settings, LocalDisk(folder), SystemClock(), SystemRng())
+
+
+async def _shows_leader(sequencer: RaftSequencer, timing: RaftTiming) -> None:
+    """Wait until its status, which is told of now and then, says who leads. Raises TimeoutError."""
+    async with asyncio.timeout(_LEADER_TIMEOUT_S):
+        while not sequencer.status().leader_id:  # noqa: ASYNC110 - a status tells nobody that it has changed
+            await asyncio.sleep(timing.tick_s)
 
 
 def _begin(folders: Sequence[Path]) -> Sequence[str]:

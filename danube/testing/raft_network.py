@@ -83,10 +83,15 @@ class SimTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def addNode(self, node: RaftNode) -> None:  # noqa: N802 - pysyncobj's name
         self.nodes.add(node)
+        self.network.know(self, node)
 
     def dropNode(self, node: RaftNode) -> None:  # noqa: N802 - pysyncobj's name
         self.nodes.discard(node)
         self.network.drop(self, node)
+
+    def hears(self, node: RaftNode) -> bool:
+        """Whether there is a connection, if only with a guest."""
+        return self.network.is_connected(self, node)
 
     def has_room(self, node: RaftNode) -> bool:  # noqa: ARG002 - as the real one
         """Whether more can be sent."""
@@ -130,7 +135,8 @@ class SimNetwork:
         self._deliver = deliver
         self._running: dict[RaftNode, SimTransport] = {}
         self._open: dict[frozenset[RaftNode], SimConnection] = {}
-        self._roles: dict[tuple[SimConnection, SimTransport], MemberRole] = {}
+        self._roles: dict[tuple[SimConnection, SimTransport], MemberRole | None] = {}
+        """As what the other end is known; None for a guest, of which nobody is told."""
         self.side: dict[RaftNode, int] = {}
         """Members on different sides cannot reach each other."""
         self.longest_s = 0.02
@@ -171,6 +177,17 @@ class SimNetwork:
         if not transport.is_alive and self._running.get(transport.own) is transport:
             del self._running[transport.own]
 
+    def know(self, transport: SimTransport, node: RaftNode) -> None:
+        """One end knows this voter from now on, who may be its guest."""
+        connection = self._open.get(frozenset((transport.own, node)))
+        if connection is not None and self._roles[connection, transport] is None:
+            self._roles[connection, transport] = MemberRole.VOTER
+            transport.connected(node, MemberRole.VOTER)
+
+    def is_connected(self, transport: SimTransport, node: RaftNode) -> bool:
+        """Whether these two are, in whatever way."""
+        return frozenset((transport.own, node)) in self._open
+
     def send(self, sender: SimTransport, node: RaftNode, message: Any) -> bool:  # noqa: ANN401 - plain data
         """Send over the open connection; False without one."""
         connection = self._open.get(frozenset((sender.own, node)))
@@ -210,9 +227,11 @@ class SimNetwork:
     def _establish(self, pair: frozenset[RaftNode], one: SimTransport, other: SimTransport) -> None:
         connection = self._open[pair] = SimConnection(one, other)
         for end in connection.ends:
-            peer = connection.other_end(end)
-            self._roles[connection, end] = peer.role
-            end.connected(peer.own, peer.role)
+            self._roles[connection, end] = _known_as(connection.other_end(end), end)
+        for end in connection.ends:
+            peer, role = connection.other_end(end).own, self._roles.get((connection, end))
+            if role is not None:
+                end.connected(peer, role)
 
     def _lose(self, connection: SimConnection) -> None:
         one, other = connection.ends
@@ -220,14 +239,19 @@ class SimNetwork:
         del self._open[frozenset((one.own, other.own))]
         for end in connection.ends:
             role = self._roles.pop((connection, end))
-            if end.is_alive:
+            if end.is_alive and role is not None:
                 end.disconnected(connection.other_end(end).own, role)
 
 
+def _known_as(peer: SimTransport, end: SimTransport) -> MemberRole | None:
+    is_guest = peer.role is MemberRole.VOTER and end.role is MemberRole.VOTER and peer.own not in end.nodes
+    return None if is_guest else peer.role
+
+
 def _want(one: SimTransport, other: SimTransport) -> bool:
-    """Voters that know each other, and a learner with a voter that it knows."""
+    """Voters of whom one knows the other, and a learner with a voter that it knows."""
     if one.role is MemberRole.VOTER and other.role is MemberRole.VOTER:
-        return other.own in one.nodes and one.own in other.nodes
+        return other.own in one.nodes or one.own in other.nodes
     if one.role is other.role:
         return False
     learner, voter = (one, other) if one.role is MemberRole.LEARNER else (other, one)

@@ -409,8 +409,6 @@ class RaftWorld:
         voters = {leader.transport.own, *leader.member.core.voters()}
         for node in sorted(voters, key=lambda each: str(each.id)):
             life = self._lives.get(node)
-            if life is not None and leader.transport.own not in {node, *life.member.core.voters()}:
-                continue  # it does not know of this leader, and learns it from the next one (`docs/raft.md`)
             if life is None or life.position < leader.position - _BEHIND_MAX:
                 self._violated(f"{node} is at {life.position if life else None}, the leader at {leader.position}")
 

@@ -94,9 +94,10 @@ def test_unusable_data_folder_is_refused_with_one_sentence(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--mode", "cluster"), "--mode cluster is a flag of the original"),
-        (("--seed-nodes", "a:1"), "--seed-nodes is a flag of the original"),
-        (("--join",), "--join is a flag of the original"),
+        (("--mode", "edge"), "--mode edge is a flag of the original"),
+        (("--edge-config", "edge.yml"), "--edge-config is a flag of the original"),
+        (("--seed-nodes", "a:1", "--raft-addr", "a:1"), "would take commands from anybody"),
+        (("--seed-nodes", "127.0.0.1:1", "--join"), "leave out meta_store.seed_nodes"),
         (("--broker-addr", "nonsense"), "is not an address: give host:port"),
         (("--durability", "maybe"), "durability (--durability) is 'maybe'"),
         (("--config-file", "missing.yml"), "cannot read the settings file missing.yml"),

@@ -140,6 +140,23 @@ async def test_a_broker_is_added_learns_gets_a_vote_and_is_removed_again(form: F
     await group[SEEDS].put("/after", b"x")
 
 
+async def test_a_voter_that_missed_a_promotion_helps_to_elect_who_got_the_vote(form: Form) -> None:
+    """It does not know the newcomer, and the one that knew both is gone for good."""
+    group = await form(2)
+    leader = await group.leader()
+    late = 1 - leader
+    starting = asyncio.create_task(group.start([2]))
+    added = await _added(group, leader, group.address(2))
+    await starting
+    await group.kill(late)
+    await group[leader].ask("promote", added["node_id"])
+    await group[2].put("/by the new one", b"x")
+    await group.kill(leader)
+    await group.start([late])
+    assert await group.leader() == 2
+    assert (await group[late].get("/by the new one", linearizable=True)) is not None
+
+
 async def _added(group: RaftGroup, asked: int, address: str) -> dict[str, str]:
     """Add a member as soon as it listens."""
     async with asyncio.timeout(20):

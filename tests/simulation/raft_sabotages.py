@@ -120,7 +120,7 @@ SABOTAGES: Sequence[Sabotaged] = (
     Sabotaged("c: a vote counts once", count_votes_twice, "faults", 5),
     Sabotaged("d: an older image is refused", take_older_images, "images", 13),
     Sabotaged("e: the log is aligned to the image", leave_the_log_unaligned, "power", 1),
-    Sabotaged("f: the newest membership in the log counts", believe_the_image_about_voters, "membership", 14),
+    Sabotaged("f: the newest membership in the log counts", believe_the_image_about_voters, "membership", 9),
     Sabotaged("o: one change of membership at a time", change_members_at_once, "membership", 9),
 )
 

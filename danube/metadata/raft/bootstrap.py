@@ -82,6 +82,13 @@ def is_sound(probe: Probe) -> bool:
         return False
 
 
+def takes_part(node_id: int, probe: Probe) -> bool | None:
+    """Whether this member votes in the cluster, as another voter says; None if that one cannot know."""
+    if node_id in {RaftNode(voter).node_id for voter in probe.more.get("members", ())}:
+        return True
+    return False if probe.has_leader else None
+
+
 def decide(standing: Standing) -> Decision:
     """What to do next."""
     own = standing.own

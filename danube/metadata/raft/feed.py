@@ -1,8 +1,8 @@
 """What Raft's thread found, handed to the follower on the event loop: in order, in bounded slices of work.
 
 An image that takes the place of the state is decoded away from the loop, and what comes after it waits. Raft's thread
-does not: when a newer one has taken the image's place meanwhile, that one follows, and all before it is passed over. An image that
-is wanted is the follower's at that very place in the sequence; it is encoded and written away from the loop, too.
+does not: when a newer one has taken the image's place meanwhile, that one follows, and all before it is passed over. An
+image that is wanted is the follower's at that very place in the sequence; it is encoded and written away from the loop.
 """
 
 import asyncio

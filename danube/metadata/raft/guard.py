@@ -21,7 +21,7 @@ Message = dict[str, Any]
 OWN_KINDS = frozenset({"ask", "answer", "dismissed"})
 """Kinds of messages that are ours and not the core's."""
 
-_FROM_VOTERS = frozenset({"request_vote", "response_vote"})
+_FROM_MEMBERS = frozenset({"request_vote", "response_vote", "next_node_idx"})
 _NUMBERS = {
     "append_entries": ("term", "commit_index"),
     "request_vote": ("term", "last_log_index", "last_log_term"),
@@ -131,20 +131,36 @@ def first_of_term(index: int, log: GuardedLog, commit_index: int) -> int:
 
 
 def admit(node: Node, message: object, view: View) -> str:
-    """Why the core must not see this message; "" if it may."""
+    """Why the core must not see this message; "" if it may.
+
+    Who is connected and neither a voter nor a learner is a guest: a voter that this member has not heard of, or one
+    that was removed. It may lead; and while nobody leads, it may ask for a vote (Ongaro, Consensus, 4.2.2, 4.2.3).
+    """
     if not isinstance(message, dict) or not _well_formed(message):
         return "it is malformed"
+    is_guest = node not in view.voters() and node not in view.learners()
+    return _admit_guest(node, message, view) if is_guest else _admit_member(node, message, view)
+
+
+def _admit_guest(node: Node, message: Message, view: View) -> str:
+    kind, leader = message["type"], view.leader()
+    if kind == "append_entries" or (kind == "request_vote" and leader is None):
+        return ""
+    if node == leader and kind not in _FROM_MEMBERS:
+        return _admit_member(node, message, view)
+    return "it takes no part here, as far as is known"
+
+
+def _admit_member(node: Node, message: Message, view: View) -> str:
     match message["type"]:
         case "append_entries":
             return "a learner does not lead" if node in view.learners() - view.voters() else ""
-        case "next_node_idx":
-            return _admit_progress(node, message, view)
         case "timeout_now":
             from_leader = node == view.leader() and message["term"] == view.current_term()
             return "" if from_leader else "only the leader of this term hands over"
-        case "response_vote" if message["term"] != view.current_term():
+        case "next_node_idx" | "response_vote" if message["term"] != view.current_term():
             return "it speaks of another term"
-        case kind if kind in _FROM_VOTERS:
+        case "request_vote" | "response_vote":
             return "" if node in view.voters() else "it has no vote here"
         case _:
             return ""
@@ -153,12 +169,6 @@ def admit(node: Node, message: object, view: View) -> str:
 def _known(entries: Sequence[Entry], log: GuardedLog) -> int:
     """How many of the first entries the log has already."""
     return next((n for n, (_, index, term) in enumerate(entries) if log.term_of(index) != term), len(entries))
-
-
-def _admit_progress(node: Node, message: Message, view: View) -> str:
-    if message["term"] != view.current_term():
-        return "it speaks of another term"
-    return "" if node in view.voters() or node in view.learners() else "it is not being sent anything"
 
 
 def _well_formed(message: Message) -> bool:
@@ -281,6 +291,10 @@ class Guard(Transport):  # type: ignore[misc]  # pysyncobj has no types
         return {
             "next_node_idx": first_of_term(message["next_node_idx"], self._log, self._checked_view().commit_index())
         }
+
+    def hears(self, node: Node) -> bool:
+        """Whether this node is connected, if only as a guest."""
+        return bool(self._inner.hears(node))
 
     def _has_room(self, node: Node) -> bool:
         return bool(self._inner.has_room(node))

@@ -186,8 +186,7 @@ class Member:
         if self._vote_changed:
             self._vote_changed = False
             self._follow_own_vote()
-        if self._core.leader() is not None:
-            self._dismissed = None
+        self._see_to_dismissal()
 
     def propose(self, command: bytes) -> bool:
         """Have a batch put in the sequence; False when it surely is not: nobody leads."""
@@ -239,11 +238,9 @@ class Member:
         """Another voter, which has a leader, says that this member takes no part.
 
         It may be behind, or have what is never agreed on: believed if it is said again and again for RAFT_DISMISSED_S,
-        by nobody denied, and nobody leads this member meanwhile. Raises MetadataError then.
+        by nobody denied, and nobody leads this member meanwhile.
         """
         self._dismissed = said_again(self._dismissed, now_s())
-        if self._core.leader() is None and self._dismissed.last_s - self._dismissed.first_s > RAFT_DISMISSED_S:
-            raise MetadataError(REMOVED)
 
     def not_dismissed(self) -> None:
         """Another voter says that this member takes part."""
@@ -377,6 +374,12 @@ class Member:
         if (self._parts.own.id in self.voters()) is not self._votes:
             self._guard.destroy()
             self._build()
+
+    def _see_to_dismissal(self) -> None:
+        if self._core.leader() is not None:
+            self._dismissed = None
+        if self._dismissed is not None and self._dismissed.last_s - self._dismissed.first_s > RAFT_DISMISSED_S:
+            raise MetadataError(REMOVED)
 
     def must_hurry(self) -> bool:
         """Whether there is something to do that no peer will wake this member for."""

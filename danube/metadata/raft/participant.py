@@ -13,7 +13,18 @@ from typing import Any
 from danube.metadata.membership import MemberRole, MembershipStatus
 from danube.metadata.raft.alignment import members_after
 from danube.metadata.raft.asking import Invitation, PeerRefusedError, Probe
-from danube.metadata.raft.bootstrap import Accept, Decision, Found, Refuse, Standing, Wait, begin, decide, is_sound
+from danube.metadata.raft.bootstrap import (
+    Accept,
+    Decision,
+    Found,
+    Refuse,
+    Standing,
+    Wait,
+    begin,
+    decide,
+    is_sound,
+    takes_part,
+)
 from danube.metadata.raft.folder import RaftFolder
 from danube.metadata.raft.member import Member, MemberParts
 from danube.metadata.raft.node import RaftNode
@@ -231,9 +242,13 @@ class Participant:
             invitation = Invitation(cluster_id=self.cluster_id, members=image.members, role=MemberRole.VOTER)
             self.transport.invite(node.address, invitation, RAFT_PROBE_TIMEOUT_S, _ignore)
         elif answer.cluster_id == self.cluster_id and member.role is MemberRole.VOTER:
-            if self.own.node_id in {RaftNode(voter).node_id for voter in answer.more.get("members", ())}:
+            self._tell_whether_it_takes_part(member, answer)
+
+    def _tell_whether_it_takes_part(self, member: Member, answer: Probe) -> None:
+        match takes_part(self.own.node_id, answer):
+            case True:
                 member.not_dismissed()
-            elif answer.has_leader:
+            case False:
                 member.dismissed()
 
 

@@ -3,8 +3,9 @@
 Whoever connects proves who it is first (`handshake`, `tls`): until then nothing that it sends is read as a message, and
 it has little room and time. What comes afterwards is plain data (`plain`). `docs/raft-port.md` says what that protects.
 
-Between two voters the one with the larger id dials; learners dial all voters. All of it runs in the raft thread, driven
-by its poller and by `tick`.
+Between two voters the one with the larger id dials, and after a while the other one, too; learners dial all voters. A
+voter of this cluster that this member does not know (yet) is a guest: what it says is told and it can be answered, and
+nobody is told that it is connected. All of it runs in the raft thread, driven by its poller and by `tick`.
 """
 
 import logging
@@ -31,7 +32,13 @@ from danube.metadata.raft.refusals import Reason, RefusedError
 from danube.metadata.raft.troubles import Troubles
 from danube.metadata.raft.wires import TransportSettings, Wires
 from danube.model.errors import SettingsError, UnavailableError
-from danube.model.metadata_limits import RAFT_ANSWER_TIMEOUT_S, RAFT_PEERS_MAX, RAFT_SEND_ROOM_BYTES
+from danube.model.metadata_limits import (
+    RAFT_ANSWER_TIMEOUT_S,
+    RAFT_DIAL_ANYWAY_S,
+    RAFT_GUESTS_MAX,
+    RAFT_PEERS_MAX,
+    RAFT_SEND_ROOM_BYTES,
+)
 from danube.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -67,6 +74,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         """Whether the invitation is accepted."""
         self._links: dict[RaftNode, _Link] = {}
         self._learners: dict[RaftNode, Connection] = {}
+        self._guests: dict[RaftNode, Connection] = {}
         self._asking: dict[Connection, float] = {}
         """Who is connected to ask, and until when."""
         self._troubles = Troubles()
@@ -82,8 +90,11 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
     # What SyncObj asks of a transport, `ready`, `tryGetReady` and `waitReady` being what it inherits: it is ready.
 
     def addNode(self, node: RaftNode) -> None:  # noqa: N802 - as pysyncobj calls it
-        """Be connected with this voter from now on. Idempotent."""
-        self._links.setdefault(node, _Link(node))
+        """Be connected with this voter from now on; a guest is told as connected. Idempotent."""
+        link = self._links.setdefault(node, _Link(node, self._clock.monotonic_s()))
+        guest = self._guests.pop(node, None)
+        if guest is not None:
+            self._take_voter(link, guest)
 
     def dropNode(self, node: RaftNode) -> None:  # noqa: N802 - as pysyncobj calls it
         """Be connected with it no more; it is told as disconnected if it was connected. Idempotent."""
@@ -108,6 +119,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self._become_silent()
         self._links.clear()
         self._learners.clear()
+        self._guests.clear()
         self._asking.clear()
         self._inquiries.close()
         self._wires.close()
@@ -121,10 +133,11 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         """
         for link in self._links.values():
             link.close()
-        for learner in self._learners.values():
-            learner.close()
+        for connection in (*self._learners.values(), *self._guests.values()):
+            connection.close()
         self._links.clear()
         self._learners.clear()
+        self._guests.clear()
         self._role, self._own = role, own or self._own
 
     def tick(self) -> None:
@@ -147,8 +160,12 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         connection = self._connection_of(node)
         return connection is not None and connection.pending_bytes <= RAFT_SEND_ROOM_BYTES
 
+    def hears(self, node: RaftNode) -> bool:
+        """Whether this node is connected, if only as a guest."""
+        return self._connection_of(node) is not None
+
     def connected(self) -> frozenset[RaftNode]:
-        """The members that are connected now."""
+        """The members that are connected now, guests aside."""
         return frozenset(link.node for link in self._links.values() if link.connection) | frozenset(self._learners)
 
     def probe(self, address: str, timeout_s: float, done: Callable[[Probe | Exception], None]) -> None:
@@ -180,6 +197,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         if link.connection is not None or link.dialing is not None or link.node in self._learners:
             return False
         dials = self._role is MemberRole.LEARNER or str(self._own.id) > str(link.node.id)
+        dials = dials or now_s - link.alone_since_s >= RAFT_DIAL_ANYWAY_S
         return dials and now_s >= link.dial_at_s
 
     def _dial(self, link: "_Link", now_s: float) -> None:
@@ -212,17 +230,23 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def _admit(self, peer: Peer) -> None:
         """Refuse a peer that has proved itself and is still not wanted."""
-        if len(self._links) + len(self._learners) + len(self._asking) >= RAFT_PEERS_MAX:
+        if len(self._links) + len(self._learners) + len(self._guests) + len(self._asking) >= RAFT_PEERS_MAX:
             raise RefusedError(Reason.CROWDED, f"{RAFT_PEERS_MAX} members are connected already")
         if peer.purpose is Purpose.ASK:
             return
         if self._role is MemberRole.LEARNER:
             raise RefusedError(Reason.ROLE, f"member {peer.identity.node.id} connects as if this one had a vote")
         if peer.identity.role is MemberRole.VOTER and peer.identity.node not in self._links:
+            self._admit_guest(peer.identity.node)
+
+    def _admit_guest(self, node: RaftNode) -> None:
+        """It may be the one to lead: a change that this member has not heard of may have given it its vote."""
+        moved = any(link.node.node_id == node.node_id for link in self._links.values())
+        if moved or (len(self._guests) >= RAFT_GUESTS_MAX and node not in self._guests):
             raise RefusedError(
                 Reason.UNKNOWN_MEMBER,
-                f"{peer.identity.node.id} is no member that this one knows (yet): if it lost its data folder, remove "
-                "the old member and add it anew",
+                f"{node.id} is no member that this one knows (yet): if it lost its data folder, remove the old member "
+                "and add it anew",
             )
 
     def _on_not_entered(self, host: str, error: Exception) -> None:
@@ -239,8 +263,10 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
             self._take_learner(node, connection)
         elif (link := self._links.get(node)) is not None:
             self._take_voter(link, connection)
+        elif self._role is MemberRole.VOTER:
+            self._take_guest(node, connection)
         else:
-            connection.close()  # dropped since it was admitted
+            connection.close()  # this member has no vote any more
 
     # Connected.
 
@@ -261,6 +287,13 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self._tell(logging.INFO, str(node.id), "connected, without a vote")
         self._onReadonlyNodeConnected(node)
 
+    def _take_guest(self, node: RaftNode, connection: Connection) -> None:
+        self._forget(node)
+        self._guests[node] = connection
+        connection.on_message = partial(self._onMessageReceived, node)
+        connection.on_end = partial(self._on_guest_lost, node, connection)
+        self._tell(logging.INFO, str(node.id), "connected, and this member does not know that it has a vote (yet)")
+
     def _forget(self, node: RaftNode) -> None:
         """Close what connections there are with this node, and tell."""
         link = self._links.get(node)
@@ -272,11 +305,14 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         if learner is not None:
             learner.close()
             self._onReadonlyNodeDisconnected(node)
+        guest = self._guests.pop(node, None)
+        if guest is not None:
+            guest.close()
 
     def _on_voter_lost(self, link: "_Link", connection: Connection, error: Exception) -> None:
         if link.connection is connection:
-            link.connection = None
-            link.dial_at_s = self._clock.monotonic_s() + self._settings.dial_retry_s
+            link.connection, link.alone_since_s = None, self._clock.monotonic_s()
+            link.dial_at_s = link.alone_since_s + self._settings.dial_retry_s
             self._tell_lost(link.node, error)
             self._onNodeDisconnected(link.node)
 
@@ -285,6 +321,11 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
             del self._learners[node]
             self._tell_lost(node, error)
             self._onReadonlyNodeDisconnected(node)
+
+    def _on_guest_lost(self, node: RaftNode, connection: Connection, error: Exception) -> None:
+        if self._guests.get(node) is connection:
+            del self._guests[node]
+            self._tell_lost(node, error)
 
     def _on_question(self, connection: Connection, question: Any) -> None:  # noqa: ANN401 - plain data
         try:
@@ -300,7 +341,9 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def _connection_of(self, node: RaftNode) -> Connection | None:
         link = self._links.get(node)
-        return link.connection if link is not None and link.connection is not None else self._learners.get(node)
+        if link is not None and link.connection is not None:
+            return link.connection
+        return self._learners.get(node) or self._guests.get(node)
 
     # Telling.
 
@@ -334,6 +377,7 @@ class _Link:
     """One other voter."""
 
     node: RaftNode
+    alone_since_s: float
     connection: Connection | None = None
     dialing: Connection | None = None
     dial_at_s: float = 0.0

@@ -123,7 +123,7 @@ class Voting(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
     def leader(self) -> Node | None:
         """The core goes on naming the last one when it is connected with nobody any more."""
         leader: Node | None = self._SyncObj__raftLeader
-        return leader if leader == self._own or leader in self.connected() else None
+        return leader if leader is None or leader == self._own or self._guard.hears(leader) else None
 
     def voters(self) -> AbstractSet[Node]:
         others: set[Node] = self._SyncObj__otherNodes

@@ -15,6 +15,7 @@ from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.settings import BrokerSettings
 from danube.client import DanubeClientBuilder
 from danube.metadata import keys
+from danube.metadata.cluster_records import decode_registration, encode_registration
 from danube.metadata.memory import MemoryStore
 from danube.metadata.record_format import decode_topic, encode_topic
 from danube.metadata.sqlite import SqliteStore
@@ -299,6 +300,7 @@ async def test_a_broker_whose_place_another_process_took_is_told_to_end(network:
     key = f"/cluster/register/{info.broker_id}"
     entry = await network.meta_store.store.get(key)
     assert entry is not None
-    await network.meta_store.store.put(key, entry.value)
+    another = replace(decode_registration(entry), start_id=1)
+    await network.meta_store.store.put(key, encode_registration(another))
     async with asyncio.timeout(PATIENCE_S):
         await first.broker.replaced.wait()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from danube.broker import meta_store
+from danube.broker import meta_store, secret_files
 from danube.broker.meta_store_settings import MetaStoreSettings
 from danube.model.errors import SettingsError
 
@@ -27,25 +27,25 @@ def secret_file(tmp_path: Path) -> Path:
 
 
 def test_a_secret_comes_from_its_file_without_the_end_of_the_line(secret_file: Path) -> None:
-    assert meta_store.secret_of(None, secret_file) == SECRET.encode()
+    assert secret_files.secret_of(None, secret_file) == SECRET.encode()
 
 
 @pytest.mark.parametrize("bits", [stat.S_IRGRP, stat.S_IROTH])
 def test_a_secret_that_others_may_read_is_refused(secret_file: Path, bits: int) -> None:
     secret_file.chmod(0o600 | bits)
     with pytest.raises(SettingsError, match="chmod 600"):
-        meta_store.secret_of(None, secret_file)
+        secret_files.secret_of(None, secret_file)
 
 
 def test_an_empty_a_missing_and_a_huge_secret_are_refused(tmp_path: Path, secret_file: Path) -> None:
     with pytest.raises(SettingsError, match="cannot read"):
-        meta_store.secret_of(None, tmp_path / "missing")
+        secret_files.secret_of(None, tmp_path / "missing")
     secret_file.write_text(" \n")
     with pytest.raises(SettingsError, match="is empty"):
-        meta_store.secret_of(None, secret_file)
+        secret_files.secret_of(None, secret_file)
     secret_file.write_text("x" * 70_000)
     with pytest.raises(SettingsError, match="is larger than"):
-        meta_store.secret_of(None, secret_file)
+        secret_files.secret_of(None, secret_file)
 
 
 def test_raft_is_told_its_port_its_seeds_and_its_secret(secret_file: Path) -> None:
@@ -69,11 +69,42 @@ def test_nobody_is_told_to_dial_every_address(secret_file: Path) -> None:
     assert not told.advertised.startswith("0.0.0.0")
 
 
-def test_all_three_files_make_tls(tmp_path: Path) -> None:
-    files = {f"tls_{name}": tmp_path / name for name in ("ca", "cert", "key")}
+@pytest.fixture
+def files(tmp_path: Path) -> dict[str, Path]:
+    """What TLS needs; everybody may read a certificate."""
+    paths = {f"tls_{name}": tmp_path / name for name in ("ca", "cert", "key")}
+    for path in paths.values():
+        path.write_text("pem")
+        path.chmod(0o644)
+    paths["tls_key"].chmod(0o600)
+    return paths
+
+
+def test_all_three_files_make_tls(files: dict[str, Path]) -> None:
     told = meta_store.raft_settings(settings(type="raft", **files))
     assert told.tls is not None
     assert (told.tls.ca, told.tls.certificate, told.tls.key) == tuple(files.values())
+
+
+@pytest.mark.parametrize("kind", ["raft", "etcd"])
+def test_a_private_key_that_others_may_read_or_that_is_missing_is_refused(kind: str, files: dict[str, Path]) -> None:
+    told = meta_store.raft_settings if kind == "raft" else meta_store.etcd_settings
+    files["tls_key"].chmod(0o644)
+    with pytest.raises(SettingsError, match=r"holds a private key that others .* chmod 600"):
+        told(settings(type=kind, **files))
+    files["tls_key"].unlink()
+    with pytest.raises(SettingsError, match="cannot read"):
+        told(settings(type=kind, **files))
+
+
+def test_the_group_may_read_what_is_not_ours(secret_file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    owner = secret_file.stat().st_uid
+    monkeypatch.setattr("os.geteuid", lambda: owner + 1)
+    secret_file.chmod(0o640)
+    assert secret_files.secret_of(None, secret_file) == SECRET.encode()
+    secret_file.chmod(0o644)
+    with pytest.raises(SettingsError, match="chmod o-rwx"):
+        secret_files.secret_of(None, secret_file)
 
 
 def test_one_that_waits_to_be_added_waits_for_long() -> None:

@@ -198,3 +198,20 @@ def test_clients_are_told_the_bound_address_unless_another_is_advertised() -> No
 def test_nobody_is_told_to_dial_the_wildcard_address() -> None:
     url, _ = advertised_urls(load(broker_addr="0.0.0.0:6650"), "0.0.0.0:6650")
     assert "0.0.0.0" not in url
+
+
+@pytest.mark.parametrize("text", ["type: raft\n  secret: s3cr3t", "type: etcd\n  user: u\n  password: s3cr3t"])
+def test_a_file_with_a_secret_in_it_that_others_may_read_is_refused(tmp_path: Path, text: str) -> None:
+    path = written(tmp_path, f"meta_store:\n  {text}\n")
+    path.chmod(0o644)
+    with pytest.raises(SettingsError, match=r"chmod 600 .*_file") as refused:
+        load(path, {"DANUBE_META_STORE_SECRET": "another"} if "raft" in text else {})
+    assert "s3cr3t" not in str(refused.value)
+    path.chmod(0o600)
+    assert "s3cr3t" not in repr(load(path))
+
+
+def test_a_file_without_a_secret_in_it_is_for_everybody(tmp_path: Path) -> None:
+    path = written(tmp_path, "meta_store:\n  type: raft\n  secret:\n  secret_file: /etc/danube/secret\n")
+    path.chmod(0o644)
+    assert load(path).meta_store.secret_file == Path("/etc/danube/secret")

@@ -79,6 +79,7 @@ class FixedView:
     term: int = 5
     commit: int = 1
     in_haste: int = 0
+    led_by: Node | None = LEADER
 
     def current_term(self) -> int:
         return self.term
@@ -87,7 +88,7 @@ class FixedView:
         return self.commit
 
     def leader(self) -> Node | None:
-        return LEADER
+        return self.led_by
 
     def voters(self) -> AbstractSet[Node]:
         return {LEADER, VOTER}

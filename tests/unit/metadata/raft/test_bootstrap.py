@@ -7,7 +7,18 @@ import pytest
 
 from danube.metadata.membership import MemberRole
 from danube.metadata.raft.asking import Invitation, Probe
-from danube.metadata.raft.bootstrap import FIRST_ENTRIES, Accept, Found, Refuse, Standing, Wait, begin, decide, is_sound
+from danube.metadata.raft.bootstrap import (
+    FIRST_ENTRIES,
+    Accept,
+    Found,
+    Refuse,
+    Standing,
+    Wait,
+    begin,
+    decide,
+    is_sound,
+    takes_part,
+)
 from danube.metadata.raft.folder import RaftFolder
 from danube.metadata.raft.node import RaftNode
 from danube.model.errors import PreconditionFailedError
@@ -140,3 +151,16 @@ def test_a_member_of_one_cluster_begins_no_other() -> None:
     begin(folder, "c1", ("1@a:1",))
     with pytest.raises(PreconditionFailedError):
         begin(folder, "c2", ("1@a:1",))
+
+
+@pytest.mark.parametrize(
+    ("leads", "members", "said"),
+    [(True, (A, B), True), (False, (A, B), True), (True, (B, C), False), (False, (B, C), None)],
+    ids=["known", "known, and nobody leads", "not known", "not known, and nobody leads"],
+)
+def test_another_voter_says_whether_this_member_takes_part(
+    leads: bool,
+    members: tuple[RaftNode, ...],
+    said: bool | None,
+) -> None:
+    assert takes_part(A.node_id, _probe(B, "c1", leads=leads, members=members)) is said

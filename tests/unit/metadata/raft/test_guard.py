@@ -132,9 +132,11 @@ def test_what_a_follower_has_is_said_with_its_term() -> None:
     ("node", "message", "reason"),
     [
         (VOTER, {**_ack(success=True), "term": 4}, "another term"),
-        (STRANGER, {**_ack(success=True), "term": 5}, "is not being sent"),
+        (STRANGER, {**_ack(success=True), "term": 5}, "takes no part"),
         (LEARNER, {"type": "request_vote", "term": 6, "last_log_index": 9, "last_log_term": 5}, "no vote"),
-        (STRANGER, {"type": "response_vote", "term": 5}, "no vote"),
+        (STRANGER, {"type": "response_vote", "term": 5}, "takes no part"),
+        (LEARNER, {"type": "response_vote", "term": 5}, "no vote"),
+        (VOTER, {"type": "response_vote", "term": 4}, "another term"),
         (LEARNER, append(previous=entries(1)[0]), "does not lead"),
         (VOTER, {"type": "timeout_now", "term": 5}, "only the leader"),
         (LEADER, {"type": "timeout_now", "term": 6}, "only the leader"),
@@ -158,6 +160,22 @@ def test_what_a_member_must_not_say_is_not_heard(node: Node, message: Message, r
 )
 def test_what_a_member_may_say_is_heard(node: Node, message: Message) -> None:
     assert admit(node, message, FixedView()) == ""
+
+
+def test_a_guest_is_voted_for_only_while_nobody_leads() -> None:
+    request = {"type": "request_vote", "term": 6, "last_log_index": 9, "last_log_term": 5}
+    assert "takes no part" in admit(STRANGER, request, FixedView())
+    assert admit(STRANGER, request, FixedView(led_by=None)) == ""
+    assert "no vote" in admit(LEARNER, request, FixedView(led_by=None))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [{"type": "apply_command", "command": REGULAR + b"x"}, {"type": "dismissed"}, {"type": "ask"}, {"type": "answer"}],
+)
+def test_a_guest_says_nothing_else_unless_it_leads(message: Message) -> None:
+    assert "takes no part" in admit(STRANGER, message, FixedView())
+    assert admit(STRANGER, message, FixedView(led_by=STRANGER)) == ""
 
 
 def test_a_vote_counts_once_in_a_term() -> None:

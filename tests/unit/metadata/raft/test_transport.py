@@ -18,6 +18,7 @@ from danube.model.errors import LimitReachedError, SettingsError, UnavailableErr
 from danube.model.limits import MIB
 from danube.model.metadata_limits import (
     RAFT_ASKS_MAX,
+    RAFT_DIAL_ANYWAY_S,
     RAFT_HANDSHAKE_TIMEOUT_S,
     RAFT_SEND_BUFFER_BYTES_MAX,
     RAFT_SEND_ROOM_BYTES,
@@ -141,26 +142,76 @@ def test_a_voter_that_connects_again_is_known_by_its_newer_connection() -> None:
         assert [told[0] for told in one.told] == ["disconnected", "connected"]
 
 
-def test_a_dropped_voter_is_told_as_disconnected_and_refused_from_then_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_dropped_voter_is_told_as_disconnected_and_a_guest_from_then_on(caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     with room() as here:
         one, two = here.group(1, 2)
         here.all_connected()
         one.transport.dropNode(two.node)
         assert one.tells("disconnected") == [two.node]
-        here.until(lambda: "it does not know this member" in caplog.text)
+        here.until(lambda: one.transport.hears(two.node))
+        assert "does not know that it has a vote" in caplog.text
         assert one.transport.connected() == frozenset()
         assert one.tells("connected") == [two.node]
 
 
-def test_a_voter_that_is_not_known_is_refused_until_it_is_added() -> None:
+def test_a_voter_that_is_not_known_is_heard_and_told_as_connected_once_it_is_added() -> None:
     with room() as here:
         one, two = here.port(1), here.port(2)
         know(two, one)
-        here.turns(30)
-        assert one.told == []
+        here.until(lambda: one.transport.hears(two.node) and two.transport.connected())
+        assert two.transport.send(one.node, "lead")
+        here.until(one.messages)
+        assert one.transport.send(two.node, "follow")
+        here.until(two.messages)
+        assert one.told == [("message", two.node, "lead")]
         know(one, two)
-        here.all_connected()
+        assert one.transport.connected() == {two.node}
+        assert one.told[1:] == [("connected", two.node)]
+        assert two.transport.send(one.node, "more")
+        here.until(lambda: one.messages() == ["lead", "more"])
+        assert two.told == [("connected", one.node), ("message", one.node, "follow")]  # over the same connection
+
+
+def test_a_guest_that_goes_is_forgotten() -> None:
+    with room() as here:
+        one, two = here.port(1), here.port(2)
+        know(two, one)
+        here.until(lambda: one.transport.hears(two.node))
+        two.transport.dropNode(one.node)
+        here.until(lambda: not one.transport.hears(two.node))
+        assert one.told == []
+
+
+def test_a_voter_that_is_to_be_dialed_by_one_that_does_not_know_it_dials_after_a_while() -> None:
+    clock = SimClock()
+    with room(clock) as here:
+        one, two = here.port(1), here.port(2)
+        know(one, two)
+        here.turns(30)
+        assert not two.transport.hears(one.node)
+        clock.advance(RAFT_DIAL_ANYWAY_S)
+        here.until(lambda: two.transport.hears(one.node))
+
+
+def test_a_known_voter_at_another_address_is_no_guest() -> None:
+    with room() as here:
+        one, two, moved = here.port(1), here.port(2), here.port(2)
+        know(one, two)
+        know(moved, one)
+        here.turns(30)
+        assert not one.transport.hears(moved.node)
+
+
+def test_there_are_only_so_many_guests(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("danube.metadata.raft.transport.RAFT_GUESTS_MAX", 1)
+    with room() as here:
+        one, two, three = here.port(1), here.port(2), here.port(3)
+        know(two, one)
+        here.until(lambda: one.transport.hears(two.node))
+        know(three, one)
+        here.turns(30)
+        assert not one.transport.hears(three.node)
 
 
 def test_a_voter_that_came_back_without_its_data_is_refused(caplog: pytest.LogCaptureFixture) -> None:
@@ -173,7 +224,7 @@ def test_a_voter_that_came_back_without_its_data_is_refused(caplog: pytest.LogCa
         fresh = here.port(3, address=address)
         know(fresh, other)
         here.until(lambda: "remove the old member and add the new one" in caplog.text)
-        assert fresh.told == []
+        assert other.tells("connected") == [old.node]
 
 
 @pytest.mark.parametrize(
