@@ -372,7 +372,11 @@ async def test_a_broker_whose_first_registration_arrives_after_its_second_goes_o
 
     monkeypatch.setattr(store, "put", put_late)
     first, second = places(1), places(2)
-    await asyncio.gather(first.registry.announce(registration(1)), pass_time(clock, CLUSTER_RETRY_S + 1))
+    announcing = asyncio.ensure_future(first.registry.announce(registration(1)))
+    await until(lambda: bool(late))
+    await pass_time(clock, CLUSTER_RETRY_S + 1)
+    async with asyncio.timeout(PATIENCE_S):
+        await announcing
     key, value, lease_id = late[0]
     await put(key, value, lease_id=lease_id)
     await second.registry.announce(registration(2))
