@@ -1,5 +1,6 @@
 """Where the metadata that a command is about is kept: in a data folder that no broker has, or in a service. Blocks."""
 
+import asyncio
 import json
 import shutil
 from collections.abc import Iterator
@@ -29,8 +30,8 @@ from danube.model.errors import (
 )
 from danube.rpc.address import split_address
 from danube.runtime.clock import SystemClock
-from danube.runtime.console import awaited
 from danube.runtime.disk import LocalDisk
+from danube.runtime.log import configure_logging
 from danube.runtime.rng import SystemRng
 
 STAGING = "metadata-restore.new"
@@ -215,13 +216,17 @@ class FolderPlace:
 
 
 class ServicePlace:
-    """A root in etcd or ZooKeeper; brokers may run."""
+    """A root in etcd or ZooKeeper; brokers may run.
+
+    All is done on one event loop: gRPC says what is left of a connection to the loop that it was made on.
+    """
 
     is_folder = False
 
-    def __init__(self, settings: MetaStoreSettings, kind: MetaStoreType) -> None:
+    def __init__(self, settings: MetaStoreSettings, kind: MetaStoreType, runner: asyncio.Runner) -> None:
         self._settings = settings
         self._kind = kind
+        self._runner = runner
 
     @property
     def kind(self) -> MetaStoreType:
@@ -256,7 +261,7 @@ class ServicePlace:
             )
             return Backup(origin, state.image)
 
-        return awaited(read())
+        return self._runner.run(read())
 
     def check(self, backup: Backup) -> None:
         """Every service takes every backup."""
@@ -265,7 +270,7 @@ class ServicePlace:
         async def plant() -> None:
             await begin_log(self._backend(), image, SystemRng())
 
-        awaited(plant())
+        self._runner.run(plant())
         return Planted(f"{self._kind}, {self.name}", "start the brokers with the same meta_store")
 
     def _backend(self) -> PlantableBackend:
@@ -288,7 +293,9 @@ def opened(wanted: Wanted, *, to_fill: bool = False) -> Iterator[Place]:
     if kind is MetaStoreType.MEMORY:
         raise SettingsError("metadata in memory is kept nowhere: name another kind with --store")
     if kind in {MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}:
-        yield ServicePlace(wanted.meta_store, kind)
+        configure_logging("warning", "text")
+        with asyncio.Runner() as runner:
+            yield ServicePlace(wanted.meta_store, kind, runner)
         return
     with _locked(wanted.data_dir, to_fill=to_fill):
         place = FolderPlace(wanted, kind)

@@ -7,8 +7,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from danube.testing.free_ports import free_port
 from danube.testing.process import BrokerProcess
-from danube.testing.service_process import free_port
 
 START_S = 60.0
 """For all of them: with Raft none serves before a majority runs."""

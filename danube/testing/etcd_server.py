@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from danube.model.errors import UnavailableError
-from danube.testing.service_process import ServiceProcess, ask, free_port
+from danube.testing.free_ports import free_port
+from danube.testing.service_process import ServiceProcess, ask
 
 
 class EtcdServer(ServiceProcess):

@@ -12,12 +12,12 @@ from pathlib import Path
 
 from danube.model.errors import DanubeError
 from danube.runtime.blocking import BlockingThread
+from danube.testing.free_ports import free_port
 from danube.testing.leftovers import end_leftovers, note_process
 from danube.testing.metadata_links import Links, dialer_among
 from danube.testing.metadata_load import Life
 from danube.testing.metadata_member import MEMBER_PROGRAM, MemberProcess
 from danube.testing.metadata_nemesis import Cluster, FaultKind
-from danube.testing.service_process import free_port
 from danube.testing.shared_log_servers import SERVERS
 
 TRANSFER_TIMEOUT_S = 5.0

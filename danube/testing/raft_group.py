@@ -1,13 +1,13 @@
 """A Raft group of real processes: formed, killed, brought back, on ports and folders that they keep."""
 
 import asyncio
-import socket
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from danube.testing.free_ports import free_port
 from danube.testing.metadata_member import MemberProcess
 
 _POLL_S = 0.05
@@ -37,7 +37,7 @@ class RaftGroup:
     def address(self, number: int) -> str:
         """Where this member listens."""
         if number not in self._ports:
-            self._ports[number] = _free_port()
+            self._ports[number] = free_port()
         return f"127.0.0.1:{self._ports[number]}"
 
     def be_seed(self, number: int, others: Sequence[str]) -> None:
@@ -106,11 +106,3 @@ class RaftGroup:
             *("--secret-file", str(self._secret), *self._flags),
             *(seeds if number in self._founders else ["--join"]),
         ]
-
-
-def _free_port() -> int:
-    """A port that nobody has now: members must know each other's before they start."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port

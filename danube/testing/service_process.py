@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Self
 
 from danube.model.errors import UnavailableError
+from danube.testing.free_ports import free_port
 
 _POLL_S = 0.02
 _START_TIMEOUT_S = 30.0
@@ -109,14 +110,6 @@ class ServiceProcess(ABC):
     @abstractmethod
     def _serves(self) -> bool:
         """Whether it answers."""
-
-
-def free_port() -> int:
-    """One that nobody listened on a moment ago: for servers that cannot choose one themselves."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
 
 
 def ask(port: int, request: bytes) -> bytes:

@@ -24,7 +24,8 @@ from danube.model.errors import MetadataError, UnavailableError, UnknownOutcomeE
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.etcd_server import EtcdServer, find_etcd
-from danube.testing.service_process import ServiceProcess, free_port
+from danube.testing.free_ports import free_port
+from danube.testing.service_process import ServiceProcess
 from danube.testing.shared_log_servers import SERVERS, backend_at, new_root
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

@@ -26,9 +26,10 @@ from danube.model.exit_codes import ExitCode
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.broker_cluster import BrokerCluster
+from danube.testing.free_ports import free_port
 from danube.testing.process import BrokerProcess
 from danube.testing.raft_group import RaftGroup, write_secret
-from danube.testing.service_process import ServiceProcess, free_port
+from danube.testing.service_process import ServiceProcess
 from danube.testing.shared_log_servers import SERVERS, backend_at, new_root
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(150)]

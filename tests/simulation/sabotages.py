@@ -435,7 +435,7 @@ SABOTAGES = [
     Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 120),
     Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 108),
     Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 25),
-    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 83),
+    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 253),
     Sabotaged("6: a journal goes when no topic's record names it", remove_journals_that_are_needed, 1, SHARED),
     Sabotaged("6: a file is kept for topics that are others' by now", forget_what_is_given, 1, SHARED),
     Sabotaged("take: what a former owner left is cut before one's own", cut_ones_own_first, 0, SHARED),

@@ -1,0 +1,41 @@
+"""Ports for servers that must know theirs before they start. Two processes that ask here never get the same one."""
+
+import random
+import socket
+
+_RANGE = range(10_000, 32_000)  # below those that Linux gives to connections, which come and go meanwhile
+
+_kept: list[socket.socket] = []
+
+
+def free_port() -> int:
+    """One of this process's own for as long as it lives, that nobody listened on a moment ago.
+
+    Raises RuntimeError when there is none.
+    """
+    for port in random.sample(_RANGE, len(_RANGE)):
+        if _is_free(port) and _keep(port):
+            return port
+    raise RuntimeError(f"every port from {_RANGE.start} to {_RANGE.stop - 1} is taken")
+
+
+def _keep(port: int) -> bool:
+    """Claim it by a name that the kernel gives to one process at a time, and takes back at its end."""
+    claim = socket.socket(socket.AF_UNIX)
+    try:
+        claim.bind(f"\0danube-free-port-{port}")
+    except OSError:
+        claim.close()
+        return False
+    _kept.append(claim)
+    return True
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
