@@ -2,7 +2,9 @@
 
 A broker process with a topic whose messages are all in segments. Rounds of the live load alone and with the reader
 beside take turns, medians of both are compared. Before each round with the reader the files of the segments are dropped
-from the page cache, so that it reads from the disk. Reader, live clients and broker share this machine.
+from the page cache, so that it reads from the disk. Reader, live clients and broker share this machine: the reader's
+process, which would be elsewhere, takes what processor time the others leave. At its pace all rounds together read the
+whole history.
 
     python -m bench.cold_reader --gib 2 --pace 0
 """
@@ -35,6 +37,7 @@ GIB = 1 << 30
 PROGRAM = Path(__file__).with_name("replay_program.py")
 MEMORY_INTERVAL_S = 0.05
 CUT_TIMEOUT_S = 900
+_MANNERLY = ("nice", "-n", "19")
 SETTINGS = {"max_unacked_messages": 1_000, "telemetry_interval_s": 0}
 
 
@@ -44,13 +47,13 @@ class Size:
 
     history_bytes: int = 10 * GIB
     message_bytes: int = 1_024
-    pace: int = 100_000_000
+    pace: int = 50_000_000
     """Bytes a second that the reader takes; 0 is all it can get."""
     live_per_second: int = 1_000
     consumes: bool = False
     """Whether the live messages are consumed and acknowledged by unary calls, and not streamed."""
     rounds: int = 5
-    round_s: float = 10
+    round_s: float = 40
     file_bytes: int = 128 * MIB
     """Of a journal file."""
 
@@ -142,7 +145,7 @@ async def _beside(broker: BrokerProcess, load: LiveLoad, reach: range, size: Siz
     """One round of it while another process reads the history from the first offset of `reach` to its end."""
     _drop_cached(broker.data_dir)
     arguments = [broker.endpoints.service_url, HISTORY, str(reach.start), str(reach.stop), str(size.pace)]
-    command = [sys.executable, str(PROGRAM), *arguments]
+    command = [*_MANNERLY, sys.executable, str(PROGRAM), *arguments]
     reader = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     if reader.stdin is None or reader.stdout is None or not await reader.stdout.readline():
         raise RuntimeError("the reader ended before it read anything")

@@ -17,8 +17,9 @@ from danube.model.topic import TopicName
 from danube.rpc.carrier import Channel
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.child_process import cpu_s
 from danube.testing.peer import BROKER_URL, Peer
-from danube.testing.process import BrokerProcess, cpu_s
+from danube.testing.process import BrokerProcess
 from danube.wire import encode
 
 IN_FLIGHT = (1, 16, 64)

@@ -126,8 +126,7 @@ def is_data(envelope: bytes, body: bytes, says: Said) -> bool:
     """The same of an envelope and a body that were read one by one."""
     if len(envelope) < ENVELOPE_BYTES or _DATA_FIELDS.unpack_from(envelope) != (_DATA_START, *says):
         return False
-    is_its_body = body[-CRC_BYTES:] == envelope[48:52] and is_intact(body)
-    return is_its_body and is_intact(envelope)
+    return body[-CRC_BYTES:] == envelope[48:52] and is_intact(body) and is_intact(envelope)
 
 
 def is_body_of(envelope: Envelope, body: bytes) -> bool:

@@ -128,8 +128,7 @@ class JournalReader:
         with self._reading(sequence, rows[0][_AT]) as file:
             read = file.read
             for base, end, at, length, time_ms in rows:
-                envelope, body = read(at, ENVELOPE_BYTES), read(at + ENVELOPE_BYTES, length)
-                count = end - base
+                envelope, body, count = read(at, ENVELOPE_BYTES), read(at + ENVELOPE_BYTES, length), end - base
                 if not is_data(envelope, body, (topic_id, base, count, length, time_ms)):
                     raise self._damage(sequence, at, DataFields(topic_id, base, count, length, time_ms), envelope)
                 found.append(StoredBatch(base, count, time_ms, body))
