@@ -101,14 +101,23 @@ async def _open_zookeeper(settings: MetaStoreSettings, clock: Clock, rng: Rng, r
 
 
 def zookeeper_settings(settings: MetaStoreSettings) -> "ZookeeperSettings":
-    """What the client of ZooKeeper is told; files are read."""
+    """What the client of ZooKeeper is told; files are read. Any file of certificates asks for TLS."""
     from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings  # noqa: PLC0415 - as above
 
+    if settings.tls_key is not None:
+        check_private(settings.tls_key, _KEY)
+    ca, certificate, key = (
+        None if path is None else str(path) for path in (settings.tls_ca, settings.tls_cert, settings.tls_key)
+    )
     return ZookeeperSettings(
         hosts=settings.hosts,
         root=settings.root,
         user=settings.user or "",
         password=(secret_of(settings.password, settings.password_file) or b"").decode(),
+        tls=any((ca, certificate, key)),
+        ca_file=ca,
+        certificate_file=certificate,
+        key_file=key,
     )
 
 

@@ -26,6 +26,9 @@ class MetaStoreType(StrEnum):
         return self in {MetaStoreType.RAFT, MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}
 
 
+_OF_SERVICES = (MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER)
+_WITH_TLS = (MetaStoreType.RAFT, *_OF_SERVICES)
+
 _OF_TYPES: Mapping[str, tuple[MetaStoreType, ...]] = {
     "raft_addr": (MetaStoreType.RAFT,),
     "raft_advertised_addr": (MetaStoreType.RAFT,),
@@ -35,13 +38,13 @@ _OF_TYPES: Mapping[str, tuple[MetaStoreType, ...]] = {
     "secret_file": (MetaStoreType.RAFT,),
     "endpoints": (MetaStoreType.ETCD,),
     "hosts": (MetaStoreType.ZOOKEEPER,),
-    "user": (MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER),
-    "password": (MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER),
-    "password_file": (MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER),
-    "root": (MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER),
-    "tls_ca": (MetaStoreType.RAFT, MetaStoreType.ETCD),
-    "tls_cert": (MetaStoreType.RAFT, MetaStoreType.ETCD),
-    "tls_key": (MetaStoreType.RAFT, MetaStoreType.ETCD),
+    "user": _OF_SERVICES,
+    "password": _OF_SERVICES,
+    "password_file": _OF_SERVICES,
+    "root": _OF_SERVICES,
+    "tls_ca": _WITH_TLS,
+    "tls_cert": _WITH_TLS,
+    "tls_key": _WITH_TLS,
 }
 """The settings that have a meaning with some types only."""
 
@@ -82,9 +85,15 @@ class MetaStoreSettings(BaseModel):
         pattern=r"^(/[A-Za-z0-9_.-]+)+$",
         description="etcd, zookeeper: below which key everything is kept; each cluster has its own.",
     )
-    tls_ca: Path | None = Field(None, description="raft, etcd: PEM file of who signed the certificates of the others.")
-    tls_cert: Path | None = Field(None, description="raft, etcd: PEM file of this broker's certificate.")
-    tls_key: Path | None = Field(None, description="raft, etcd: PEM file of its key, readable by its owner alone.")
+    tls_ca: Path | None = Field(
+        None, description="With raft, etcd, zookeeper: PEM of who signed the others' certificates."
+    )
+    tls_cert: Path | None = Field(
+        None, description="With raft, etcd, zookeeper: PEM file of this broker's certificate."
+    )
+    tls_key: Path | None = Field(
+        None, description="With raft, etcd, zookeeper: PEM file of its key, for its owner alone."
+    )
 
     @model_validator(mode="before")
     @classmethod

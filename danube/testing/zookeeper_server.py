@@ -3,9 +3,11 @@
 import importlib.util
 import shutil
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from danube.model.errors import UnavailableError
+from danube.testing.free_ports import free_port
 from danube.testing.service_process import ServiceProcess, ask
 
 _JARS = (
@@ -22,31 +24,86 @@ _JARS = (
 _DEBIAN_JAR = Path("/usr/share/java/zookeeper.jar")
 
 
+@dataclass(frozen=True, slots=True)
+class ZookeeperTls:
+    """PEM files by which a ZooKeeper says who it is, and whom it lets in. It asks clients for a certificate."""
+
+    ca: Path
+    certificate: Path
+    key: Path
+
+
 class ZookeeperServer(ServiceProcess):
-    """One ZooKeeper, without an ensemble."""
+    """One ZooKeeper, by itself unless it is told of others before its first start."""
 
     name = "zookeeper"
 
-    def __init__(self, folder: Path) -> None:
-        """Raises UnavailableError where there is no Java, or no ZooKeeper."""
+    def __init__(self, folder: Path, *, tls: ZookeeperTls | None = None) -> None:
+        """With `tls` its address speaks TLS only. Raises UnavailableError where there is no Java, or no ZooKeeper."""
         super().__init__(folder)
         self._java, self._class_path = find_zookeeper()
+        self._tls = tls
+        self._plain_port = free_port() if tls else self.port
+        self._quorum_ports = free_port(), free_port()
+        self._members: Sequence[ZookeeperServer] = [self]
+
+    def join(self, members: Sequence["ZookeeperServer"]) -> None:
+        """Be one of these, itself included, in this order."""
+        self._members = members
+
+    def leads(self) -> bool:
+        """Whether it says that it is the leader."""
+        return b"\nMode: leader\n" in self._status()
 
     def launch(self) -> None:
         settings = {
             "tickTime": 500,
             "dataDir": self.folder / "data",
-            "clientPort": self.port,
+            "clientPort": self._plain_port,
             "clientPortAddress": "127.0.0.1",
-            "4lw.commands.whitelist": "ruok",
+            "4lw.commands.whitelist": "srvr",
             "admin.enableServer": "false",
             "maxClientCnxns": 0,
+            **self._ensemble(),
+            **self._security(),
         }
         lines = "".join(f"{name}={value}\n" for name, value in settings.items())
         (self.folder / "zoo.cfg").write_text(lines, encoding="utf-8")
         super().launch()
 
+    def _ensemble(self) -> dict[str, object]:
+        """Settings that say who the others are; none for one by itself."""
+        if len(self._members) == 1:
+            return {}
+        (self.folder / "data").mkdir(exist_ok=True)
+        (self.folder / "data" / "myid").write_text(f"{self._members.index(self) + 1}\n", encoding="ascii")
+        addresses = {f"server.{number}": member.quorum_address for number, member in enumerate(self._members, 1)}
+        return {"initLimit": 20, "syncLimit": 10, **addresses}
+
+    @property
+    def quorum_address(self) -> str:
+        """Where other members reach it, and where they elect."""
+        peer, election = self._quorum_ports
+        return f"127.0.0.1:{peer}:{election}"
+
+    def _security(self) -> dict[str, object]:
+        if self._tls is None:
+            return {}
+        store = self.folder / "store.pem"  # a key store in PEM holds the key and the certificate
+        store.touch(mode=0o600)
+        store.write_bytes(self._tls.key.read_bytes() + self._tls.certificate.read_bytes())
+        return {
+            "secureClientPort": self.port,
+            "secureClientPortAddress": "127.0.0.1",
+            "serverCnxnFactory": "org.apache.zookeeper.server.NettyServerCnxnFactory",
+            "ssl.keyStore.location": store,
+            "ssl.keyStore.type": "PEM",
+            "ssl.trustStore.location": self._tls.ca,
+            "ssl.trustStore.type": "PEM",
+        }
+
     def _command(self) -> Sequence[str]:
+        one, several = "ZooKeeperServerMain", "quorum.QuorumPeerMain"
         return [
             self._java,
             "-Xmx256m",
@@ -54,14 +111,18 @@ class ZookeeperServer(ServiceProcess):
             "-XX:TieredStopAtLevel=1",
             f"-Dzookeeper.log.dir={self.folder}",
             "-Dlog4j2.level=WARN",
+            "-Dzookeeper.jmx.log4j.disable=true",
             "-cp",
             self._class_path,
-            "org.apache.zookeeper.server.ZooKeeperServerMain",
+            f"org.apache.zookeeper.server.{one if len(self._members) == 1 else several}",
             str(self.folder / "zoo.cfg"),
         ]
 
     def _serves(self) -> bool:
-        return ask(self.port, b"ruok") == b"imok"
+        return b"\nMode: " in self._status()
+
+    def _status(self) -> bytes:
+        return ask(self._plain_port, b"srvr")
 
 
 def find_zookeeper() -> tuple[str, str]:

@@ -61,6 +61,10 @@ class _SignedOutError(MetadataError):
     """The token was refused, and another one may not be."""
 
 
+class _NotAskedError(MetadataError):
+    """An endpoint gave no token, so it was asked for nothing: another one may."""
+
+
 class EtcdClient:
     """One connection at a time. Raises MetadataError where etcd does not answer, or not as asked."""
 
@@ -85,7 +89,7 @@ class EtcdClient:
         for left in reversed(range(tries)):
             try:
                 return await self.change(method, request)
-            except UnknownOutcomeError as error:
+            except (UnknownOutcomeError, _NotAskedError) as error:
                 if not left:
                     raise MetadataError(str(error)) from error
         raise MetadataError("etcd was not asked")
@@ -156,7 +160,8 @@ class EtcdClient:
             await connection.sign_in()
         except self.rpc.AioRpcError as error:
             told = self._told(connection, error)
-            raise MetadataError(str(told)) from None  # nothing was asked for yet
+            kind = _NotAskedError if isinstance(told, UnknownOutcomeError) else MetadataError
+            raise kind(str(told)) from None
         return connection
 
     def _told(self, connection: "_Connection", error: Any) -> MetadataError:  # noqa: ANN401 - as above

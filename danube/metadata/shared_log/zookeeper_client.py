@@ -5,7 +5,7 @@ not answered in time may still be carried out, as kazoo holds on to it until the
 """
 
 import asyncio
-import logging
+import ssl
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from typing import Any
 
 from danube.metadata.shared_log.extra import import_extra
 from danube.metadata.shared_log.keys import ROOT
+from danube.metadata.shared_log.zookeeper_dialing import Complaints, Dialer, tls_context
 from danube.model.errors import MetadataError, SettingsError, UnknownOutcomeError
 from danube.model.metadata_limits import METADATA_LOG_CALL_TIMEOUT_S, METADATA_LOG_RETRY_DELAY_MAX_S
 from danube.runtime.blocking import BlockingThread
@@ -35,8 +36,9 @@ class ZookeeperSettings:
     """Of the scheme `digest`: what we make is then ours alone."""
     tls: bool = False
     ca_file: str | None = None
-    """PEM of who is trusted; None: what the system trusts."""
+    """PEM of who is trusted, and nobody else; None: what the system trusts."""
     certificate_file: str | None = None
+    """PEM of who we are, and its key, which are read when the connection is opened."""
     key_file: str | None = None
 
     def check(self) -> None:
@@ -49,13 +51,6 @@ class ZookeeperSettings:
             raise SettingsError("certificates for ZooKeeper are given and TLS is off: turn it on")
         if bool(self.certificate_file) != bool(self.key_file):
             raise SettingsError("ZooKeeper needs both a certificate and its key, or none of them")
-
-
-def _kazoo_log() -> logging.Logger:
-    """Without kazoo's line for each attempt to connect: that ZooKeeper is away is said once, by the sequencer."""
-    log = logging.getLogger(f"{__name__}.kazoo")
-    log.setLevel(logging.CRITICAL)
-    return log
 
 
 class ZookeeperClient:
@@ -72,6 +67,8 @@ class ZookeeperClient:
         self._kazoo = import_extra("kazoo.client", "zookeeper")
         self.errors = import_extra("kazoo.exceptions", "zookeeper")
         self._answers = (self.errors.NoNodeError, self.errors.NodeExistsError, self.errors.BadVersionError)
+        self._dialer = Dialer()
+        self._complaints = Complaints()
         self._client = self._new_client()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._connected = asyncio.Event()
@@ -79,8 +76,10 @@ class ZookeeperClient:
         self._closed = False
 
     async def connect(self) -> None:
-        """Connect, or raise MetadataError with the next step."""
+        """Connect, or raise MetadataError with the next step, SettingsError for certificates that cannot be used."""
         self._loop = asyncio.get_running_loop()
+        if self._settings.tls:
+            self._dialer.tls = await self._thread.run(self._tls_context)
         self._client.add_listener(self._state_changed)
         await self._thread.run(self._client.start_async)
         try:
@@ -88,7 +87,7 @@ class ZookeeperClient:
                 await self._connected.wait()
         except TimeoutError:
             raise MetadataError(
-                f"ZooKeeper at {', '.join(self._settings.hosts)} cannot be reached: see to it that it runs, and that"
+                f"ZooKeeper at {self._hosts()} cannot be reached{self._complaint()}: see to it that it runs, and that"
                 " its address, TLS and password are right"
             ) from None
 
@@ -140,20 +139,27 @@ class ZookeeperClient:
 
     def _new_client(self) -> Any:  # noqa: ANN401 - as above
         settings = self._settings
+        handler = import_extra("kazoo.handlers.threading", "zookeeper").SequentialThreadingHandler()
+        handler.create_connection = self._dialer
         return self._kazoo.KazooClient(
             hosts=",".join(settings.hosts),
             timeout=_SESSION_S,
-            logger=_kazoo_log(),
+            handler=handler,
+            logger=self._complaints,
             connection_retry={"max_tries": -1, "delay": 0.1, "max_delay": METADATA_LOG_RETRY_DELAY_MAX_S},
             auth_data=[("digest", f"{settings.user}:{settings.password}")] if settings.user else None,
             default_acl=self.acl(),
-            use_ssl=settings.tls,
-            verify_certs=True,
-            check_hostname=settings.tls,
-            ca=settings.ca_file,
-            certfile=settings.certificate_file,
-            keyfile=settings.key_file,
         )
+
+    def _tls_context(self) -> ssl.SSLContext:
+        settings = self._settings
+        return tls_context(settings.ca_file, settings.certificate_file, settings.key_file)
+
+    def _hosts(self) -> str:
+        return ", ".join(self._settings.hosts)[:_CHARS_MAX]
+
+    def _complaint(self) -> str:
+        return f" ({self._complaints.last})" if self._complaints.last else ""
 
     def _start_all(self, starts: Sequence[Callable[[Any], Any]], answers: Sequence["asyncio.Future[Any]"]) -> None:
         """In the thread: kazoo wakes its own by a socket that may block."""
@@ -202,4 +208,4 @@ class ZookeeperClient:
         if self._closed:
             raise MetadataError("the connection to ZooKeeper is closed: this broker is going down")
         if not self._connected.is_set():
-            raise MetadataError(f"ZooKeeper at {', '.join(self._settings.hosts)[:_CHARS_MAX]} is not connected")
+            raise MetadataError(f"ZooKeeper at {self._hosts()} is not connected{self._complaint()}")

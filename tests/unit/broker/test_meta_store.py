@@ -86,9 +86,9 @@ def test_all_three_files_make_tls(files: dict[str, Path]) -> None:
     assert (told.tls.ca, told.tls.certificate, told.tls.key) == tuple(files.values())
 
 
-@pytest.mark.parametrize("kind", ["raft", "etcd"])
+@pytest.mark.parametrize("kind", ["raft", "etcd", "zookeeper"])
 def test_a_private_key_that_others_may_read_or_that_is_missing_is_refused(kind: str, files: dict[str, Path]) -> None:
-    told = meta_store.raft_settings if kind == "raft" else meta_store.etcd_settings
+    told = getattr(meta_store, f"{kind}_settings")
     files["tls_key"].chmod(0o644)
     with pytest.raises(SettingsError, match=r"holds a private key that others .* chmod 600"):
         told(settings(type=kind, **files))
@@ -123,3 +123,9 @@ def test_etcd_is_told_who_we_are_and_asked_for_tls_by_its_url(tmp_path: Path, se
 def test_zookeeper_is_told_its_hosts_and_who_we_are() -> None:
     told = meta_store.zookeeper_settings(settings(type="zookeeper", hosts=["z:1"], user="u", password="p", root="/b"))
     assert (list(told.hosts), told.root, told.user, told.password) == (["z:1"], "/b", "u", "p")
+    assert not told.tls
+
+
+def test_zookeeper_is_asked_for_tls_where_there_are_certificates(files: dict[str, Path]) -> None:
+    told = meta_store.zookeeper_settings(settings(type="zookeeper", hosts=["z:1"], **files))
+    assert (told.tls, told.ca_file, told.certificate_file, told.key_file) == (True, *map(str, files.values()))

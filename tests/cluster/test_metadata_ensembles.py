@@ -1,0 +1,441 @@
+"""Metadata in etcd and ZooKeeper as people run them: three servers, one of which leads and dies; TLS, users, roles."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from danube.metadata import replicated
+from danube.metadata.replicated import ReplicatedStore
+from danube.metadata.shared_log import adding
+from danube.metadata.shared_log.etcd import EtcdBackend
+from danube.metadata.shared_log.etcd_client import EtcdSettings
+from danube.metadata.shared_log.opening import open_shared_log
+from danube.metadata.shared_log.zookeeper import ZookeeperBackend
+from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
+from danube.metadata.store import Changed, Put, Removed, SnapshotEnd, Transaction, Watch, WatchEvent
+from danube.model.errors import MetadataError, SettingsError, UnavailableError, UnknownOutcomeError
+from danube.model.metadata_limits import METADATA_ATTEMPT_TIMEOUT_S
+from danube.runtime.clock import SystemClock
+from danube.runtime.rng import SystemRng
+from danube.testing.etcd_server import EtcdServer, find_etcd
+from danube.testing.free_ports import free_port
+from danube.testing.metadata_load import Life
+from danube.testing.metadata_nemesis import FaultKind
+from danube.testing.metadata_soak_round import Ground, Measure, Round
+from danube.testing.shared_log_servers import SERVERS, Ensemble, backend_among, new_root
+from danube.testing.zookeeper_server import ZookeeperServer, ZookeeperTls
+
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(120)]
+
+T = TypeVar("T")
+_WAIT_S = 60.0
+_SLACK_S = 3.0
+"""For a machine that is busy with other tests."""
+_MEMBERS = 3
+CERTIFICATES = Path(__file__).parents[1] / "unit" / "rpc" / "certificates"
+CA, CERTIFICATE, KEY = (str(CERTIFICATES / name) for name in ("ca.pem", "client.pem", "client.key"))
+
+
+@pytest.fixture(scope="module", params=SERVERS)
+def started(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ensemble]:
+    """Three servers for the tests of this module."""
+    with or_skip(lambda: Ensemble(request.param, tmp_path_factory.mktemp(request.param))) as ensemble:
+        yield ensemble
+
+
+@pytest.fixture
+def ensemble(started: Ensemble) -> Iterator[Ensemble]:
+    """The three, all of which run."""
+    started.start()
+    yield started
+    for server in started.servers:
+        server.resume()
+
+
+def or_skip(make: Callable[[], T]) -> T:
+    """What is made; skips the test where the service cannot be had, which is a failure in CI."""
+    try:
+        return make()
+    except UnavailableError as error:
+        if os.environ.get("CI"):
+            raise
+        pytest.skip(str(error))
+
+
+@asynccontextmanager
+async def members(ensemble: Ensemble, *places: Sequence[str]) -> AsyncIterator[Sequence[ReplicatedStore]]:
+    """Members on one root, one for each of these places; without any: three, each of which knows all servers."""
+    async with AsyncExitStack() as stack:
+        root, stores = new_root(), []
+        for addresses in places or [ensemble.addresses] * _MEMBERS:
+            rng = SystemRng()
+            backend = backend_among(ensemble.name, addresses, root, rng)
+            stores.append(await open_shared_log(backend, SystemClock(), rng))
+            stack.push_async_callback(stores[-1].close)
+        yield stores
+
+
+@asynccontextmanager
+async def running(work: Coroutine[Any, Any, T]) -> AsyncIterator["asyncio.Task[T]"]:
+    """Its task, which is cancelled if it has not ended behind."""
+    task = asyncio.create_task(work)
+    try:
+        yield task
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def take(watch: Watch, count: int) -> list[WatchEvent]:
+    events: list[WatchEvent] = []
+    async for event in watch:
+        events.append(event)
+        if len(events) == count:
+            break
+    return events
+
+
+# A leader that dies
+
+
+class LedCluster:
+    """A `Cluster` of members in this process; all it can suffer is the loss of the service's leader."""
+
+    def __init__(self, ensemble: Ensemble, stores: Sequence[ReplicatedStore], *, dies: bool) -> None:
+        """A leader that does not die stands still until another one leads, and goes on as if nothing had been."""
+        self._ensemble = ensemble
+        self._lives = [Life(member, 0, store) for member, store in enumerate(stores)]
+        self._dies = dies
+
+    async def transfer(self) -> None:
+        await asyncio.to_thread(self._lose_leader)
+
+    def _lose_leader(self) -> None:
+        leader = self._ensemble.leader()
+        if self._dies:
+            leader.kill()
+            self._ensemble.leader()
+        else:
+            leader.pause()
+            self._ensemble.leader(besides=leader)
+            leader.resume()
+
+    def members(self) -> Sequence[int]:
+        return range(len(self._lives))
+
+    def servers(self) -> Sequence[int]:
+        return ()
+
+    def faults(self) -> Sequence[FaultKind]:
+        return (FaultKind.TRANSFER,)
+
+    def life(self, member: int) -> Life | None:
+        return self._lives[member]
+
+    def ended_s(self) -> Mapping[str, float]:
+        return {}
+
+    async def start(self) -> None:
+        """They run; so do all other parts that a nemesis has no hand in here."""
+
+    async def close(self) -> None:
+        """As above."""
+
+    async def restart(self, node: int) -> None:
+        """As above."""
+
+    def kill(self, node: int) -> None:
+        """As above."""
+
+    def pause(self, node: int) -> None:
+        """As above."""
+
+    def resume(self, node: int) -> None:
+        """As above."""
+
+    def cut(self, node: int, other: int) -> None:
+        """As above."""
+
+    def slow(self, seconds: float) -> None:
+        """As above."""
+
+    def heal(self) -> None:
+        """As above."""
+
+
+@pytest.mark.parametrize("dies", [True, False], ids=["kill -9", "stands still"])
+async def test_a_leader_lost_in_the_middle_of_writes_breaks_no_promise(ensemble: Ensemble, dies: bool) -> None:
+    """One order explains all answers, watches have no gap, leases end when they should: see `metadata_soak_judge`."""
+    async with members(ensemble) as stores:
+        cluster = LedCluster(ensemble, stores, dies=dies)
+        ground = Ground(store=ensemble.name, cluster=cluster, measure=Measure(faults=1, clients=4))
+        result = await Round(ground, seed=1).run()
+    assert result.what == ()
+    assert result.undecided == ()
+    assert result.changes > 50
+    assert result.watch_events > 50
+
+
+async def test_a_lease_that_is_renewed_outlives_the_leader(ensemble: Ensemble) -> None:
+    ttl_s = 6.0
+    async with asyncio.timeout(_WAIT_S), members(ensemble) as (holder, other, _):
+        lease_id = await holder.grant_lease(ttl_s)
+        revision = await holder.put("/leased/key", b"", lease_id=lease_id)
+        await other.get("/leased/key", linearizable=True)
+        watch = other.watch("/leased")
+        assert (await take(watch, 2))[1] == SnapshotEnd(revision)
+        async with running(renew(holder, lease_id, ttl_s / 6)) as renewing, running(take(watch, 1)) as told:
+            leader = await asyncio.to_thread(ensemble.leader)
+            await asyncio.to_thread(leader.kill)
+            await asyncio.wait([told, renewing], timeout=1.5 * ttl_s, return_when=asyncio.FIRST_COMPLETED)
+            assert not told.done()
+            assert not renewing.done()
+            assert await other.get("/leased/key", linearizable=True) is not None
+            await holder.revoke_lease(lease_id)
+            assert [type(event) for event in await told] == [Removed]
+
+
+async def renew(store: ReplicatedStore, lease_id: int, every_s: float) -> None:
+    """Until cancelled; raises NotFoundError when the lease has run out."""
+    while True:
+        with suppress(MetadataError):
+            await store.renew_lease(lease_id)
+        await asyncio.sleep(every_s)  # the pace of a holder
+
+
+# Without a majority
+
+
+class Settlers:
+    """They write until told to stop, each key once, and submit what may have been made until they know."""
+
+    def __init__(self) -> None:
+        self.stopped = False
+        self.made: dict[str, int] = {}
+        self.refused: set[str] = set()
+        self.unknown: set[str] = set()
+        self.slowest_s = 0.0
+        self._news = asyncio.Condition()
+
+    async def write_all(self, stores: Sequence[ReplicatedStore]) -> None:
+        """One writer for each store."""
+        await asyncio.gather(*(self._write(store, name) for name, store in enumerate(stores)))
+
+    async def _write(self, store: ReplicatedStore, name: int) -> None:
+        number = 0
+        while not self.stopped:
+            number += 1
+            key = f"/settled/{name}/{number}"
+            await self._settle(store, Transaction(key, (), (Put(key, b"x"),)))
+
+    async def see(self, holds: Callable[[], bool]) -> None:
+        """Return when something holds."""
+        async with self._news:
+            await self._news.wait_for(holds)
+
+    async def _settle(self, store: ReplicatedStore, change: Transaction) -> None:
+        key, settled = change.transaction_id, False
+        while not settled:
+            began_s = asyncio.get_running_loop().time()
+            try:
+                self.made[key] = await store.transact(change)
+                settled = True
+            except UnknownOutcomeError:
+                self.unknown.add(key)
+            except MetadataError:
+                if key not in self.unknown:
+                    self.refused.add(key)
+                    settled = True
+            self.slowest_s = max(self.slowest_s, asyncio.get_running_loop().time() - began_s)
+            async with self._news:
+                self._news.notify_all()
+
+
+@pytest.mark.parametrize("leader_dies", [True, False], ids=["leader dies", "leader is left"])
+async def test_without_a_majority_nothing_is_promised_and_all_goes_on_once_it_is_back(
+    ensemble: Ensemble, leader_dies: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A leader that is left by itself has changes in its log that it could not agree on: they may yet be made."""
+    submit_timeout_s = 3.0  # instead of ten: what is waited for is the same
+    for module in (adding, replicated):
+        monkeypatch.setattr(module, "METADATA_SUBMIT_TIMEOUT_S", submit_timeout_s)
+    settlers = Settlers()
+    async with asyncio.timeout(_WAIT_S), members(ensemble) as stores, running(settlers.write_all(stores)) as writing:
+        await settlers.see(lambda: len(settlers.made) >= 30)
+        await asyncio.to_thread(kill_all_but_one, ensemble, leader_dies=leader_dies)
+        assert await stores[0].get("/settled/0/1") is not None
+        with pytest.raises(MetadataError, match=r"etcd at .* does not answer|ZooKeeper at .* is not connected"):
+            await stores[0].get("/settled/0/1", linearizable=True)
+        await settlers.see(lambda: len(settlers.refused | settlers.unknown) >= _MEMBERS)
+        assert settlers.slowest_s < submit_timeout_s + 2 * METADATA_ATTEMPT_TIMEOUT_S + _SLACK_S
+        made = len(settlers.made)
+        await asyncio.to_thread(ensemble.start)
+        await settlers.see(lambda: settlers.unknown <= settlers.made.keys() and len(settlers.made) >= made + 30)
+        settlers.stopped = True
+        await writing
+        found = [await store.list("/settled", linearizable=True) for store in stores]
+    assert found[1:] == found[:-1]
+    assert {entry.key: entry.revision for entry in found[0]} == settlers.made
+    assert all(entry.created_revision == entry.revision for entry in found[0])
+    assert not settlers.refused & settlers.made.keys()
+
+
+def kill_all_but_one(ensemble: Ensemble, *, leader_dies: bool) -> None:
+    leader = ensemble.leader()
+    others = [server for server in ensemble.servers if server is not leader]
+    for server in [leader, others[0]] if leader_dies else others:
+        server.kill()
+
+
+# Servers that are behind, silent or dead
+
+
+async def test_a_linearizable_read_through_a_server_that_slept_misses_nothing(ensemble: Ensemble) -> None:
+    leader = await asyncio.to_thread(ensemble.leader)
+    behind, other = [server for server in ensemble.servers if server is not leader]
+    async with asyncio.timeout(_WAIT_S), members(ensemble, [behind.address], [other.address]) as (reader, writer):
+        for number in range(20):
+            behind.pause()
+            try:
+                revision = await writer.put("/a", str(number).encode())
+                async with running(reader.get("/a", linearizable=True)) as reading:
+                    await asyncio.wait([reading], timeout=0.1)  # the question is there before the news is
+                    behind.resume()
+                    entry = await reading
+            finally:
+                behind.resume()
+            assert entry is not None
+            assert entry.revision == revision
+
+
+@pytest.mark.parametrize("dead", [True, False], ids=["dead", "silent"])
+async def test_a_first_endpoint_that_does_not_answer_keeps_nobody_from_starting(ensemble: Ensemble, dead: bool) -> None:
+    first = ensemble.servers[0]
+    await asyncio.to_thread(first.kill if dead else first.pause)
+    await asyncio.to_thread(ensemble.leader, besides=first)
+    async with asyncio.timeout(_WAIT_S), members(ensemble) as (writer, reader, _):
+        revision = await writer.put("/a", b"")
+        entry = await reader.get("/a", linearizable=True)
+        assert entry is not None
+        assert entry.revision == revision
+
+
+# TLS, users, roles
+
+
+@pytest.fixture(scope="module")
+def zookeeper_by_tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZookeeperServer]:
+    """One that asks for a certificate."""
+    pem = [CERTIFICATES / name for name in ("ca.pem", "server.pem", "server.key")]
+    folder = tmp_path_factory.mktemp("zookeeper-tls")
+    with or_skip(lambda: ZookeeperServer(folder, tls=ZookeeperTls(*pem))) as server:
+        yield server
+
+
+def by_tls(server: ZookeeperServer) -> ZookeeperSettings:
+    return ZookeeperSettings(
+        hosts=[server.address], root=new_root(), tls=True, ca_file=CA, certificate_file=CERTIFICATE, key_file=KEY
+    )
+
+
+async def open_zookeeper(settings: ZookeeperSettings) -> ReplicatedStore:
+    return await open_shared_log(ZookeeperBackend(settings, SystemRng()), SystemClock(), SystemRng())
+
+
+async def test_what_members_write_to_zookeeper_by_tls_is_told_to_others(zookeeper_by_tls: ZookeeperServer) -> None:
+    settings = replace(by_tls(zookeeper_by_tls), user="danube", password="secret")
+    async with asyncio.timeout(_WAIT_S), AsyncExitStack() as stack:
+        stores = [await open_zookeeper(settings) for _ in range(2)]
+        for store in stores:
+            stack.push_async_callback(store.close)
+        watch = stores[1].watch("/a")
+        await take(watch, 1)
+        values = {f"/a/{number}": os.urandom(30_000) for number in range(60)}  # several frames of TLS each
+        await asyncio.gather(*(stores[0].put(key, value) for key, value in values.items()))
+        told = await take(watch, len(values))
+    assert {event.entry.key: event.entry.value for event in told if isinstance(event, Changed)} == values
+
+
+async def test_zookeeper_by_tls_is_not_taken_for_another_and_lets_in_who_has_a_certificate(
+    zookeeper_by_tls: ZookeeperServer,
+) -> None:
+    ours = by_tls(zookeeper_by_tls)
+    others = [
+        (replace(ours, ca_file=CERTIFICATE), "certificate verify failed"),
+        (replace(ours, ca_file=None), "certificate verify failed"),
+        (replace(ours, certificate_file=None, key_file=None), "alert bad certificate"),
+        (ZookeeperSettings(hosts=ours.hosts, root=ours.root), "connection"),
+    ]
+    refusals = await asyncio.gather(*(refusal(settings) for settings, _ in others))
+    for (_, words), told in zip(others, refusals, strict=True):
+        assert words in told
+        assert "its address, TLS and password are right" in told
+
+
+async def refusal(settings: ZookeeperSettings) -> str:
+    with pytest.raises(MetadataError) as caught:
+        await open_zookeeper(settings)
+    return str(caught.value)
+
+
+async def test_certificates_that_cannot_be_used_are_named_before_anybody_is_asked(tmp_path: Path) -> None:
+    settings = ZookeeperSettings(hosts=["127.0.0.1:1"], tls=True, ca_file=str(tmp_path / "none.pem"))
+    with pytest.raises(SettingsError, match=r"none.pem holds no certificates"):
+        await open_zookeeper(settings)
+    with pytest.raises(SettingsError, match="are no certificate and its key"):
+        await open_zookeeper(replace(settings, ca_file=CA, certificate_file=CERTIFICATE, key_file=CA))
+
+
+@pytest.fixture
+def etcd_by_tls(tmp_path: Path) -> Iterator[EtcdServer]:
+    """One that asks for no certificate."""
+    flags = [f"--cert-file={CERTIFICATES / 'server.pem'}", f"--key-file={CERTIFICATES / 'server.key'}"]
+    with or_skip(lambda: EtcdServer(tmp_path / "server", flags=flags, scheme="https")) as server:
+        yield server
+
+
+async def test_etcd_by_tls_lets_a_user_work_below_its_root_and_nowhere_else(etcd_by_tls: EtcdServer) -> None:
+    root, ca = "/danube/production", await asyncio.to_thread(Path(CA).read_bytes)
+    await asyncio.to_thread(let_in, etcd_by_tls, "danube:secret", root)
+    endpoints = [f"127.0.0.1:{free_port()}", etcd_by_tls.address]  # at the first one there is no token to be had
+    ours = EtcdSettings(endpoints=endpoints, root=root, user="danube", password="secret", tls=True, ca=ca)
+    async with asyncio.timeout(_WAIT_S):
+        store = await open_etcd(ours)
+        assert await store.put("/a", b"") == (await store.list("/", linearizable=True))[0].revision
+        await store.close()
+        for other, words in (
+            (replace(ours, password="wrong"), "check the user and the password"),
+            (replace(ours, root="/danube/other"), "grant the user read and write below the root"),
+            (replace(ours, ca=None), "does not answer"),
+        ):
+            with pytest.raises(MetadataError, match=words) as caught:
+                await open_etcd(other)
+            assert not any(secret in str(caught.value) for secret in ("wrong", "secret"))
+
+
+async def open_etcd(settings: EtcdSettings) -> ReplicatedStore:
+    return await open_shared_log(EtcdBackend(settings, SystemRng()), SystemClock(), SystemRng())
+
+
+def let_in(server: EtcdServer, user: str, root: str) -> None:
+    """Turn users on, with this one, who may read and write below the root."""
+    name = user.partition(":")[0]
+    for words in (
+        "user add root:of-the-test",
+        "user grant-role root root",
+        f"user add {user}",
+        f"role add {name}",
+        f"role grant-permission {name} readwrite {root}/ --prefix",
+        f"user grant-role {name} {name}",
+        "auth enable",
+    ):
+        etcdctl = str(Path(find_etcd()).with_name("etcdctl"))
+        command = [etcdctl, f"--endpoints=https://{server.address}", f"--cacert={CA}", *words.split()]
+        subprocess.run(command, check=True, capture_output=True, timeout=30)
