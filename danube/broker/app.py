@@ -49,6 +49,7 @@ from danube.metadata.cluster_records import own_cluster_id
 from danube.metadata.plan_records import PlanRecords
 from danube.metadata.producer_records import ProducerEpochs
 from danube.metadata.records import Records
+from danube.metadata.restore_mark import read_mark
 from danube.metadata.storage_records import StorageRecords
 from danube.metadata.store import MetadataStore
 from danube.model.limits import DRAIN_TIMEOUT_S, SWEEP_INTERVAL_S
@@ -56,7 +57,7 @@ from danube.model.policies import PoisonPolicy
 from danube.rpc.carrier import Carrier, Service
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.blocking import BlockingThread
-from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.clock import Clock, SystemClock, sleep_for
 from danube.runtime.process import OwnProcess, Process
 from danube.runtime.rng import Rng, SystemRng
 from danube.runtime.tasks import TaskScope
@@ -186,9 +187,11 @@ class _Assembly:
         opened, rng = await self._open_meta_store(folder), self._world.rng
         store, is_shared = opened.store, self._settings.mode is Mode.CLUSTER
         cluster_id = await own_cluster_id(store, rng)
-        if is_shared and not folder.is_shared and folder.cluster_id == cluster_id:
-            await self._carry_over(store, folder)
-        await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
+        await self._writer.run(lambda: folder.check(cluster_id, is_shared=is_shared))
+        restore_id = await self._take_in_restore(store, folder)
+        if is_shared and not folder.identity.is_shared and folder.identity.cluster_id == cluster_id:
+            await self._carry_over(store, folder, restore_id)
+        await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id))
         records = Records(store, rng, owner=folder.broker_id)
         for namespace in (*BUILT_IN_NAMESPACES, *self._settings.bootstrap_namespaces):
             await records.ensure_namespace(namespace)
@@ -209,11 +212,22 @@ class _Assembly:
             kind=opened.kind,
         )
 
-    async def _carry_over(self, store: MetadataStore, folder: DataFolder) -> None:
+    async def _take_in_restore(self, store: MetadataStore, folder: DataFolder) -> str:
+        """The last restore of the metadata, "" for none; the folder goes on under it."""
+        mark = await read_mark(store)
+        if mark is None or mark.restore_id == folder.identity.restore_id:
+            return folder.identity.restore_id
+        from danube.broker.after_restore import take_in_restore  # noqa: PLC0415 - once after a restore
+
+        await take_in_restore(store, mark, folder, self._world.rng, self._writer)
+        return mark.restore_id
+
+    async def _carry_over(self, store: MetadataStore, folder: DataFolder, restore_id: str) -> None:
         from danube.metadata.carrying_over import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
         from danube.metadata.sqlite import SqliteStore  # noqa: PLC0415 - as above
 
-        if await self._writer.run(folder.metadata_path.exists):
+        is_accepted = bool(restore_id) and folder.identity.accepted_restore_id == restore_id
+        if not is_accepted and await self._writer.run(folder.metadata_path.exists):
             own = await SqliteStore.open(folder.metadata_path, self._world.clock)
             try:
                 await refuse_older(store, own)
@@ -421,9 +435,8 @@ def _announce_end(context: ServiceContext) -> None:
 
 
 async def _sweep(context: ServiceContext, expiry: Expiry, retaining: Retaining) -> None:
-    clock = context.clock
     while True:
-        await clock.sleep_until(clock.monotonic_s() + SWEEP_INTERVAL_S)
+        await sleep_for(context.clock, SWEEP_INTERVAL_S)
         context.producers.sweep()
         await context.consumers.sweep()
         await expiry.sweep()

@@ -5,7 +5,7 @@ start-up killed at any moment leaves one that starts again.
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from danube.model.errors import DataFolderError, DataFolderInUseError
@@ -19,43 +19,67 @@ METADATA = "metadata.sqlite3"
 JOURNAL = "journal"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """What `broker.json` says."""
+
+    broker_id: int
+    cluster_id: str = ""
+    """Of the metadata that knows what is in here; "" while none was told."""
+    is_shared: bool = False
+    """Whether that metadata is kept elsewhere, by the brokers of a cluster or by a service."""
+    restore_id: str = ""
+    """Of the last restore of that metadata that was taken in here; "" when it was never restored."""
+    accepted_restore_id: str = ""
+    """Of a restore that may cost messages which are in here: a person has said so (`metadata adopt`)."""
+
+    def encode(self) -> bytes:
+        """The file."""
+        return json.dumps({"format": FORMAT, **asdict(self), "broker_id": str(self.broker_id)}).encode()
+
+
 @dataclass(frozen=True, slots=True)
 class DataFolder:
     """A data folder that this process has locked."""
 
     path: Path
     disk: Disk
-    broker_id: int
     lock: DiskLock
-    cluster_id: str = ""
-    """Of the metadata that knows what is in here; "" while none was told."""
-    is_shared: bool = False
-    """Whether that metadata is kept elsewhere, by the brokers of a cluster or by a service."""
+    identity: Identity
+    """As it was when the folder was opened."""
+
+    @property
+    def broker_id(self) -> int:
+        """Whose it is."""
+        return self.identity.broker_id
 
     @property
     def metadata_path(self) -> Path:
         """The file of the embedded metadata store."""
         return self.path / METADATA
 
-    def adopt(self, cluster_id: str, *, is_shared: bool) -> None:
-        """Write down, durably, which metadata knows what is in here; nothing to do when it is that one already.
+    def check(self, cluster_id: str, *, is_shared: bool) -> None:
+        """Raise DataFolderError when that is not the metadata that knows what is in here.
 
-        Raises:
-            DataFolderError: it is another one. What it does not know of would be taken for deleted, so nobody begins.
+        What it does not know of would be taken for deleted, so nobody begins.
         """
-        if (self.cluster_id, self.is_shared) == (cluster_id, is_shared):
-            return
-        if self.cluster_id and self.cluster_id != cluster_id:
+        own = self.identity.cluster_id
+        if own and own != cluster_id:
             raise DataFolderError(
-                f"{self.path} holds messages of another cluster ({self.cluster_id}), and the metadata that this broker "
+                f"{self.path} holds messages of another cluster ({own}), and the metadata that this broker "
                 f"is told to use is of {cluster_id}: mend `meta_store`, or choose another folder with --data-dir"
             )
-        if is_shared and not self.cluster_id and self.disk.exists(JOURNAL):
+        if is_shared and not own and self.disk.exists(JOURNAL):
             raise DataFolderError(
                 f"{self.path} holds the topics of a broker that stood alone, and the cluster does not know them: carry "
                 "them over first (danube-broker metadata backup, then restore), or choose another with --data-dir"
             )
-        self.disk.replace_file(IDENTITY, _identity(self.broker_id, cluster_id, is_shared=is_shared))
+
+    def adopt(self, cluster_id: str, *, is_shared: bool, restore_id: str) -> None:
+        """Write down, durably, which metadata knows what is in here, and as of which restore; once it was checked."""
+        adopted = Identity(broker_id=self.broker_id, cluster_id=cluster_id, is_shared=is_shared, restore_id=restore_id)
+        if adopted != self.identity:
+            self.disk.replace_file(IDENTITY, adopted.encode())
 
 
 def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFolder:
@@ -71,8 +95,7 @@ def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFo
     try:
         disk.make_folder("")
         lock = disk.lock(LOCK)
-        broker_id, cluster_id, was_shared = _identified(disk, path, rng, is_shared=is_shared)
-        return DataFolder(path, disk, broker_id, lock, cluster_id, was_shared)
+        return DataFolder(path, disk, lock, _identified(disk, path, rng, is_shared=is_shared))
     except BlockingIOError:
         raise DataFolderInUseError(
             f"the data folder {path} is in use by another broker: stop that one, or choose another with --data-dir"
@@ -84,16 +107,15 @@ def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFo
         ) from None
 
 
-def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> tuple[int, str, bool]:
-    """The broker, the cluster, and whether its metadata was kept elsewhere."""
+def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> Identity:
     if not disk.exists(IDENTITY):
         if disk.exists(JOURNAL):
             raise DataFolderError(
                 f"{path} holds a journal but no {IDENTITY}: restore that file, or choose another folder with --data-dir"
             )
-        disk.replace_file(IDENTITY, _identity(rng.new_id(), "", is_shared=is_shared))
-    found = _read_identity(path / IDENTITY)
-    if found[2] and not is_shared:
+        disk.replace_file(IDENTITY, Identity(broker_id=rng.new_id(), is_shared=is_shared).encode())
+    found = read_identity(path)
+    if found.is_shared and not is_shared:
         raise DataFolderError(
             f"{path} is of a broker of a cluster, which keeps its metadata: start it with that cluster's `meta_store`, "
             "or choose another folder with --data-dir"
@@ -105,18 +127,21 @@ def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> tu
     return found
 
 
-def _identity(broker_id: int, cluster_id: str, *, is_shared: bool) -> bytes:
-    identity = {"format": FORMAT, "broker_id": str(broker_id), "cluster_id": cluster_id, "is_shared": is_shared}
-    return json.dumps(identity).encode()
-
-
-def _read_identity(path: Path) -> tuple[int, str, bool]:
+def read_identity(folder: Path) -> Identity:
+    """What `broker.json` in a data folder says. Raises DataFolderError when it is damaged or newer, OSError."""
+    path = folder / IDENTITY
     try:
-        identity = json.loads(path.read_bytes())
-        version, broker_id = int(identity["format"]), int(identity["broker_id"])
-        cluster_id, is_shared = str(identity.get("cluster_id", "")), bool(identity.get("is_shared", False))
+        fields = json.loads(path.read_bytes())
+        version = int(fields["format"])
+        found = Identity(
+            broker_id=int(fields["broker_id"]),
+            cluster_id=str(fields.get("cluster_id", "")),
+            is_shared=bool(fields.get("is_shared", False)),
+            restore_id=str(fields.get("restore_id", "")),
+            accepted_restore_id=str(fields.get("accepted_restore_id", "")),
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataFolderError(f"{path} is damaged: restore it, or choose another folder with --data-dir") from None
     if version > FORMAT:
-        raise DataFolderError(f"{path.parent} was written by a newer version (format {version}): upgrade this broker")
-    return broker_id, cluster_id, is_shared
+        raise DataFolderError(f"{folder} was written by a newer version (format {version}): upgrade this broker")
+    return found

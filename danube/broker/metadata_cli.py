@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from danube.broker.cli_options import DataDir, Output, OutputFormat, end, folder_of, loaded_of
 from danube.broker.meta_store_settings import MetaStoreType
-from danube.broker.settings import BrokerSettings
 from danube.model.exit_codes import ExitCode
-from danube.runtime.console import ended
-from danube.runtime.settings import Loaded
 
 if TYPE_CHECKING:
     from danube.broker.metadata_places import Wanted
 
-_PROGRAM = "danube-broker"
 _GROUP = "meta_store."
 
 _EPILOG = """Examples:
@@ -31,14 +28,16 @@ _EPILOG = """Examples:
 
   danube-broker --meta-store-type etcd metadata backup danube.dnbb
 
+  danube-broker metadata adopt --data-dir danube-data
+
   danube-broker metadata restore danube.dnbb --data-dir danube-data --force
 
 The last one is the way back for a raft cluster whose majority is lost for good, too: see docs/metadata-tools.md.
 
 Which store is meant: as for the broker, by its settings before the word `metadata`; else what is in the data folder.
 
-Exit codes: 0 done or sound, 1 the service cannot be used, 2 wrong usage, 3 a restore that needs --yes, 4 no such key or
-file, 6 refused: not empty or not fitting, 7 data folder cannot be used or a broker has it, 8 stored data is damaged.
+Exit codes: 0 done or sound, 1 the service cannot be used, 2 wrong usage, 3 needs --yes or --accept-loss, 4 no such key
+or file, 6 refused: not empty or not fitting, 7 data folder cannot be used or a broker has it, 8 stored data is damaged.
 """
 
 app = typer.Typer(
@@ -47,14 +46,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode=None,
 )
-
-
-class OutputFormat(StrEnum):
-    """How these commands answer."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
 
 
 class StoreKind(StrEnum):
@@ -66,26 +57,23 @@ class StoreKind(StrEnum):
     ZOOKEEPER = "zookeeper"
 
 
-_DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="The broker's data folder.  [as the broker's settings say]")
-]
 _Store = Annotated[
     StoreKind | None, typer.Option("--store", help="Which metadata is meant.  [as set, or as found in the data folder]")
 ]
-_Output = Annotated[OutputFormat, typer.Option("-o", "--output", help="How to answer.")]
 _Overwrite = Annotated[bool, typer.Option("--overwrite", help="Take the place of a file that is there.")]
 _Force = Annotated[bool, typer.Option("--force", help="Set aside what is there, and put the backup in its place.")]
 _Yes = Annotated[bool, typer.Option("--yes", help="Do not ask before that.")]
+_Accept = Annotated[bool, typer.Option("--accept-loss", help="Have the broker start without what is shown.")]
 
 
 @app.command("backup")
 def backup(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The backup to write.")],
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
     store: _Store = None,
     overwrite: _Overwrite = False,  # noqa: FBT002 - a flag of a command
-    output: _Output = OutputFormat.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Write all metadata to a file.
 
@@ -95,18 +83,18 @@ def backup(  # noqa: PLR0917 - one parameter for each flag
     from danube.broker import metadata_commands as commands  # noqa: PLC0415 - `--help` needs none of it
 
     wanted = _wanted(context, data_dir, store)
-    _end(lambda: commands.refusing(lambda: commands.backup(wanted, file, overwrite=overwrite, output=output)))
+    _end(lambda: commands.backup(wanted, file, overwrite=overwrite, output=output))
 
 
 @app.command("restore")
 def restore(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
     file: Annotated[Path, typer.Argument(help="The backup to restore.")],
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
     store: _Store = None,
     force: _Force = False,  # noqa: FBT002 - as above
     yes: _Yes = False,  # noqa: FBT002 - as above
-    output: _Output = OutputFormat.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Put a backup into an empty store of any kind.
 
@@ -116,18 +104,18 @@ def restore(  # noqa: PLR0917 - one parameter for each flag
     from danube.broker import metadata_commands as commands  # noqa: PLC0415 - as above
 
     wanted = _wanted(context, data_dir, store)
-    _end(lambda: commands.refusing(lambda: commands.restore(wanted, file, force=force, yes=yes, output=output)))
+    _end(lambda: commands.restore(wanted, file, force=force, yes=yes, output=output))
 
 
 @app.command("inspect")
 def inspect(  # noqa: PLR0917 - one parameter for each flag
     context: typer.Context,
-    data_dir: _DataDir = None,
+    data_dir: DataDir = None,
     store: _Store = None,
     file: Annotated[Path | None, typer.Option("--file", help="Look into this backup.")] = None,
     prefix: Annotated[str | None, typer.Option("--prefix", help="Show the keys below this one.")] = None,
     key: Annotated[str | None, typer.Option("--key", help="Show this key alone, in full.")] = None,
-    output: _Output = OutputFormat.TABLE,
+    output: Output = OutputFormat.TABLE,
 ) -> None:
     """Show what is in the metadata.
 
@@ -137,22 +125,42 @@ def inspect(  # noqa: PLR0917 - one parameter for each flag
     from danube.broker import metadata_commands as commands  # noqa: PLC0415 - as above
 
     wanted = _wanted(context, data_dir, store)
-    _end(lambda: commands.refusing(lambda: commands.inspect(wanted, file=file, prefix=prefix, key=key, output=output)))
+    _end(lambda: commands.inspect(wanted, file=file, prefix=prefix, key=key, output=output))
+
+
+@app.command("adopt")
+def adopt(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    store: _Store = None,
+    accept_loss: _Accept = False,  # noqa: FBT002 - as above
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show what an older backup costs a data folder; accept it.
+
+    A broker whose metadata was restored from a backup that does not know all topics in its folder does not start. This
+    shows them, while the broker does not run; with --accept-loss it starts without them. A later backup is better.
+    """
+    from danube.broker import metadata_adopting  # noqa: PLC0415 - as above
+
+    wanted = _wanted(context, data_dir, store)
+    _end(lambda: metadata_adopting.adopt(wanted, accept_loss=accept_loss, output=output))
 
 
 def _wanted(context: typer.Context, data_dir: Path | None, store: StoreKind | None) -> "Wanted":
     from danube.broker.metadata_places import Wanted  # noqa: PLC0415 - as above
 
-    loaded: Loaded[BrokerSettings] = context.obj
-    settings, origins = loaded.settings, loaded.origins
-    given = [key for key, origin in origins.items() if key.startswith(_GROUP) and origin != "default"]
+    loaded = loaded_of(context)
+    given = [key for key, origin in loaded.origins.items() if key.startswith(_GROUP) and origin != "default"]
     return Wanted(
-        data_dir=data_dir if data_dir is not None else settings.data_dir,
-        meta_store=settings.meta_store,
+        data_dir=folder_of(context, data_dir),
+        meta_store=loaded.settings.meta_store,
         store=MetaStoreType(store) if store is not None else None,
         is_set=frozenset(key.removeprefix(_GROUP) for key in given),
     )
 
 
 def _end(work: Callable[[], ExitCode]) -> None:
-    raise typer.Exit(ended(work, _PROGRAM))
+    from danube.broker.metadata_commands import refusing  # noqa: PLC0415 - as above
+
+    end(lambda: refusing(work))

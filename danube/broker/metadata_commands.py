@@ -8,14 +8,18 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from danube.broker import metadata_views as views
+from danube.broker.after_restore import ASIDE, LostTopic, lost_topics
+from danube.broker.answers import Facts, counted, shown
+from danube.broker.cli_options import PROGRAM, OutputFormat
 from danube.broker.meta_store_settings import MetaStoreType
-from danube.broker.metadata_cli import OutputFormat
+from danube.broker.metadata_adopting import ahead_of
 from danube.broker.metadata_places import FolderPlace, Place, Wanted, kind_of, opened
-from danube.broker.metadata_views import Facts
+from danube.broker.offline_folder import identity_in
 from danube.metadata.backup import Restored, restored
 from danube.metadata.backup_format import Backup, Origin, check_size, decode_backup, encode_backup
 from danube.metadata.families import families, trouble_of, value_of
 from danube.metadata.raft.inspection import RaftReport, inspect_folder
+from danube.metadata.restore_mark import mark_of
 from danube.metadata.state import StateImage
 from danube.metadata.store import Entry
 from danube.model.errors import (
@@ -32,8 +36,8 @@ from danube.model.metadata_limits import METADATA_KEYS_SHOWN_MAX
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import is_terminal, say, write
 from danube.runtime.disk import LocalDisk
-
-_PROGRAM = "danube-broker"
+from danube.runtime.rng import SystemRng
+from danube.storage.inspection.ahead import Ahead
 
 
 def backup(wanted: Wanted, file: Path, *, overwrite: bool, output: OutputFormat) -> ExitCode:
@@ -51,34 +55,37 @@ def backup(wanted: Wanted, file: Path, *, overwrite: bool, output: OutputFormat)
         "revision": taken.image.revision,
         "keys": len(taken.image.entries),
     }
-    write(views.shown(facts, output, views.backup_text))
+    write(shown(facts, output, views.backup_text))
     return ExitCode.OK
 
 
 def restore(wanted: Wanted, file: Path, *, force: bool, yes: bool, output: OutputFormat) -> ExitCode:
     """Have an empty store hold what a backup does; with `force` also one that is not empty, which is set aside."""
     source = _read_file(file)
-    changed = restored(source, to_cluster=kind_of(wanted).is_shared)
+    changed = restored(source, to_cluster=kind_of(wanted).is_shared, restore_id=f"{SystemRng().new_id():016x}")
     with opened(wanted, to_fill=True) as place:
         place.check(source)
         is_empty = place.is_empty()
+        ahead = _ahead(place, changed)
         if not is_empty:
             _require_force(place, force=force)
-            if not yes and not _agreed(place):
+            if not yes and not _agreed(place, len(ahead.nameless)):
                 return ExitCode.NEEDS_YES
         aside = _aside(wanted.data_dir)
         with views.waiting("restoring"):
             planted = place.plant(changed.image, aside)
             _compare(place, changed.image)
+        lost = lost_topics(wanted.data_dir, ahead)
     facts = {
         "file": str(file),
         "origin": _origin_facts(source.origin),
         "into": planted.what,
         **_restored_facts(changed),
         "set_aside": None if is_empty else str(wanted.data_dir / aside),
-        "next": planted.next_step,
+        "lost": [asdict(one) for one in lost],
+        "next": _next_step(wanted, lost) or planted.next_step,
     }
-    write(views.shown(facts, output, views.restore_text))
+    write(shown(facts, output, views.restore_text))
     return ExitCode.OK
 
 
@@ -106,13 +113,13 @@ def refusing(work: Callable[[], ExitCode]) -> ExitCode:
     try:
         return work()
     except PreconditionFailedError as error:
-        say(str(error), _PROGRAM)
+        say(str(error), PROGRAM)
         return ExitCode.REFUSED
 
 
 def _show(found: Backup, report: RaftReport | None, file: Path | None, output: OutputFormat) -> ExitCode:
     troubles = [trouble for entry in found.image.entries if (trouble := trouble_of(entry))]
-    write(views.shown(_summary(found, report, file, troubles), output, views.inspect_text))
+    write(shown(_summary(found, report, file, troubles), output, views.inspect_text))
     return ExitCode.DAMAGED_DATA if troubles else ExitCode.OK
 
 
@@ -122,7 +129,7 @@ def _show_keys(entries: Sequence[Entry], prefix: str | None, key: str | None, ou
         raise NotFoundError(f"there is no key {key}: --prefix / shows all of them")
     shown_max = METADATA_KEYS_SHOWN_MAX if output is OutputFormat.TABLE else len(chosen)
     rows = [_entry_facts(entry) for entry in chosen[:shown_max]]
-    write(views.shown({"key": key, "prefix": prefix, "total": len(chosen), "entries": rows}, output, views.keys_text))
+    write(shown({"key": key, "prefix": prefix, "total": len(chosen), "entries": rows}, output, views.keys_text))
     return ExitCode.DAMAGED_DATA if any(one["trouble"] for one in rows) else ExitCode.OK
 
 
@@ -130,7 +137,7 @@ def _show_damaged(place: Place, report: RaftReport, output: OutputFormat) -> Exi
     """Of a folder that a broker would not start on: the files, and why."""
     origin = Origin(kind=place.kind, place=place.name, taken_ms=0, danube="")
     facts = _summary(Backup(origin, StateImage()), report, None, report.troubles) | {"readable": False}
-    write(views.shown(facts, output, views.inspect_text))
+    write(shown(facts, output, views.inspect_text))
     return ExitCode.DAMAGED_DATA
 
 
@@ -203,17 +210,38 @@ def _require_force(place: Place, *, force: bool) -> None:
         )
 
 
-def _agreed(place: Place) -> bool:
+def _ahead(place: Place, changed: Restored) -> Ahead:
+    """What a data folder has beyond a backup, as far as that can be said: its broker looks again, and then for good."""
+    identity = identity_in(place.path) if isinstance(place, FolderPlace) else None
+    if isinstance(place, FolderPlace) and identity is not None:
+        entries = changed.image.entries
+        with suppress(DanubeError, OSError), views.waiting("looking for what is not in the backup"):
+            return ahead_of(place.path, entries, mark_of(entries), identity)
+    return Ahead()
+
+
+def _next_step(wanted: Wanted, lost: Sequence[LostTopic]) -> str:
+    if not lost:
+        return ""
+    return (
+        "restore a later backup, or give these up: `danube-broker metadata adopt --data-dir"
+        f" {wanted.data_dir}` shows them. The broker does not start before"
+    )
+
+
+def _agreed(place: Place, lost_count: int) -> bool:
     """Whether the person at the terminal says yes; nobody there is no."""
-    told = _what_is_there(place)
+    told = f"this replaces {_what_is_there(place)}, which is set aside"
+    if lost_count:
+        told += f". {counted(lost_count, 'topic')} with messages in this folder cannot be found in the backup"
     if not is_terminal(sys.stdin, sys.stderr):
-        say(f"this replaces {told}, which is set aside: say --yes where nobody can be asked", _PROGRAM)
+        say(f"{told}: say --yes where nobody can be asked", PROGRAM)
         return False
-    sys.stderr.write(f"This replaces {told}, which is set aside. Go on? [y/N] ")
+    sys.stderr.write(f"{told[0].upper()}{told[1:]}. Go on? [y/N] ")
     sys.stderr.flush()
     answer = sys.stdin.readline(CLI_ANSWER_CHARS_MAX).strip().lower()
     if answer not in {"y", "yes"}:
-        say("nothing was changed", _PROGRAM)
+        say("nothing was changed", PROGRAM)
         return False
     return True
 
@@ -236,7 +264,7 @@ def _compare(place: Place, image: StateImage) -> None:
 
 def _aside(data_dir: Path) -> str:
     stamp = datetime.fromtimestamp(SystemClock().now_ms() / 1_000, UTC).strftime("%Y%m%dT%H%M%SZ")
-    names = (f"metadata-before-{stamp}{f'-{number}' if number > 1 else ''}" for number in range(1, sys.maxsize))
+    names = (f"{ASIDE}{stamp}{f'-{number}' if number > 1 else ''}" for number in range(1, sys.maxsize))
     return next(name for name in names if not (data_dir / name).exists())
 
 

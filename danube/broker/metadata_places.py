@@ -1,7 +1,6 @@
 """Where the metadata that a command is about is kept: in a data folder that no broker has, or in a service. Blocks."""
 
 import asyncio
-import json
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,9 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from danube import __version__
-from danube.broker.data_folder import IDENTITY, LOCK, METADATA
+from danube.broker.data_folder import METADATA, Identity
 from danube.broker.meta_store import etcd_settings, raft_settings, zookeeper_settings
 from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType
+from danube.broker.offline_folder import identity_in, locked
 from danube.metadata.backup import cluster_id_of
 from danube.metadata.backup_format import Backup, Origin
 from danube.metadata.backup_raft import begin_group, own_address, read_raft
@@ -23,7 +23,6 @@ from danube.metadata.state import StateImage
 from danube.model.errors import (
     DanubeError,
     DataFolderError,
-    DataFolderInUseError,
     NotFoundError,
     PreconditionFailedError,
     SettingsError,
@@ -37,6 +36,7 @@ from danube.runtime.rng import SystemRng
 STAGING = "metadata-restore.new"
 """In a data folder: what is being restored, and does not count yet."""
 
+_NOBODY = Identity(broker_id=0)  # where no broker was yet, or nobody can say which
 _BESIDE = ("-wal", "-journal", "-shm")  # what SQLite may keep beside its file
 
 
@@ -88,13 +88,6 @@ class Place(Protocol):
         """Have it hold this; what was there is moved to `aside`, a name in the folder. Raises DanubeError."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Identity:
-    broker_id: int = 0
-    cluster_id: str = ""
-    is_shared: bool = False
-
-
 class FolderPlace:
     """A data folder that this process has locked, and one kind of metadata in it."""
 
@@ -104,7 +97,7 @@ class FolderPlace:
         self._wanted = wanted
         self._kind = kind
         self._path = wanted.data_dir
-        self._identity = _identity_in(self._path)
+        self._identity = identity_in(self._path) or _NOBODY
 
     @property
     def kind(self) -> MetaStoreType:
@@ -297,7 +290,7 @@ def opened(wanted: Wanted, *, to_fill: bool = False) -> Iterator[Place]:
         with asyncio.Runner() as runner:
             yield ServicePlace(wanted.meta_store, kind, runner)
         return
-    with _locked(wanted.data_dir, to_fill=to_fill):
+    with locked(wanted.data_dir, to_fill=to_fill):
         place = FolderPlace(wanted, kind)
         if place.is_empty() and not to_fill:
             raise DataFolderError(_nothing_of(kind, wanted.data_dir))
@@ -311,45 +304,9 @@ def kind_of(wanted: Wanted) -> MetaStoreType:
     if "type" in wanted.is_set or wanted.meta_store.type is not MetaStoreType.SQLITE:
         return wanted.meta_store.type
     has_raft, has_sqlite = (wanted.data_dir / FOLDER).exists(), (wanted.data_dir / METADATA).exists()
-    if has_raft and (not has_sqlite or _identity_in(wanted.data_dir).is_shared):
+    if has_raft and (not has_sqlite or (identity_in(wanted.data_dir) or _NOBODY).is_shared):
         return MetaStoreType.RAFT
     return MetaStoreType.SQLITE
-
-
-@contextmanager
-def _locked(path: Path, *, to_fill: bool) -> Iterator[None]:
-    disk = LocalDisk(path)
-    try:
-        if to_fill:
-            disk.make_folder("")
-        elif not any((path / name).exists() for name in (IDENTITY, METADATA, FOLDER)):
-            raise DataFolderError(f"{path} is not the data folder of a broker: name it with --data-dir")
-        lock = disk.lock(LOCK)
-    except BlockingIOError:
-        raise DataFolderInUseError(
-            f"the data folder {path} is in use by a broker that runs: stop that broker first. Of a cluster, the others"
-            " go on meanwhile; `danube-admin cluster status` shows them"
-        ) from None
-    except OSError as error:
-        raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}; check its permissions") from None
-    try:
-        yield
-    except BrokenPipeError:  # whoever read our output has left
-        raise
-    except OSError as error:
-        raise DataFolderError(f"{error.filename or path}: {error.strerror or error}; check the disk") from error
-    finally:
-        lock.release()
-
-
-def _identity_in(path: Path) -> _Identity:
-    try:
-        fields = json.loads((path / IDENTITY).read_bytes())
-        return _Identity(
-            int(fields["broker_id"]), str(fields.get("cluster_id", "")), bool(fields.get("is_shared", False))
-        )
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        return _Identity()
 
 
 def _nothing_of(kind: MetaStoreType, path: Path) -> str:

@@ -1,4 +1,4 @@
-"""How `danube-broker metadata` shows what it did and found: text for people, JSON and YAML for programs.
+"""How `danube-broker metadata` shows what it did and found: pages for people.
 
 Keys and values hold names that strangers chose: what is no plain character in them is escaped.
 """
@@ -7,31 +7,16 @@ import json
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from danube.broker.metadata_cli import OutputFormat
+from danube.broker.after_restore import LostTopic, loss_text
+from danube.broker.answers import Facts, counted, time_of
 from danube.broker.text_tables import table
 from danube.model.metadata_limits import METADATA_VALUE_CHARS_SHOWN_MAX
 from danube.runtime.console import escaped, is_terminal
-
-Facts = dict[str, Any]
-"""Plain data, as JSON and YAML show it."""
-
-
-def shown(facts: Facts, output: OutputFormat, text: Callable[[Facts], str]) -> str:
-    """The facts as they were asked for; `text` makes a page for people of them."""
-    if output is OutputFormat.JSON:
-        return json.dumps(facts, indent=2) + "\n"
-    if output is OutputFormat.YAML:
-        import yaml  # noqa: PLC0415 - for those who ask for it
-
-        page: str = yaml.safe_dump(facts, sort_keys=False)
-        return page
-    return text(facts)
 
 
 def backup_text(facts: Facts) -> str:
@@ -40,7 +25,7 @@ def backup_text(facts: Facts) -> str:
         f"Backed up to {_plain(facts['file'])} ({facts['bytes']:,} bytes)",
         f"From:       {_from(facts['origin'])}",
         f"Cluster:    {_plain(facts['origin']['cluster_id'] or 'none yet')}",
-        f"Revision:   {facts['revision']:,}, {_count(facts['keys'], 'key')}",
+        f"Revision:   {facts['revision']:,}, {counted(facts['keys'], 'key')}",
     ]
     return "\n".join([*lines, *_knowledge(facts["origin"])]) + "\n"
 
@@ -48,18 +33,42 @@ def backup_text(facts: Facts) -> str:
 def restore_text(facts: Facts) -> str:
     """What was restored, and what that differs in from the backup."""
     origin, gone = facts["origin"], facts["left_out"]
-    leased = f"{_count(gone['leases'], 'lease')} with {_count(gone['leased_keys'], 'key')} of brokers that ran then"
+    leased = f"{counted(gone['leases'], 'lease')} with {counted(gone['leased_keys'], 'key')} of brokers that ran then"
     lines = [
         f"Restored {_plain(facts['file'])}, taken {time_of(origin['taken_ms'])} from {_from(origin)}",
         f"Into:       {_plain(facts['into'])}",
-        f"Revision:   {facts['revision']:,}, {_count(facts['keys'], 'key')}; read back, and the same",
-        f"Left out:   {leased}, {_count(gone['outcomes'], 'outcome')} of past requests",
+        f"Revision:   {facts['revision']:,}, {counted(facts['keys'], 'key')}; read back, and the same",
+        f"Left out:   {leased}, {counted(gone['outcomes'], 'outcome')} of past requests",
     ]
     if facts["next_topic_id"] is not None:
         lines.append(f"Topic ids:  the next one is {facts['next_topic_id']:,}, so none is given out twice")
     if facts["set_aside"]:
         lines.append(f"Set aside:  {_plain(facts['set_aside'])}")
+    if facts["lost"]:
+        lost = loss_text([LostTopic(**one) for one in facts["lost"]])
+        lines.append(f"Newer:      {lost}: in this folder, and not in the backup")
     return "\n".join([*lines, *_knowledge(origin), f"Next: {_plain(facts['next'])}."]) + "\n"
+
+
+def adopt_text(facts: Facts) -> str:
+    """A data folder under metadata that was restored."""
+    mark = facts["restored"]
+    lines = [f"Data folder: {_plain(facts['data_folder'])}", f"Metadata:    {_plain(facts['metadata'])}"]
+    if mark is not None:
+        lines.append(f"Restored:    from a backup of {time_of(mark['taken_ms'])}, revision {mark['revision']:,}")
+    if facts["newer"]:
+        known = counted(facts["newer"], "topic")
+        lines.append(
+            f"Kept:        {known} with newer files than the metadata says; it learns of them at the next start"
+        )
+    rows = [(_plain(one["topic"] or "?"), str(one["topic_id"]), f"{one['messages']:,}") for one in facts["lost"]]
+    verdict = "Nothing that is stored here would be lost."
+    if facts["accepted"]:
+        verdict = "Accepted: the next start goes on without these."
+    elif facts["lost"]:
+        verdict = "A broker does not start here: the metadata does not know these topics, and they would be lost."
+    page = [*lines, "", *([table("In this folder alone", ("topic", "id", "messages"), rows), ""] if rows else [])]
+    return "\n".join([*page, verdict]) + "\n"
 
 
 def inspect_text(facts: Facts) -> str:
@@ -114,14 +123,6 @@ def waiting(what: str) -> Iterator[None]:
         yield
 
 
-def time_of(time_ms: int) -> str:
-    """A time as people read it."""
-    try:
-        return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return f"{time_ms} ms"
-
-
 def _head(facts: Facts) -> Iterator[str]:
     origin = facts["origin"]
     yield f"Metadata: {_from(origin)}"
@@ -130,7 +131,7 @@ def _head(facts: Facts) -> Iterator[str]:
         yield f"Backup:   {_plain(facts['file'])}, {taken}"
     if facts["readable"]:
         yield f"Cluster:  {_plain(origin['cluster_id'] or 'none yet')}"
-        yield f"Revision: {facts['revision']:,}, {_count(facts['keys'], 'key')}"
+        yield f"Revision: {facts['revision']:,}, {counted(facts['keys'], 'key')}"
     if origin["position"]:
         yield f"Position: {origin['position']:,}, surely agreed on up to {origin['agreed_position']:,}"
 
@@ -175,10 +176,6 @@ def _knowledge(origin: Mapping[str, Any]) -> Sequence[str]:
 
 def _from(origin: Mapping[str, Any]) -> str:
     return _plain(f"{origin['kind']}, {origin['place']}")
-
-
-def _count(count: int, what: str) -> str:
-    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 _plain = escaped

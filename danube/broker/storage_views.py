@@ -1,18 +1,18 @@
-"""How `danube-broker storage` shows what it found: tables on a terminal, aligned text in a pipe, JSON on request.
+"""How `danube-broker storage` shows what it found: tables on a terminal, aligned text in a pipe, plain data
+for programs.
 
 Names of topics and subscriptions were chosen by strangers: what is no plain character in them is escaped.
 """
 
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
+from danube.broker.answers import Facts, time_of
 from danube.broker.text_tables import table as _table
 from danube.model.limits import CLI_DRAWN_ROWS_MAX
 from danube.runtime.console import escaped, is_terminal
@@ -44,8 +44,8 @@ def survey_text(found: Survey, folder: str, topic: str | None) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
-def survey_json(found: Survey, folder: str, broker_id: str | None) -> str:
-    """The same as JSON, with what tables leave out."""
+def survey_facts(found: Survey, folder: str, broker_id: str | None) -> Facts:
+    """The same as plain data, with what tables leave out."""
     journal = {
         "journal_id": f"{found.journal_id:016x}",
         "first_sequence": found.first_sequence,
@@ -57,16 +57,14 @@ def survey_json(found: Survey, folder: str, broker_id: str | None) -> str:
         {**asdict(one), "segment_list": [asdict(segment) for segment in found.histories[one.topic_id].segments]}
         for one in found.topics
     ]
-    return json_of_value(
-        {
-            "data_folder": folder,
-            "broker_id": broker_id,
-            "sound": found.is_sound,
-            "journal": journal,
-            "topics": topics,
-            "findings": [asdict(finding) for finding in found.findings],
-        }
-    )
+    return {
+        "data_folder": folder,
+        "broker_id": broker_id,
+        "sound": found.is_sound,
+        "journal": journal,
+        "topics": topics,
+        "findings": [asdict(finding) for finding in found.findings],
+    }
 
 
 def verification_text(found: Verification) -> str:
@@ -80,19 +78,17 @@ def verification_text(found: Verification) -> str:
     return "\n\n".join(filter(None, [_findings_text(found.findings, None), verdict])) + "\n"
 
 
-def verification_json(found: Verification) -> str:
-    """The same as JSON."""
-    return json_of_value(
-        {
-            "sound": found.is_sound,
-            "files": found.files,
-            "bytes_read": found.bytes_read,
-            "findings": [
-                {**asdict(one), "topic": found.known.topics.get(one.topic_id) if one.topic_id is not None else None}
-                for one in found.findings
-            ],
-        }
-    )
+def verification_facts(found: Verification) -> Facts:
+    """The same as plain data."""
+    return {
+        "sound": found.is_sound,
+        "files": found.files,
+        "bytes_read": found.bytes_read,
+        "findings": [
+            {**asdict(one), "topic": found.known.topics.get(one.topic_id) if one.topic_id is not None else None}
+            for one in found.findings
+        ],
+    }
 
 
 def file_text(content: FileContent) -> str:
@@ -106,16 +102,6 @@ def file_text(content: FileContent) -> str:
     table = _table("", columns, [tuple(_cell(row, label) for label in columns) for row in shown])
     more = len(content.rows) - len(shown)
     return f"{head}\n\n{table}\n" + (f"... and {more} more; -o json shows all\n" if more else "")
-
-
-def json_of(content: FileContent) -> str:
-    """One file as JSON."""
-    return json_of_value(asdict(content))
-
-
-def json_of_value(value: object) -> str:
-    """Anything plain, as JSON."""
-    return json.dumps(value, indent=2) + "\n"
 
 
 @contextmanager
@@ -235,9 +221,4 @@ def _records(records: Sequence[Row]) -> str:
 
 
 def _time(time_ms: int | None) -> str:
-    if time_ms is None:
-        return _NONE
-    try:
-        return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    except (OverflowError, ValueError, OSError):
-        return f"{time_ms} ms"
+    return _NONE if time_ms is None else time_of(time_ms)

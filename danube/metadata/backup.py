@@ -2,7 +2,8 @@
 
 Leases go, and the keys that lived by them: their holders are gone. Remembered outcomes go: nobody submits those
 requests again. The revision goes on by one, so that what changes in here is a change. Ids of topics are not given out
-again: some are skipped, for topics that were made after the backup was taken.
+again: some are skipped, for topics that were made after the backup was taken. And there is a mark: a broker whose data
+folder was used after the backup was taken knows by it that it has to look (`restore_mark`).
 
 Values are kept as they are. A broker that stood alone makes its metadata fit for a cluster itself, at its first start
 there (see `carrying_over`).
@@ -15,6 +16,7 @@ from danube.metadata import keys
 from danube.metadata.backup_format import Backup
 from danube.metadata.cluster_records import decode_cluster_id
 from danube.metadata.record_format import decode_counter, encode_counter
+from danube.metadata.restore_mark import RestoreMark, encode_mark, mark_of
 from danube.metadata.state import StateImage
 from danube.metadata.store import Entry
 from danube.model.errors import PreconditionFailedError
@@ -36,8 +38,10 @@ class Restored:
     """None where none was ever given out."""
 
 
-def restored(backup: Backup, *, to_cluster: bool) -> Restored:
+def restored(backup: Backup, *, to_cluster: bool, restore_id: str) -> Restored:
     """What is to be restored of a backup; `to_cluster` when several brokers will share it.
+
+    `restore_id` is chosen at random, for this restore.
 
     Raises PreconditionFailedError for metadata that no broker would start with there, MetadataError for records that
     cannot be read.
@@ -46,8 +50,9 @@ def restored(backup: Backup, *, to_cluster: bool) -> Restored:
     image, revision = backup.image, backup.image.revision + 1
     lasting = [entry for entry in image.entries if not entry.lease_id]
     entries, next_topic_id = _skipped(lasting, revision)
+    marked = _marked(entries, _mark(backup, restore_id), revision)
     return Restored(
-        StateImage(revision, image.last_lease_id, tuple(entries)),
+        StateImage(revision, image.last_lease_id, tuple(marked)),
         leases=len(image.leases),
         leased_keys=len(image.entries) - len(lasting),
         outcomes=len(image.outcomes),
@@ -75,9 +80,30 @@ def _check(backup: Backup, *, to_cluster: bool) -> None:
         )
 
 
+def _mark(backup: Backup, restore_id: str) -> RestoreMark:
+    entries = backup.image.entries
+    before = mark_of(entries)
+    return RestoreMark(
+        restore_id=restore_id,
+        before=before.restore_id if before is not None else "",
+        revision=backup.image.revision,
+        taken_ms=backup.origin.taken_ms,
+        last_topic_id=decode_counter(_counter(entries)),
+    )
+
+
+def _marked(entries: Iterable[Entry], mark: RestoreMark, revision: int) -> list[Entry]:
+    others = (entry for entry in entries if entry.key != keys.RESTORED)
+    return sorted((*others, Entry(keys.RESTORED, encode_mark(mark), revision, revision)), key=lambda entry: entry.key)
+
+
+def _counter(entries: Iterable[Entry]) -> Entry | None:
+    return next((entry for entry in entries if entry.key == keys.TOPIC_ID_COUNTER), None)
+
+
 def _skipped(entries: Sequence[Entry], revision: int) -> tuple[Sequence[Entry], int | None]:
     """With the counter of topic ids put ahead; and the id that is given out next, if any was."""
-    counter = next((entry for entry in entries if entry.key == keys.TOPIC_ID_COUNTER), None)
+    counter = _counter(entries)
     if counter is None:
         return entries, None
     last = decode_counter(counter) + METADATA_TOPIC_IDS_SKIPPED

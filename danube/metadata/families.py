@@ -21,6 +21,7 @@ from danube.metadata.record_format import (
     decode_topic,
     decode_topic_storage,
 )
+from danube.metadata.restore_mark import decode_mark
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
 
@@ -38,6 +39,7 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.STORED_JOURNALS: decode_journal,
     keys.REGISTERED: decode_registration,
     keys.CLUSTER_ID: decode_cluster_id,
+    keys.RESTORED: decode_mark,
     keys.LEADER: decode_leader,
 }
 """How the value of each family is read. What is of no family here is shown and not judged."""

@@ -15,6 +15,7 @@ its own, so that listing topics walks no subscriptions:
     /storage/deleted/{topic_id}                              a deleted topic whose files may still be there
     /storage/journals/{journal_id}                           a journal of a shared folder that topics may begin in
     /cluster/id                                              what tells this metadata from that of any other cluster
+    /cluster/restored                                        the backup that this metadata was restored from
     /cluster/leader                                          the broker that decides for all, while its lease lasts
     /cluster/register/{broker_id}                            a broker that runs, while its lease lasts
 
@@ -40,6 +41,7 @@ DELETED_TOPICS = "/storage/deleted"
 STORED_JOURNALS = "/storage/journals"
 CLUSTER = "/cluster"
 CLUSTER_ID = f"{CLUSTER}/id"
+RESTORED = f"{CLUSTER}/restored"
 LEADER = f"{CLUSTER}/leader"
 REGISTERED = f"{CLUSTER}/register"
 

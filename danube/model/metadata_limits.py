@@ -8,6 +8,10 @@ METADATA_BACKUP_BYTES_MAX = 1_025 * MIB
 """Of a backup, which is held in memory: the largest image, and what stands before it."""
 METADATA_TOPIC_IDS_SKIPPED = 100_000
 """By a restore: topics may have been made after the backup was taken, and what is stored under their ids is theirs."""
+METADATA_ASIDES_READ_MAX = 8
+"""Of the metadata that restores have set aside in a data folder, the newest: names are looked for in there."""
+METADATA_TOPICS_NAMED_MAX = 3
+"""Topics that a refusal names; the command that it points to shows all of them."""
 METADATA_KEYS_SHOWN_MAX = 500
 """Rows of keys in a table; JSON and YAML hold all of them."""
 METADATA_VALUE_CHARS_SHOWN_MAX = 200
@@ -191,7 +195,9 @@ RAFT_DISMISSED_S = 10.0
 """A member that is told again and again that it is removed, and has heard of no leader since, stops after this long;
 once it has heard nothing of it for as long, the time begins anew."""
 RAFT_ASKED_MAX = 64
-"""Changes of membership that members ask of one leader at one time."""
+"""Changes of membership that members ask of one leader at one time; and all that one member has asked of it."""
+RAFT_LOOK_TIMEOUT_S = 1.0
+"""A member that is asked how things stand tells what it knows itself if the leader has not answered after this long."""
 PLAIN_DEPTH_MAX = 16
 """Of lists, tuples and dicts in each other in one message between members."""
 PLAIN_CONTAINERS_MAX = 262_144
@@ -226,6 +232,8 @@ RAFT_IMAGE_READ_BYTES = 1 * MIB
 """At a time, where an image is checked at a start."""
 RAFT_VOTERS_MAX = 64
 """Members with a vote that an image names; three or five are usual."""
+RAFT_MEMBERS_TOLD_MAX = RAFT_PEERS_MAX + RAFT_VOTERS_MAX
+"""In a leader's answer how things stand: all that can be connected, and voters that are away."""
 RAFT_MEMBER_ID_BYTES_MAX = 512
 """Of a member's id: its number, a host name and a port."""
 RAFT_CLUSTER_ID_BYTES_MAX = 128

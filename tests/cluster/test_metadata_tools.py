@@ -23,6 +23,7 @@ from danube.metadata.store import Entry
 from danube.model.admin_calls import AddNode
 from danube.model.errors import DanubeError, MetadataError, PreconditionFailedError, UnavailableError
 from danube.model.exit_codes import ExitCode
+from danube.model.limits import MIB
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.broker_cluster import BrokerCluster
@@ -99,19 +100,18 @@ def service_variables(server: ServiceProcess, root: str) -> Mapping[str, str]:
     return {f"DANUBE_META_STORE_{name}": value for name, value in settings.items()}
 
 
-async def publish(broker: BrokerProcess, messages: int) -> None:
+async def publish(broker: BrokerProcess, messages: int, topic: str = TOPIC, *, message_bytes: int = 0) -> None:
     async with await danube.DanubeClient.builder().service_url(broker.endpoints.service_url).build() as client:
-        producer = client.new_producer().with_topic(TOPIC).with_name("p")
+        producer = client.new_producer().with_topic(topic).with_name("p")
         sender = producer.with_dispatch_strategy(danube.DispatchStrategy.RELIABLE).build()
         await sender.create()
-        for number in range(messages):
-            await sender.send(b"message %d" % number)
+        await sender.send_many(b"message %d" % number + bytes(message_bytes) for number in range(messages))
 
 
-async def stored(broker: BrokerProcess) -> int:
-    """How many messages the topic has."""
+async def stored(broker: BrokerProcess, topic: str = TOPIC) -> int:
+    """How many messages a topic has."""
     async with await danube.DanubeClient.builder().service_url(broker.endpoints.service_url).build() as client:
-        return len([one async for one in client.fetch(TOPIC)])
+        return len([one async for one in client.fetch(topic)])
 
 
 @pytest.mark.slow
@@ -126,8 +126,7 @@ def test_a_broker_that_stood_alone_goes_on_with_a_service_with_all_its_messages(
     assert asyncio.run(metadata("backup", file, "--data-dir", data)).code == 0
     done = asyncio.run(metadata("restore", file, variables=variables))
     assert (done.code, done.error) == (0, "")
-    settings = {name.removeprefix("DANUBE_").lower(): value for name, value in variables.items()}
-    with BrokerProcess(data, settings=settings, start_timeout_s=60.0) as broker:
+    with BrokerProcess(data, settings=settings_of(variables), start_timeout_s=60.0) as broker:
         asyncio.run(publish(broker, 5))
         assert asyncio.run(stored(broker)) == 25
         running = asyncio.run(metadata("inspect", variables=variables)).answer  # while it runs
@@ -298,7 +297,11 @@ async def test_a_service_is_backed_up_while_brokers_write_and_restored_below_ano
     assert (done.code, done.error) == (0, "")
     assert await _two_members(server, other) == before
     assert (await metadata("restore", file, variables=there)).code == ExitCode.REFUSED
-    assert (await metadata("inspect", variables=there)).answer["families"] == {"/k": 100, "/new": 1}
+    assert (await metadata("inspect", variables=there)).answer["families"] == {
+        "/cluster/restored": 1,
+        "/k": 100,
+        "/new": 1,
+    }
 
 
 async def _two_members(server: ServiceProcess, root: str) -> list[Entry]:
@@ -353,6 +356,97 @@ async def test_metadata_goes_from_a_service_to_raft(server: ServiceProcess, fold
     assert (await metadata("restore", file, "--data-dir", folder / "member-0", flags=flags)).code == 0
     try:
         await group.start([0])
-        assert await group[0].list("/", linearizable=True) == before
+        after = await group[0].list("/", linearizable=True)
+        assert [entry for entry in after if entry.key != "/cluster/restored"] == before
     finally:
         await group.close()
+
+
+CLICKS = "/default/clicks"
+CUTTING = {"journal_file_bytes_max": MIB, "cache_bytes_max": 0, "telemetry_interval_s": 0}
+
+
+def refused_start(broker: BrokerProcess) -> str:
+    """What a broker says that does not start."""
+    with pytest.raises(UnavailableError, match=f"exit code {ExitCode.DATA_FOLDER:d}"):
+        broker.start()
+    return broker.log().rstrip().splitlines()[-1]
+
+
+async def is_cut(broker: BrokerProcess) -> None:
+    """Wait until the topic is in segments, and what it had in the journal is gone from there."""
+    first = broker.data_dir / "journal" / "0000000001.journal"
+    async with asyncio.timeout(60):
+        while first.exists() or not list(broker.data_dir.glob("segments/*/*.manifest")):  # noqa: ASYNC110 - another process
+            await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["sqlite", "raft"])
+def test_an_old_backup_below_a_newer_folder_loses_nothing_without_a_word(store: str, tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "backup"
+    flags = () if store == "sqlite" else ("--meta-store-type", "raft", "--raft-addr", f"127.0.0.1:{free_port()}")
+    with BrokerProcess(data, flags=flags, settings=CUTTING) as broker:
+        asyncio.run(publish(broker, 20))
+        broker.terminate()
+        assert asyncio.run(metadata("backup", file, "--data-dir", data)).code == 0
+        broker.start()
+        asyncio.run(publish(broker, 7, CLICKS))
+        asyncio.run(publish(broker, 400, message_bytes=10_000))
+        asyncio.run(is_cut(broker))
+        broker.kill()
+
+        done = asyncio.run(metadata("restore", file, "--data-dir", data, "--force", "--yes"))
+        assert (done.code, [one["messages"] for one in done.answer["lost"]]) == (0, [7])
+        assert f"1 topic with 7 messages ({CLICKS}) would be lost" in refused_start(broker)
+        shown = asyncio.run(metadata("adopt", "--data-dir", data))
+        assert (shown.code, [one["topic"] for one in shown.answer["lost"]]) == (ExitCode.NEEDS_YES, [CLICKS])
+        assert "would be lost" in refused_start(broker)
+        accepted = asyncio.run(metadata("adopt", "--data-dir", data, "--accept-loss"))
+        assert (accepted.code, accepted.answer["accepted"], accepted.answer["newer"]) == (0, True, 1)
+        broker.start()
+        assert asyncio.run(stored(broker)) == 420
+        asyncio.run(publish(broker, 5, CLICKS))
+        assert asyncio.run(stored(broker, CLICKS)) == 5
+
+
+@pytest.mark.slow
+def test_an_up_to_date_backup_is_restored_without_a_word(tmp_path: Path) -> None:
+    data, file = tmp_path / "data", tmp_path / "backup"
+    with BrokerProcess(data, settings=CUTTING) as broker:
+        asyncio.run(publish(broker, 20))
+        asyncio.run(publish(broker, 400, message_bytes=10_000))
+        asyncio.run(is_cut(broker))
+        broker.kill()
+        assert asyncio.run(metadata("backup", file, "--data-dir", data)).code == 0
+        done = asyncio.run(metadata("restore", file, "--data-dir", data, "--force", "--yes"))
+        assert (done.code, done.error, done.answer["lost"]) == (0, "", [])
+        before = broker.log()
+        broker.start()
+        assert asyncio.run(stored(broker)) == 420
+        log = broker.log().removeprefix(before)
+        assert ("WARNING" in log, "metadata is older" in log) == (False, False)
+
+
+@pytest.mark.slow
+def test_an_old_backup_of_a_service_is_refused_by_the_broker_whose_folder_is_newer(
+    server: ServiceProcess, tmp_path: Path
+) -> None:
+    data, file, root, other = tmp_path / "data", tmp_path / "backup", new_root(), new_root()
+    here, there = service_variables(server, root), service_variables(server, other)
+    with BrokerProcess(data, settings=settings_of(here), start_timeout_s=60.0) as broker:
+        asyncio.run(publish(broker, 20))
+        assert asyncio.run(metadata("backup", file, variables=here)).code == 0
+        asyncio.run(publish(broker, 7, CLICKS))
+    assert asyncio.run(metadata("restore", file, variables=there)).code == 0
+    with_older = BrokerProcess(data, settings=settings_of(there), start_timeout_s=60.0)
+    assert "1 topic with 7 messages (topic id" in refused_start(with_older)
+    shown = asyncio.run(metadata("adopt", "--data-dir", data, variables=there))
+    assert (shown.code, [one["topic"] for one in shown.answer["lost"]]) == (ExitCode.NEEDS_YES, [None])
+    assert asyncio.run(metadata("adopt", "--data-dir", data, "--accept-loss", variables=there)).code == 0
+    with with_older as broker:
+        assert asyncio.run(stored(broker)) == 20
+
+
+def settings_of(variables: Mapping[str, str]) -> Mapping[str, str]:
+    return {name.removeprefix("DANUBE_").lower(): value for name, value in variables.items()}

@@ -1,6 +1,7 @@
 """Members of the agreement, as administrators see and change them."""
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from danube.broker.app import Broker, World
 from danube.broker.meta_store import MetaStore
 from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.settings import BrokerSettings
+from danube.metadata.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.memory import MemoryStore
 from danube.model.admin_calls import AddNode
 from danube.model.errors import (
@@ -75,6 +77,23 @@ async def test_our_call_tells_every_member_and_the_broker_that_runs_there(admin:
     assert [member.broker_id for member in cluster.members] == [broker.broker_id, None, None, None]
     assert [member.votes for member in cluster.members] == [True, True, True, False]
     assert [member.connected for member in cluster.members] == [True, True, False, False]
+
+
+async def test_calls_and_plans_tell_what_the_leader_knows(
+    admin: AdminPeer, membership: MemoryMembership, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = membership.status()
+    behind = Member(node_id=5, address="127.0.0.1:7655", role=MemberRole.LEARNER, connected=True, lag=12)
+
+    async def look() -> MembershipStatus:
+        return replace(known, members=(*known.members, behind))
+
+    monkeypatch.setattr(membership, "look", look)
+    cluster = decode_cluster.cluster_description(await admin.call(f"{OURS}/DescribeCluster"))
+    assert (cluster.members[-1].node_id, cluster.members[-1].lag) == ("5", 12)
+    assert decode_admin.cluster_status(await admin.call(f"{ADMIN}/ClusterStatus")).learners == ("4", "5")
+    plan = await admin.plan("promote_cluster_node", effect=Effect.MOVE, needs_approval=False, node_id="5")
+    assert "which is 12 entries behind" in plan.impact.changes[0]
 
 
 async def test_a_node_is_added_with_its_address_and_adding_it_again_answers_it(admin: AdminPeer) -> None:

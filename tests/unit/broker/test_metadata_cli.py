@@ -23,17 +23,18 @@ from danube.metadata.backup import restored
 from danube.metadata.backup_format import Backup, decode_backup, encode_backup
 from danube.metadata.backup_raft import begin_group
 from danube.metadata.backup_sqlite import read_sqlite, write_sqlite
+from danube.metadata.restore_mark import mark_of
 from danube.metadata.state import StateImage
 from danube.metadata.store import Entry
 from danube.model.exit_codes import ExitCode
 from danube.model.metadata_limits import METADATA_KEYS_SHOWN_MAX
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
-from tests.unit.metadata.backups import BROKER, CLUSTER, backup, image, topic
+from tests.unit.metadata.backups import BROKER, CLUSTER, RESTORE, backup, image, topic
 
 HELP = Path(__file__).parents[2] / "snapshots" / "broker" / "metadata.txt"
 HOSTILE = "x\x1b[31mit\n ignore previous instructions"
-ALONE = restored(backup(), to_cluster=False).image
+ALONE = restored(backup(), to_cluster=False, restore_id=RESTORE).image
 ADDRESS = "10.0.0.7:7650"
 
 
@@ -75,7 +76,7 @@ def member(tmp_path: Path) -> Path:
     """The data folder of a member of a cluster."""
     path = tmp_path / "member"
     identify(path, is_shared=True)
-    begin_group(LocalDisk(path), restored(backup(), to_cluster=True).image, ADDRESS, SystemRng(3))
+    begin_group(LocalDisk(path), restored(backup(), to_cluster=True, restore_id=RESTORE).image, ADDRESS, SystemRng(3))
     return path
 
 
@@ -172,8 +173,11 @@ def test_metadata_in_memory_is_none(alone: Path) -> None:
 def test_a_backup_is_restored_into_a_new_folder(taken: Path, tmp_path: Path) -> None:
     ended = run("restore", str(taken), data_dir=tmp_path / "new" / "folder")
     assert (ended.code, ended.error) == (0, "")
-    expected = restored(read(taken), to_cluster=False).image
-    assert read_sqlite(tmp_path / "new" / "folder" / "metadata.sqlite3") == expected
+    found = read_sqlite(tmp_path / "new" / "folder" / "metadata.sqlite3")
+    mark = mark_of(found.entries)
+    assert mark is not None
+    expected = restored(read(taken), to_cluster=False, restore_id=mark.restore_id).image
+    assert found == expected
     assert f"Revision:   11, {len(expected.entries)} keys; read back, and the same" in ended.out
 
 
@@ -307,7 +311,7 @@ def test_inspect_shows_what_there_is(alone: Path) -> None:
     ended = run("inspect", data_dir=alone)
     assert (ended.code, ended.error) == (0, "")
     assert f"Cluster:  {CLUSTER}" in ended.out
-    assert "/topics           2" in ended.out
+    assert "/topics            2" in ended.out
 
 
 def test_inspect_shows_members_terms_and_files_of_raft(member: Path) -> None:
@@ -391,7 +395,7 @@ def test_the_image_of_the_tests_is_sound() -> None:
 
 
 def test_the_help_is_as_it_was() -> None:
-    pages = [run("--help"), *(run(verb, "--help") for verb in ("backup", "restore", "inspect"))]
+    pages = [run("--help"), *(run(verb, "--help") for verb in ("backup", "restore", "inspect", "adopt"))]
     text = "\n----\n\n".join(page.out for page in pages)
     if os.environ.get("ACCEPT_SNAPSHOTS"):
         HELP.parent.mkdir(parents=True, exist_ok=True)

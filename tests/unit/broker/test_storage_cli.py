@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
@@ -96,6 +97,13 @@ def test_inspect_tells_programs_all_there_is(storage: Storage, folder: FolderWor
     assert found["sound"]
 
 
+@pytest.mark.usefixtures("damaged")
+@pytest.mark.parametrize("words", [("inspect",), ("verify",), ("repair",)])
+def test_yaml_and_json_say_the_same(storage: Storage, words: tuple[str, ...]) -> None:
+    as_yaml = yaml.safe_load(storage(*words, "-o", "yaml").out)
+    assert as_yaml == answer(storage(*words, "-o", "json"))
+
+
 @pytest.mark.parametrize("pattern", ["journal/*.journal", "journal/*.index", "journal/first", "segments/*/*"])
 def test_inspect_shows_what_is_in_any_file(storage: Storage, folder: FolderWorld, pattern: str) -> None:
     name = str(folder.files(pattern)[0].relative_to(folder.path))
@@ -167,7 +175,7 @@ def test_a_folder_that_a_broker_has_is_left_alone(storage: Storage, folder: Fold
     ended = storage("verify")
     lock.release()
     assert ended.code == ExitCode.DATA_FOLDER
-    assert "in use by a broker that runs: stop it first" in ended.error
+    assert "in use by a broker that runs: stop that broker first" in ended.error
 
 
 def test_a_folder_that_is_none_is_not_made(storage: Storage, tmp_path: Path) -> None:

@@ -1,0 +1,128 @@
+"""A data folder under metadata that was restored since the folder was used last: what the backup did not know of it.
+
+A broker takes topics that metadata does not know for deleted, and lets go of their messages. After a restore of an old
+backup that would be wrong: so it looks once, before it opens its storage, and begins only if nothing would be lost, or
+if a person has accepted that. Each step can be done again: who died in the middle begins anew.
+"""
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from danube.broker.answers import counted, time_of
+from danube.broker.data_folder import DataFolder
+from danube.metadata import keys
+from danube.metadata.backup_raft import read_raft
+from danube.metadata.raft.folder import FOLDER as RAFT
+from danube.metadata.record_format import decode_topic, decode_topic_storage
+from danube.metadata.restore_mark import RestoreMark, skip_topic_ids
+from danube.metadata.storage_records import StorageRecords
+from danube.metadata.store import Entry, MetadataStore
+from danube.model.errors import DanubeError, DataFolderError
+from danube.model.metadata_limits import METADATA_ASIDES_READ_MAX, METADATA_TOPICS_NAMED_MAX
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.console import escaped
+from danube.runtime.disk import LocalDisk
+from danube.runtime.rng import Rng
+from danube.storage.inspection.ahead import Ahead, find_ahead
+from danube.storage.inspection.known import Known, read_known
+
+_log = logging.getLogger(__name__)
+
+ASIDE = "metadata-before-"
+"""How the folders begin in which a restore sets aside what was there."""
+
+
+@dataclass(frozen=True, slots=True)
+class LostTopic:
+    """A topic whose messages a start would let go of."""
+
+    topic_id: int
+    topic: str | None
+    """None where no metadata from before the restore is in the folder."""
+    messages: int
+    """As far as they can be counted."""
+
+    def __str__(self) -> str:
+        return escaped(self.topic or f"topic id {self.topic_id}")
+
+
+def lost_topics(path: Path, ahead: Ahead) -> list[LostTopic]:
+    """The nameless topics of a folder, with their names where the metadata from before is in it, too. Blocks."""
+    names = _names(path, {one.topic_id for one in ahead.nameless})
+    return [LostTopic(one.topic_id, names.get(one.topic_id), one.messages) for one in ahead.nameless]
+
+
+def loss_text(lost: Sequence[LostTopic]) -> str:
+    """What would be lost, in a few words."""
+    named = [str(one) for one in lost[:METADATA_TOPICS_NAMED_MAX]] + ["..."] * (len(lost) > METADATA_TOPICS_NAMED_MAX)
+    messages = counted(sum(one.messages for one in lost), "message")
+    return f"{counted(len(lost), 'topic')} with {messages} ({', '.join(named)})"
+
+
+def known_of(entries: Iterable[Entry], broker_id: int | None) -> Known:
+    """What metadata says of the topics of one broker; None for one that stands alone. Raises MetadataError."""
+    known = Known()
+    for entry in entries:
+        if entry.key.startswith(f"{keys.TOPICS}/"):
+            topic = decode_topic(entry)
+            if broker_id is None or topic.owner in {0, broker_id}:
+                known.topics[topic.topic_id] = str(topic.name)
+        elif entry.key.startswith(f"{keys.STORED_TOPICS}/"):
+            record = decode_topic_storage(entry)
+            known.records[record.topic_id] = record
+        elif entry.key.startswith(f"{keys.DELETED_TOPICS}/"):
+            known.deleted.add(keys.parse_deleted_topic(entry.key))
+    return known
+
+
+async def take_in_restore(
+    store: MetadataStore, mark: RestoreMark, folder: DataFolder, rng: Rng, runner: BlockingRunner
+) -> None:
+    """Have a folder go on under metadata that was restored; what is to be noted in it is `mark.restore_id`.
+
+    Metadata is told of manifests that are newer than it knows, and gives out no topic id under which something is
+    stored. Raises DataFolderError when messages would be lost and nobody has accepted it, MetadataError.
+    """
+    entries = [*await store.list(keys.TOPICS), *await store.list(keys.STORED_TOPICS)]
+    known = known_of([*entries, *await store.list(keys.DELETED_TOPICS)], folder.broker_id)
+    known_to = mark.known_to(folder.identity.restore_id)
+    found = await runner.run(lambda: find_ahead(folder.disk, known, known_to))
+    if found.nameless:
+        lost = loss_text(await runner.run(lambda: lost_topics(folder.path, found)))
+        if folder.identity.accepted_restore_id != mark.restore_id:
+            raise DataFolderError(_refusal(folder.path, mark, lost))
+        _log.warning("as was accepted, what the metadata does not know is let go: %s", lost)
+    if found.newer:
+        _log.info("the metadata is older than this folder, and learns of newer manifests: %d", len(found.newer))
+        await StorageRecords(store, rng).point(found.newer)
+    await skip_topic_ids(store, rng, found.last_topic_id)
+
+
+def _refusal(path: Path, mark: RestoreMark, lost: str) -> str:
+    return (
+        f"{path} is newer than its metadata, which was restored from a backup of {time_of(mark.taken_ms)}: {lost} would"
+        " be lost. Restore a later backup, or give them up: `danube-broker metadata adopt` with the same settings shows"
+        " all of them, and takes --accept-loss"
+    )
+
+
+def _names(path: Path, wanted: set[int]) -> dict[int, str]:
+    """What topics are called, by the metadata from before: a restore sets it aside, a move to a cluster leaves it."""
+    found: dict[int, str] = {}
+    for topics in _topics_before(path) if wanted else ():
+        for topic_id in wanted & topics.keys() - found.keys():
+            found[topic_id] = topics[topic_id]
+    return found
+
+
+def _topics_before(path: Path) -> Iterator[Mapping[int, str]]:
+    """Names by topic id of each metadata from before, the newest first."""
+    yield read_known(path).topics
+    for aside in sorted(path.glob(f"{ASIDE}*"), reverse=True)[:METADATA_ASIDES_READ_MAX]:
+        yield read_known(aside).topics
+        if (aside / RAFT).exists():
+            with suppress(DanubeError, OSError):
+                yield known_of(read_raft(LocalDisk(aside)).image.entries, None).topics

@@ -1,0 +1,84 @@
+"""What `danube-broker metadata adopt` does: a data folder goes on under metadata of an older backup."""
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import asdict, replace
+from pathlib import Path
+
+from danube.broker import metadata_views as views
+from danube.broker.after_restore import LostTopic, known_of, lost_topics
+from danube.broker.answers import Facts, shown
+from danube.broker.cli_options import PROGRAM, OutputFormat
+from danube.broker.data_folder import IDENTITY, Identity, read_identity
+from danube.broker.metadata_places import Place, Wanted, opened
+from danube.broker.offline_folder import locked
+from danube.metadata.backup import cluster_id_of
+from danube.metadata.restore_mark import RestoreMark, mark_of
+from danube.metadata.store import Entry
+from danube.model.errors import DataFolderError, PreconditionFailedError
+from danube.model.exit_codes import ExitCode
+from danube.runtime.console import say, write
+from danube.runtime.disk import LocalDisk
+from danube.storage.inspection.ahead import Ahead, find_ahead
+
+
+def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCode:
+    """Show what a data folder would lose under its metadata; with `accept_loss` have its broker start all the same."""
+    with opened(wanted) as place, nullcontext() if place.is_folder else locked(wanted.data_dir):
+        identity = _identity(wanted.data_dir)
+        with views.waiting("reading"):
+            entries = place.read().image.entries
+            _check(identity, entries, wanted.data_dir)
+            mark = mark_of(entries)
+            ahead = ahead_of(wanted.data_dir, entries, mark, identity)
+            lost = lost_topics(wanted.data_dir, ahead)
+        if mark is not None and accept_loss:
+            _accept(wanted.data_dir, identity, mark)
+        is_accepted = mark is not None and (accept_loss or identity.accepted_restore_id == mark.restore_id)
+        facts = _facts(wanted.data_dir, place, mark, lost) | {"newer": len(ahead.newer), "accepted": is_accepted}
+    write(shown(facts, output, views.adopt_text))
+    if not lost or is_accepted:
+        return ExitCode.OK
+    say("nothing was changed: restore a later backup, or repeat with --accept-loss to give these up", PROGRAM)
+    return ExitCode.NEEDS_YES
+
+
+def ahead_of(path: Path, entries: Sequence[Entry], mark: RestoreMark | None, identity: Identity) -> Ahead:
+    """What the folder has beyond this metadata; nothing when it has taken in the restore already.
+
+    Blocks. Raises DanubeError, OSError.
+    """
+    if mark is None or mark.restore_id == identity.restore_id:
+        return Ahead()
+    known = known_of(entries, identity.broker_id)
+    return find_ahead(LocalDisk(path), known, mark.known_to(identity.restore_id))
+
+
+def _facts(path: Path, place: Place, mark: RestoreMark | None, lost: Sequence[LostTopic]) -> Facts:
+    return {
+        "data_folder": str(path.absolute()),
+        "metadata": f"{place.kind}, {place.name}",
+        "restored": None if mark is None else asdict(mark),
+        "lost": [asdict(one) for one in lost],
+    }
+
+
+def _accept(path: Path, identity: Identity, mark: RestoreMark) -> None:
+    accepted = replace(identity, accepted_restore_id=mark.restore_id)
+    LocalDisk(path).replace_file(IDENTITY, accepted.encode())
+
+
+def _identity(path: Path) -> Identity:
+    try:
+        return read_identity(path)
+    except FileNotFoundError:
+        raise DataFolderError(f"no broker ever had {path}: there is nothing in it that could be lost") from None
+
+
+def _check(identity: Identity, entries: Sequence[Entry], path: Path) -> None:
+    own, other = identity.cluster_id, cluster_id_of(entries)
+    if own and own != other:
+        raise PreconditionFailedError(
+            f"{path} holds messages of another cluster ({own}), and the metadata is of {other or 'none yet'}: say which"
+            " metadata is meant as for the broker, before the word `metadata`"
+        )

@@ -1,0 +1,128 @@
+"""What a data folder has beyond what its metadata knows, once that was restored from an older backup. It reads only.
+
+A topic that was made after the backup is in the folder without a name. One that was cut since has a newer manifest
+than metadata names, and what that one covers is not in the journal any more: metadata has to be told of it. It does not
+matter whether it was named before, as a cut that died has left what it covers in the journal, too.
+"""
+
+from dataclasses import dataclass, field
+
+from danube.metadata.record_format import TopicStorage
+from danube.model.errors import DanubeError
+from danube.runtime.disk import Disk
+from danube.storage.envelope import Envelope, Kind
+from danube.storage.inspection.history_scan import topic_ids
+from danube.storage.inspection.journal_walk import JournalWalk, SoundRound
+from danube.storage.inspection.known import Known
+from danube.storage.manifests import load_history
+from danube.storage.segment.manifest import Manifest, folder_of, segment_name
+from danube.storage.sweeping import highest_generation
+from danube.storage.tiers.directory import DirectoryTier
+from danube.storage.tiers.tier import SegmentTier
+
+_MANIFEST = ".manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class Nameless:
+    """A topic with messages that metadata does not know."""
+
+    topic_id: int
+    messages: int
+    """As far as they can be counted; 0 when nobody can say."""
+
+
+@dataclass(slots=True)
+class Ahead:
+    """What there is."""
+
+    nameless: list[Nameless] = field(default_factory=list)
+    newer: list[tuple[TopicStorage, int]] = field(default_factory=list)
+    """Records of known topics, and the newer generation that each is to be pointed to."""
+    last_topic_id: int = 0
+    """The highest under which anything is stored."""
+
+
+@dataclass(slots=True)
+class _Extent:
+    """Of one topic's messages in the journal."""
+
+    start: int = 0
+    end: int = 0
+
+    def take(self, envelope: Envelope) -> None:
+        if envelope.kind is Kind.DATA:
+            self.start = self.start if self.end else envelope.base_offset
+            self.end = envelope.base_offset + envelope.count
+
+
+def find_ahead(disk: Disk, known: Known, known_to: int) -> Ahead:
+    """Look through the whole journal, and at every topic's newest manifest.
+
+    `known` holds the topics that the folder's broker serves. What is stored under ids up to `known_to` and is not among
+    them was deleted. Raises OSError, StorageUnavailableError, DataFolderError for files of a later version.
+    """
+    found, journal = Ahead(), _journal_extents(disk)
+    tier = DirectoryTier(disk)
+    try:
+        for topic_id in sorted({*topic_ids(disk, Known()), *journal}):
+            found.last_topic_id = topic_id
+            if topic_id in known.topics:
+                record = known.record(topic_id)
+                if (generation := _newer(tier, record)) is not None:
+                    found.newer.append((record, generation))
+            elif topic_id > known_to and topic_id not in known.deleted:
+                messages = _messages(tier, topic_id, journal.get(topic_id, _Extent()))
+                if messages is not None:
+                    found.nameless.append(Nameless(topic_id, messages))
+    finally:
+        tier.close()
+    return found
+
+
+def _journal_extents(disk: Disk) -> dict[int, _Extent]:
+    extents: dict[int, _Extent] = {}
+    for seen in JournalWalk(disk).events():
+        if isinstance(seen, SoundRound):
+            for envelope, _, _ in seen.round.entries:
+                extents.setdefault(envelope.topic_id, _Extent()).take(envelope)
+    return extents
+
+
+def _newer(tier: SegmentTier, record: TopicStorage) -> int | None:
+    """The newest generation that is whole; where none is, the newest: then the damage is told, and nothing is swept."""
+    newer = [generation for generation in _generations(tier, record.topic_id) if generation > record.generation]
+    whole = (generation for generation in newer if _is_whole(tier, record.topic_id, generation))
+    return next(whole, max(newer, default=None))
+
+
+def _messages(tier: SegmentTier, topic_id: int, journal: "_Extent") -> int | None:
+    """How many a topic has; 0 when that cannot be said, None when it has none."""
+    newest = max(_generations(tier, topic_id), default=0)
+    if not newest:
+        return journal.end - journal.start or None
+    try:
+        manifest = _manifest(tier, topic_id, newest)
+    except DanubeError:
+        return journal.end - journal.start
+    return max(manifest.end_offset, journal.end) - manifest.start_offset or None
+
+
+def _generations(tier: SegmentTier, topic_id: int) -> list[int]:
+    """Of a topic's manifests, the newest first."""
+    names = tier.list(folder_of(topic_id))
+    found = (highest_generation([name]) for name in names if name.endswith(_MANIFEST))
+    return sorted(filter(None, found), reverse=True)
+
+
+def _is_whole(tier: SegmentTier, topic_id: int, generation: int) -> bool:
+    """Whether the manifest can be read and all segments that it names are there."""
+    try:
+        segments = _manifest(tier, topic_id, generation).segments
+        return all(tier.size(segment_name(topic_id, one)) == one.file_bytes for one in segments)
+    except (DanubeError, FileNotFoundError):
+        return False
+
+
+def _manifest(tier: SegmentTier, topic_id: int, generation: int) -> Manifest:
+    return load_history(tier, TopicStorage(topic_id, generation=generation)).manifest

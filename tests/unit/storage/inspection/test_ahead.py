@@ -1,0 +1,143 @@
+"""What a data folder has that older metadata does not know: nothing that can be kept is said to be lost."""
+
+import asyncio
+import shutil
+from pathlib import Path
+
+import pytest
+
+from danube.broker.data_folder import METADATA
+from danube.metadata.sqlite import SqliteStore
+from danube.metadata.storage_records import StorageRecords
+from danube.runtime.rng import SystemRng
+from danube.storage.inspection.ahead import Ahead, Nameless, find_ahead
+from danube.storage.inspection.known import Known
+from danube.storage.segment.manifest import manifest_name
+from tests.unit.storage.inspection.folder_world import FolderWorld, Life, flip
+
+ORDERS, CLICKS = "/default/orders", "/default/clicks"
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> FolderWorld:
+    """A topic that is cut, with more in the journal."""
+    made = FolderWorld(tmp_path / "data")
+    made.live(_begin)
+    return made
+
+
+async def _begin(life: Life) -> None:
+    await life.fill(ORDERS, 30)
+    await life.cut()
+    await life.fill(ORDERS, 20)
+
+
+async def _go_on(life: Life) -> None:
+    await life.fill(ORDERS, 10)
+    await life.cut()
+    await life.fill(ORDERS, 5)
+
+
+async def _make_clicks(life: Life) -> None:
+    await life.fill(CLICKS, 7)
+    await life.subscribe(CLICKS, "billing", 11, 5)
+
+
+def look(world: FolderWorld, known: Known, known_to: int = 1) -> Ahead:
+    return find_ahead(world.disk, known, known_to)
+
+
+def point(world: FolderWorld, found: Ahead) -> None:
+    async def change() -> None:
+        store = await SqliteStore.open(world.path / METADATA, world.clock)
+        await StorageRecords(store, SystemRng()).point(found.newer)
+        await store.close()
+
+    asyncio.run(change())
+
+
+def test_a_folder_is_not_ahead_of_its_own_metadata(world: FolderWorld) -> None:
+    assert look(world, world.known()) == Ahead(last_topic_id=1)
+
+
+def test_an_empty_folder_is_ahead_of_nothing(tmp_path: Path) -> None:
+    world = FolderWorld(tmp_path)
+    assert look(world, Known()) == Ahead()
+
+
+def test_a_topic_that_was_made_later_is_found_in_the_journal_and_in_segments(world: FolderWorld) -> None:
+    before = world.known()
+    world.live(_make_clicks)
+    expected = Ahead(nameless=[Nameless(2, 7)], last_topic_id=2)
+    assert look(world, before) == expected
+
+    async def cut(life: Life) -> None:
+        await life.topic(CLICKS)
+        await life.topic(ORDERS)
+        await life.cut()
+        await life.fill(CLICKS, 3)
+
+    world.live(cut)
+    assert look(world, before).nameless == [Nameless(2, 10)]
+
+
+def test_a_later_topic_without_messages_is_no_loss_but_its_id_is_taken(world: FolderWorld) -> None:
+    before = world.known()
+
+    async def subscribe(life: Life) -> None:
+        await life.subscribe(CLICKS, "billing", 11, 0)
+
+    world.live(subscribe)
+    assert look(world, before) == Ahead(last_topic_id=2)
+
+
+def test_what_was_deleted_before_the_backup_is_not_asked_about(world: FolderWorld) -> None:
+    world.live(_make_clicks)
+    known = world.known()
+    del known.topics[2]
+    assert not look(world, known, known_to=2).nameless
+    assert look(world, known, known_to=1).nameless
+    known.deleted.add(2)
+    assert not look(world, known, known_to=0).nameless
+
+
+def test_a_topic_that_was_cut_since_goes_on_with_its_newer_manifest_and_has_all_its_messages(
+    world: FolderWorld,
+) -> None:
+    shutil.copy(world.path / METADATA, world.path.parent / "older")
+    world.live(_go_on)
+    shutil.copy(world.path.parent / "older", world.path / METADATA)
+    found = look(world, world.known())
+    assert (found.nameless, [(record.topic_id, generation) for record, generation in found.newer]) == ([], [(1, 2)])
+    point(world, found)
+
+    async def content(life: Life) -> dict[int, bytes | None]:
+        return await life.content(ORDERS)
+
+    assert sorted(world.live(content)) == list(range(65))
+
+
+def test_of_newer_manifests_the_newest_that_is_whole_is_taken(world: FolderWorld) -> None:
+    before = world.known()
+    world.live(_go_on)
+    newest = world.path / manifest_name(1, 2)
+    leftover = newest.with_name("0000000003.manifest")
+    leftover.write_bytes(newest.read_bytes())  # its generation is not that of its name
+    assert [generation for _, generation in look(world, before).newer] == [2]
+    leftover.unlink()
+    flip(newest, 40)
+    assert [generation for _, generation in look(world, before).newer] == [2]  # the damage is told then, and kept
+
+
+def test_a_later_topic_whose_manifest_is_damaged_is_not_taken_for_empty(world: FolderWorld) -> None:
+    before = world.known()
+    world.live(_make_clicks)
+
+    async def cut(life: Life) -> None:
+        await life.topic(CLICKS)
+        await life.topic(ORDERS)
+        await life.cut()
+
+    world.live(cut)
+    flip(world.path / manifest_name(2, 1), 40)
+    assert look(world, before).nameless == [Nameless(2, 0)]
