@@ -1,6 +1,5 @@
 """One leader among the brokers of a cluster: whoever has the key `/cluster/leader`, which lives with its lease."""
 
-import asyncio
 import logging
 from collections.abc import Callable
 from contextlib import suppress
@@ -10,9 +9,9 @@ from danube.metadata import keys
 from danube.metadata.cluster_records import decode_leader, encode_leader
 from danube.metadata.lease_keeper import LeaseKeeper
 from danube.metadata.mirror import Mirror
+from danube.metadata.reconciling import Reconciler
 from danube.metadata.store import Entry, MetadataStore
-from danube.model.errors import DanubeError, NotFoundError, VersionConflictError
-from danube.model.metadata_limits import CLUSTER_RETRY_S
+from danube.model.errors import NotFoundError, VersionConflictError
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 
@@ -27,7 +26,10 @@ class _Leader:
 
 
 class Election:
-    """This broker's part in it, as a candidate or as an onlooker."""
+    """This broker's part in it, as a candidate or as an onlooker.
+
+    Who gives its lease back leads no more from that moment on, before anybody else may.
+    """
 
     def __init__(self, store: MetadataStore, keeper: LeaseKeeper, clock: Clock, broker_id: int) -> None:
         self._store = store
@@ -37,9 +39,7 @@ class Election:
         self._mirror = Mirror(store, keys.CLUSTER, clock, self._follow)
         self._leader: _Leader | None = None
         self._is_candidate = False
-        self._given_up = 0
-        """The revision of the key that this broker gave up last: the key may be another's before that is heard here."""
-        self._wake = asyncio.Event()
+        self._standing = Reconciler(clock, self._stand, "this broker cannot stand for leader")
         self._listeners: list[Callable[[], None]] = []
         self._leads_told = False
         keeper.on_change(self._changed)
@@ -53,9 +53,8 @@ class Election:
     def leads_until_s(self) -> float:
         """Until when this broker leads for sure, monotonic; 0.0 when it does not lead."""
         leader, lease_id = self._leader, self._keeper.lease_id
-        if leader is None or not (self._is_candidate and lease_id) or leader.lease_id != lease_id:
-            return 0.0
-        return self._keeper.held_until_s if leader.revision > self._given_up else 0.0
+        leads = leader is not None and lease_id and leader.lease_id == lease_id
+        return self._keeper.held_until_s if leads else 0.0
 
     @property
     def is_leader(self) -> bool:
@@ -76,56 +75,19 @@ class Election:
         self._is_candidate = True
         self._changed()
 
-    async def resign(self) -> None:
-        """Be no candidate any more, and lead no more from this moment on, before anybody else may.
-
-        Raises MetadataError when the others may not know it yet: they are told again and again, in a task.
-        """
-        self._is_candidate = False
-        leader = self._leader
-        if leader is None or leader.broker_id != self._broker_id:
-            return
-        self._given_up = leader.revision
-        self._changed()
-        await self._give_up(leader)
-
     async def _run(self) -> None:
         await self._mirror.ready()
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self._stand()
-            except DanubeError as error:
-                _log.warning("this broker cannot stand for leader or resign, which is tried again: %s", error)
-                await self._clock.sleep_until(self._clock.monotonic_s() + CLUSTER_RETRY_S)
-                self._wake.set()
+        await self._standing.run()
 
     async def _stand(self) -> None:
-        """Have the key, or as no candidate not have it, as far as this broker has a say in it."""
+        """Take the key that nobody has, or that is this broker's own from a lease of before."""
         lease_id, leader = self._keeper.lease_id, self._leader
-        if leader is not None and leader.broker_id != self._broker_id:
-            return
-        if self._is_candidate:
-            await self._take(lease_id, leader)
-        elif leader is not None and leader.lease_id == lease_id:
-            self._given_up = leader.revision
-            await self._give_up(leader)
-
-    async def _take(self, lease_id: int, leader: _Leader | None) -> None:
-        """Take the key that nobody has, or that is this broker's own from a lease of before or a time it resigned."""
-        is_held = leader is not None and leader.lease_id == lease_id and leader.revision > self._given_up
-        if is_held or not lease_id:
+        is_taken = leader is not None and (leader.broker_id != self._broker_id or leader.lease_id == lease_id)
+        if is_taken or not (self._is_candidate and lease_id):
             return
         revision, value = leader.revision if leader else 0, encode_leader(self._broker_id)
-        try:
+        with suppress(VersionConflictError, NotFoundError):  # another was faster, or the lease has just run out
             await self._store.compare_and_set(keys.LEADER, value, revision=revision, lease_id=lease_id)
-        except (VersionConflictError, NotFoundError):
-            return  # another was faster, or the lease has just run out: the watch and the keeper will tell
-
-    async def _give_up(self, leader: _Leader) -> None:
-        with suppress(VersionConflictError):  # it is somebody else's already
-            await self._store.delete(keys.LEADER, revision=leader.revision)
 
     def _follow(self, key: str, entry: Entry | None) -> None:
         if key == keys.LEADER:
@@ -136,6 +98,6 @@ class Election:
         if self.is_leader != self._leads_told:
             self._leads_told = self.is_leader
             _log.info("this broker leads the cluster" if self._leads_told else "this broker leads no more")
-        self._wake.set()
+        self._standing.wake()
         for listener in self._listeners:
             listener()

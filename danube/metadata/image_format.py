@@ -19,7 +19,8 @@ from typing import Any, TypeVar
 import google_crc32c
 
 from danube.metadata.command_format import packb, unpackb
-from danube.metadata.commands import Applied, Conflicted, Lease, LeaseGiven, LeaseMissing, Outcome, TooManyLeases
+from danube.metadata.commands import Lease
+from danube.metadata.outcome_format import outcome_fields, outcome_of
 from danube.metadata.state import StateImage
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
@@ -34,10 +35,6 @@ _ZLIB = 1
 _ENTRIES_A_BLOCK = 256
 _OTHERS_A_BLOCK = 2_000
 
-_OUTCOMES: dict[str, type[Applied | Conflicted | LeaseMissing | TooManyLeases]] = {
-    kind.__name__: kind for kind in (Applied, Conflicted, LeaseMissing, TooManyLeases)
-}
-
 T = TypeVar("T")
 
 
@@ -51,7 +48,7 @@ def encode_image(image: StateImage) -> Iterator[bytes]:
     for leases in _slices(image.leases, _OTHERS_A_BLOCK):
         yield _block([astuple(lease) for lease in leases])
     for outcomes in _slices(image.outcomes, _OTHERS_A_BLOCK):
-        yield _block([[command_id, *_encode_outcome(outcome)] for command_id, outcome in outcomes])
+        yield _block([[command_id, *outcome_fields(outcome)] for command_id, outcome in outcomes])
     yield _BLOCK.pack(0, 0)
 
 
@@ -62,7 +59,7 @@ def decode_image(packed: bytes | memoryview) -> StateImage:
         revision, last_lease_id, *counts = next(blocks)
         entries = tuple(Entry(*row) for row in _rows(blocks, counts[0]))
         leases = tuple(Lease(*row) for row in _rows(blocks, counts[1]))
-        outcomes = tuple((row[0], _decode_outcome(row[1:])) for row in _rows(blocks, counts[2]))
+        outcomes = tuple((row[0], outcome_of(row[1:])) for row in _rows(blocks, counts[2]))
         _expect_end(blocks)
     except (ValueError, TypeError, KeyError, IndexError, StopIteration, zlib.error) as error:
         raise MetadataError(f"an image of the metadata cannot be read ({error}): take another copy of it") from error
@@ -129,14 +126,3 @@ def _rows(blocks: Iterator[Any], count: int) -> Iterable[Any]:
         taken += len(rows)
     if taken != count:
         raise ValueError("it has other counts than it says")
-
-
-def _encode_outcome(outcome: Outcome) -> Sequence[Any]:
-    if isinstance(outcome, LeaseGiven):
-        return [LeaseGiven.__name__, *astuple(outcome.lease)]
-    return [type(outcome).__name__, *astuple(outcome)]
-
-
-def _decode_outcome(row: Sequence[Any]) -> Outcome:
-    kind, *fields = row
-    return LeaseGiven(Lease(*fields)) if kind == LeaseGiven.__name__ else _OUTCOMES[kind](*fields)

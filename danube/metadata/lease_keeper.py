@@ -11,7 +11,7 @@ from collections.abc import Callable
 from danube.metadata.store import MetadataStore
 from danube.model.errors import DanubeError, NotFoundError
 from danube.model.metadata_limits import BROKER_LEASE_TTL_S, CLUSTER_RETRY_S, LEASE_RENEWALS
-from danube.runtime.clock import Clock, TimerHandle
+from danube.runtime.clock import Clock, TimerHandle, sleep_for
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class LeaseKeeper:
         """Hold leases for ever."""
         while True:
             if not await self._hold():
-                await self._pause(CLUSTER_RETRY_S)
+                await sleep_for(self._clock, CLUSTER_RETRY_S)
 
     async def close(self) -> None:
         """Give the lease back, once `run` has ended: what lives by it goes now."""
@@ -99,7 +99,7 @@ class LeaseKeeper:
                 self._hold_until(sent_s + self._ttl_s, lease_id)
                 await self._clock.sleep_until(sent_s + self._ttl_s / LEASE_RENEWALS)
             else:
-                await self._pause(min(CLUSTER_RETRY_S, self._ttl_s / LEASE_RENEWALS))
+                await sleep_for(self._clock, min(CLUSTER_RETRY_S, self._ttl_s / LEASE_RENEWALS))
 
     async def _renewed(self, lease_id: int) -> bool:
         if not self._progresses():
@@ -148,6 +148,3 @@ class LeaseKeeper:
         if not self._failing:
             _log.warning("%s, and is tried again: %s", what, error)
         self._failing = True
-
-    async def _pause(self, seconds: float) -> None:
-        await self._clock.sleep_until(self._clock.monotonic_s() + seconds)

@@ -24,9 +24,9 @@ class Member:
     """`host:port` of its Raft port."""
     role: MemberRole
     connected: bool
-    """Whether the member that tells this is connected with it (or is it)."""
+    """Whether the member that sees it is connected with it (or is it)."""
     lag: int | None = None
-    """Entries that it does not have yet; known to the leader only."""
+    """Entries that it does not have yet, as far as the leader has heard; None is not known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,7 +57,14 @@ class Membership(Protocol):
     """
 
     def status(self) -> MembershipStatus:
-        """How things stand, as this member knows."""
+        """How things stand, as this member knows: at once, and only where it leads with everyone's lag."""
+
+    async def look(self) -> MembershipStatus:
+        """How things stand, with the members as the leader sees them: whom it is connected with, and everyone's lag.
+
+        Where nobody leads, or the leader does not answer within RAFT_LOOK_TIMEOUT_S, as this member knows. Never an
+        error.
+        """
 
     async def add(self, address: str, node_id: int | None = None) -> Member:
         """Have the broker that waits at `address` (started with `--join`) take part, without a vote.

@@ -8,7 +8,7 @@ from typing import Protocol
 from danube.metadata.store import Changed, Entry, MetadataStore, Removed, Resync, SnapshotEnd, WatchEvent
 from danube.model.errors import DanubeError
 from danube.model.metadata_limits import CLUSTER_RETRY_S
-from danube.runtime.clock import Clock
+from danube.runtime.clock import Clock, sleep_for
 
 _log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Mirror:
         """Follow the store until it is closed."""
         while not await self._followed():
             self.take(Resync())
-            await self._clock.sleep_until(self._clock.monotonic_s() + CLUSTER_RETRY_S)
+            await sleep_for(self._clock, CLUSTER_RETRY_S)
 
     def take(self, event: WatchEvent) -> None:
         """Take one event of the watch in."""

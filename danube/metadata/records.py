@@ -31,6 +31,7 @@ from danube.metadata.record_format import (
 )
 from danube.metadata.storage_records import bury
 from danube.metadata.store import MetadataStore
+from danube.model.count_text import count_text
 from danube.model.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -417,7 +418,7 @@ class Records:
         topics = len(await self._store.list(keys.topics_of(name)))
         if topics:
             raise PreconditionFailedError(
-                f"namespace {name!r} is not empty, it has {topics} topic{'s' * (topics > 1)}: delete them first"
+                f"namespace {name!r} is not empty, it has {count_text(topics, 'topic')}: delete them first"
             )
 
     @staticmethod

@@ -9,9 +9,10 @@ from danube.metadata import keys
 from danube.metadata.cluster_records import BrokerRegistration, decode_registration, encode_registration
 from danube.metadata.lease_keeper import LeaseKeeper
 from danube.metadata.mirror import Mirror
+from danube.metadata.reconciling import Reconciler
 from danube.metadata.store import Entry, MetadataStore
-from danube.model.errors import DanubeError, MetadataError, NotFoundError
-from danube.model.metadata_limits import CLUSTER_BROKERS_MAX, CLUSTER_RETRY_S
+from danube.model.errors import MetadataError, NotFoundError
+from danube.model.metadata_limits import CLUSTER_BROKERS_MAX
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 
@@ -31,7 +32,6 @@ class BrokerRegistry:
     def __init__(self, store: MetadataStore, keeper: LeaseKeeper, clock: Clock) -> None:
         self._store = store
         self._keeper = keeper
-        self._clock = clock
         self._mirror = Mirror(store, keys.REGISTERED, clock, self._follow)
         self._seen: dict[int, _Seen] = {}
         self._own: BrokerRegistration | None = None
@@ -39,10 +39,10 @@ class BrokerRegistry:
         """The lease under which this broker was registered last, and the revision of that."""
         self._is_replaced = False
         self._registered = asyncio.Event()
-        self._wake = asyncio.Event()
+        self._registering = Reconciler(clock, self._register, "this broker cannot be registered")
         self._listeners: list[Callable[[], None]] = []
         self._replaced_listeners: list[Callable[[], None]] = []
-        keeper.on_change(self._wake.set)
+        keeper.on_change(self._registering.wake)
 
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]:
@@ -78,20 +78,12 @@ class BrokerRegistry:
         """
         self._own, self._put = own, (0, 0)
         self._registered.clear()
-        self._wake.set()
+        self._registering.wake()
         await self._registered.wait()
 
     async def _run(self) -> None:
         await self._mirror.ready()
-        while True:
-            await self._wake.wait()
-            self._wake.clear()
-            try:
-                await self._register()
-            except DanubeError as error:
-                _log.warning("this broker cannot be registered, which is tried again: %s", error)
-                await self._clock.sleep_until(self._clock.monotonic_s() + CLUSTER_RETRY_S)
-                self._wake.set()
+        await self._registering.run()
 
     async def _register(self) -> None:
         own, lease_id = self._own, self._keeper.lease_id
@@ -144,7 +136,7 @@ class BrokerRegistry:
             self._take(keys.parse_registered_broker(key), entry)
         except MetadataError as error:
             _log.warning("a broker's registration cannot be read, and is left out: %s", error)
-        self._wake.set()
+        self._registering.wake()
         for listener in self._listeners:
             listener()
 

@@ -11,19 +11,8 @@ from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
 
-from danube.metadata.commands import (
-    Applied,
-    Command,
-    Conflicted,
-    Effects,
-    Lease,
-    LeaseGiven,
-    LeaseMissing,
-    Outcome,
-    TooManyLeases,
-    decide,
-    prefix_bounds,
-)
+from danube.metadata.commands import Command, Effects, Lease, LeaseGiven, Outcome, decide, prefix_bounds
+from danube.metadata.outcome_format import outcome_fields, outcome_of
 from danube.metadata.state import StateImage
 from danube.metadata.store import Changed, Entry
 from danube.model.errors import (
@@ -64,10 +53,6 @@ _SESSION = """
 """
 
 _ENTRY = "SELECT key, value, created_revision, revision, lease_id FROM entries"
-
-_OUTCOMES: dict[str, type[Applied | Conflicted | LeaseMissing | TooManyLeases]] = {
-    kind.__name__: kind for kind in (Applied, Conflicted, LeaseMissing, TooManyLeases)
-}
 
 
 class SqliteFile:
@@ -123,7 +108,7 @@ class SqliteFile:
     def outcome(self, command_id: str) -> Outcome | None:
         rows = self._connection.execute("SELECT outcome FROM outcomes WHERE command_id = ?", (command_id,))
         row = rows.fetchone()
-        return _decode_outcome(row[0]) if row else None
+        return outcome_of(json.loads(row[0])) if row else None
 
     def read_entry(self, key: str) -> Entry | None:
         """As `entry`, for the store's readers. Raises MetadataError when the file fails."""
@@ -157,7 +142,7 @@ class SqliteFile:
         with self._using():
             entries = [Entry(*row) for row in self._connection.execute(f"{_ENTRY} ORDER BY key")]
             outcomes = self._connection.execute("SELECT command_id, outcome FROM outcomes ORDER BY number")
-            remembered = tuple((command_id, _decode_outcome(text)) for command_id, text in outcomes)
+            remembered = tuple((command_id, outcome_of(json.loads(text))) for command_id, text in outcomes)
             return StateImage(self.revision, self.last_lease_id, tuple(entries), (), remembered)
 
     def fill(self, image: StateImage) -> None:
@@ -201,9 +186,9 @@ class SqliteFile:
             self._connection.execute("DELETE FROM leases WHERE lease_id = ?", (effects.lease_ended,))
 
     def _remember(self, command_id: str, outcome: Outcome) -> None:
-        encoded = _encode_outcome(outcome)
-        if encoded is None:
-            return
+        if isinstance(outcome, LeaseGiven):
+            return  # leases end with the process, and so does the need to remember them
+        encoded = json.dumps(outcome_fields(outcome))
         cursor = self._connection.execute(
             "INSERT INTO outcomes (command_id, outcome) VALUES (?, ?)", (command_id, encoded)
         )
@@ -314,14 +299,3 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
     if finding != "ok":
         raise DataFolderError(f"{path} is damaged ({finding}): restore it from a backup")
-
-
-def _encode_outcome(outcome: Outcome) -> str | None:
-    if isinstance(outcome, LeaseGiven):
-        return None  # leases end with the process, and so does the need to remember them
-    return json.dumps([type(outcome).__name__, *astuple(outcome)])
-
-
-def _decode_outcome(text: str) -> Outcome:
-    kind, *fields = json.loads(text)
-    return _OUTCOMES[kind](*fields)

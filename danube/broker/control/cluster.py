@@ -27,14 +27,14 @@ class ClusterControl:
         """Whether this broker stands alone."""
         return self._cluster is None
 
-    def describe(self) -> ClusterDescription:
-        """How things stand, as this broker knows."""
+    async def describe(self) -> ClusterDescription:
+        """How things stand: who is connected and how far, as the leader knows, and all else as this broker does."""
         leader = self._cluster.election.leader if self._cluster else None
         leader_broker_id = None if leader is None else str(leader)
         membership = self._cluster.membership if self._cluster else None
         if membership is None:
             return ClusterDescription(kind=self._kind, leader_broker_id=leader_broker_id)
-        status = membership.status()
+        status = await membership.look()
         return ClusterDescription(
             kind=status.kind,
             node_id=str(status.node_id),
@@ -47,9 +47,9 @@ class ClusterControl:
             leader_broker_id=leader_broker_id,
         )
 
-    def status(self) -> RaftStatus:
+    async def status(self) -> RaftStatus:
         """The same in the original's terms."""
-        status = self._membership().status()
+        status = await self.look()
         voters = [str(each.node_id) for each in status.members if each.role is MemberRole.VOTER]
         learners = [str(each.node_id) for each in status.members if each.role is MemberRole.LEARNER]
         return RaftStatus(
@@ -62,16 +62,9 @@ class ClusterControl:
             learners=tuple(learners),
         )
 
-    def require_changeable(self) -> MembershipStatus:
-        """How things stand; raises PreconditionFailedError where nobody can take part or leave."""
-        return self._membership().status()
-
-    def member(self, node_id: str) -> Member:
-        """A member. Raises NotFoundError, and PreconditionFailedError as above."""
-        for each in self._membership().status().members:
-            if str(each.node_id) == node_id:
-                return each
-        raise NotFoundError(f"there is no node {node_id[:40]!r} in this cluster: its status lists those that there are")
+    async def look(self) -> MembershipStatus:
+        """As `Membership.look`. Raises PreconditionFailedError where nobody can take part or leave."""
+        return await self._membership().look()
 
     def broker_of(self, member: Member) -> str | None:
         """The id of the broker that runs at a member, if one is registered."""
@@ -121,6 +114,14 @@ class ClusterControl:
             lag=member.lag,
             broker_id=self.broker_of(member),
         )
+
+
+def member_of(status: MembershipStatus, node_id: str) -> Member:
+    """The member with this id. Raises NotFoundError."""
+    for each in status.members:
+        if str(each.node_id) == node_id:
+            return each
+    raise NotFoundError(f"there is no node {node_id[:40]!r} in this cluster: its status lists those that there are")
 
 
 def _number(node_id: str | None) -> int:

@@ -16,6 +16,7 @@ from danube.broker.subscription import ReliableSubscription
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.metadata.records import Also
 from danube.model.admin_calls import Unsubscribe
+from danube.model.count_text import count_text
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import PLAN_NAMES_MAX
 from danube.model.plans import Arguments, Effect, Impact, describe_call, fingerprint_of
@@ -27,7 +28,7 @@ class PlannedCall(Protocol):
     """One operation with its arguments."""
 
     async def impact(self) -> Impact:
-        """What it would touch now. Raises what `act` would raise now."""
+        """What it would touch now; a counter that is not named is 0. Raises what `act` would raise now."""
 
     async def act(self, also: Also) -> None:
         """Do it, and `also` in the same transaction."""
@@ -80,11 +81,11 @@ def planned_operations(
 
     def promote_cluster_node(arguments: Arguments) -> PlannedCall:
         (node_id,) = _texts("promote_cluster_node", arguments, "node_id")
-        return PromoteCall(members.cluster, members.mark, node_id)
+        return PromoteCall(members, node_id)
 
     def remove_cluster_node(arguments: Arguments) -> PlannedCall:
         (node_id,) = _texts("remove_cluster_node", arguments, "node_id")
-        return RemoveCall(members.cluster, members.mark, node_id)
+        return RemoveCall(members, node_id)
 
     acts = (
         delete_topic,
@@ -159,10 +160,6 @@ class _DeleteNamespace:
         made = await self.namespaces.deletable(self.name)
         return Impact(
             changes=(f"Delete namespace {self.name}, which has no topics.",),
-            producers=0,
-            consumers=0,
-            messages=0,
-            bytes=0,
             fingerprint=fingerprint_of([self.name, made]),
         )
 
@@ -182,7 +179,7 @@ class _Unsubscribe:
         name = subscription.record.name
         lost = "A subscription of this name that is made later begins at the end of the topic."
         if isinstance(subscription, ReliableSubscription):
-            lag = _count(subscription.driver.engine.lag, "message")
+            lag = count_text(subscription.driver.engine.lag, "message")
             lost = f"Its place in the topic is lost, with {lag} not acknowledged. {lost}"
         return Impact(
             changes=(
@@ -194,10 +191,7 @@ class _Unsubscribe:
             topic_count=1,
             subscriptions=(f"{topic.name} {name}",),
             subscription_count=1,
-            producers=0,
             consumers=subscription.connected(),
-            messages=0,
-            bytes=0,
             fingerprint=fingerprint_of(_identity(topic, [name])),
         )
 
@@ -213,12 +207,8 @@ def _identity(topic: AnyTopic, subscriptions: Sequence[str] | Mapping[str, objec
 def _deleted(name: TopicName, found: Sequence[AnyTopic]) -> str:
     if found[0].record.name == name:
         return f"Delete topic {name}."
-    return f"Delete topic {name}, which has {_count(len(found), 'partition')}."
+    return f"Delete topic {name}, which has {count_text(len(found), 'partition')}."
 
 
 def _if_any(count: int, sentence: str, noun: str) -> tuple[str, ...]:
-    return (sentence.format(_count(count, noun)),) if count else ()
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return (sentence.format(count_text(count, noun)),) if count else ()

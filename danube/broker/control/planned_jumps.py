@@ -12,6 +12,7 @@ from danube.broker.control.positions import PositionControl, offset_of, skip_end
 from danube.broker.subscription import ReliableSubscription
 from danube.broker.topic import ReliableTopic
 from danube.metadata.records import Also
+from danube.model.count_text import count_text
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import SKIP_MESSAGES_MAX
 from danube.model.plans import Arguments, Impact, describe_call, fingerprint_of
@@ -81,7 +82,7 @@ class SeekCall:
         lost = unread_before(subscription, target)
         changes = f"Move subscription {subscription.record.name!r} of {topic.name} from {position:,} to {target:,}."
         again = max(0, position - target)
-        come_back = (f"{_count(again)} that {_were(again)} acknowledged will be sent again.",) if again else ()
+        come_back = (f"{_messages(again)} that {_were(again)} acknowledged will be sent again.",) if again else ()
         return _impact(topic, subscription, (changes, *come_back), lost)
 
     async def act(self, also: Also) -> None:
@@ -99,10 +100,10 @@ class SkipCall:
         topic, subscription = self.positions.find(self.wanted.name)
         if self.wanted.count:
             lost = unread_before(subscription, skip_end(subscription, self.wanted.count))
-            change = f"Skip the next {_count(lost)} of subscription {subscription.record.name!r} of {topic.name}."
+            change = f"Skip the next {_messages(lost)} of subscription {subscription.record.name!r} of {topic.name}."
         else:
             lost = sum(end - start for start, end in subscription.driver.engine.blocked)
-            change = f"Skip {_count(lost)} that block{'s' * (lost == 1)} subscription {subscription.record.name!r}."
+            change = f"Skip {_messages(lost)} that block{'s' * (lost == 1)} subscription {subscription.record.name!r}."
         # Which messages are the next ones depends on where it stands: a plan is for those, and for no others.
         return _impact(topic, subscription, (change,), lost, stands=subscription.driver.engine.position)
 
@@ -119,7 +120,7 @@ def _impact(
     stands: int | None = None,
 ) -> Impact:
     record = subscription.record
-    passed = f"{_count(lost)} that {_were(lost)} not acknowledged will never be sent to this subscription."
+    passed = f"{_messages(lost)} that {_were(lost)} not acknowledged will never be sent to this subscription."
     return Impact(
         changes=changes,
         irreversible=(passed,) if lost else (),
@@ -127,16 +128,14 @@ def _impact(
         topic_count=1,
         subscriptions=(f"{topic.name} {record.name}",),
         subscription_count=1,
-        producers=0,
         consumers=subscription.connected(),
         messages=lost,
-        bytes=0,
         fingerprint=fingerprint_of([topic.record.topic_id, record.subscription_id, stands]),
     )
 
 
-def _count(messages: int) -> str:
-    return f"{messages:,} message{'' if messages == 1 else 's'}"
+def _messages(count: int) -> str:
+    return count_text(count, "message")
 
 
 def _were(messages: int) -> str:

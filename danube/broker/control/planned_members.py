@@ -6,7 +6,7 @@ change fails then, it was not made or may still be, and a new plan shows which.
 
 from dataclasses import dataclass
 
-from danube.broker.control.cluster import ClusterControl
+from danube.broker.control.cluster import ClusterControl, member_of
 from danube.metadata.draft import commit_draft
 from danube.metadata.membership import MemberRole, MembershipStatus
 from danube.metadata.records import Also
@@ -40,12 +40,12 @@ class Members:
 class PromoteCall:
     """A learner gets a vote."""
 
-    cluster: ClusterControl
-    mark: MarkPlan
+    members: Members
     node_id: str
 
     async def impact(self) -> Impact:
-        status, member = self.cluster.require_changeable(), self.cluster.member(self.node_id)
+        status = await self.members.cluster.look()
+        member = member_of(status, self.node_id)
         if member.role is MemberRole.VOTER:
             raise PreconditionFailedError(f"node {self.node_id} has a vote already: there is nothing to do")
         voters = _voters(status)
@@ -54,28 +54,24 @@ class PromoteCall:
                 f"Give node {self.node_id} at {member.address} a vote{_behind(member.lag)}.",
                 f"{voters + 1} nodes vote then, and {_majority(voters + 1)} of them must run for any change.",
             ),
-            producers=0,
-            consumers=0,
-            messages=0,
-            bytes=0,
             fingerprint=_fingerprint(status, self.node_id),
         )
 
     async def act(self, also: Also) -> None:
-        await self.mark(also)
-        await self.cluster.promote(self.node_id)
+        await self.members.mark(also)
+        await self.members.cluster.promote(self.node_id)
 
 
 @dataclass(frozen=True, slots=True)
 class RemoveCall:
     """A member takes part no more."""
 
-    cluster: ClusterControl
-    mark: MarkPlan
+    members: Members
     node_id: str
 
     async def impact(self) -> Impact:
-        status, member = self.cluster.require_changeable(), self.cluster.member(self.node_id)
+        status = await self.members.cluster.look()
+        member = member_of(status, self.node_id)
         voters, votes = _voters(status), member.role is MemberRole.VOTER
         if votes and voters == 1:
             raise PreconditionFailedError(
@@ -88,7 +84,7 @@ class RemoveCall:
                 f"node {self.node_id} is the broker that is asked, and could not tell how it ended: ask another broker"
                 " of the cluster, with --endpoint"
             )
-        broker = self.cluster.broker_of(member)
+        broker = self.members.cluster.broker_of(member)
         changes = [f"Remove node {self.node_id} at {member.address} from the cluster."]
         if votes:
             changes.append(
@@ -102,16 +98,12 @@ class RemoveCall:
                 "Its topics are on its disk and nobody else serves them.",
                 "It takes part again only with an empty folder `raft`, added anew.",
             ),
-            producers=0,
-            consumers=0,
-            messages=0,
-            bytes=0,
             fingerprint=_fingerprint(status, self.node_id),
         )
 
     async def act(self, also: Also) -> None:
-        await self.mark(also)
-        await self.cluster.remove(self.node_id)
+        await self.members.mark(also)
+        await self.members.cluster.remove(self.node_id)
 
 
 def _voters(status: MembershipStatus) -> int:

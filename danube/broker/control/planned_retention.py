@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from danube.broker.control.retention import RetentionControl, RetentionEffect, retention_values
 from danube.metadata.records import Also
+from danube.model.count_text import count_text
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import PLAN_NAMES_MAX, PLAN_READERS_MAX
 from danube.model.plans import Arguments, Impact, describe_call, fingerprint_of
@@ -91,8 +92,6 @@ def _impact(change: str, effects: Sequence[RetentionEffect], state: list[object]
         topic_count=len(ordered),
         subscriptions=tuple(readers[:PLAN_NAMES_MAX]),
         subscription_count=len(readers),
-        producers=0,
-        consumers=0,
         messages=sum(each.messages for each in effects),
         bytes=sum(each.body_bytes for each in effects),
         fingerprint=fingerprint_of([*state, sorted(map(_identity, effects))]),
@@ -120,7 +119,7 @@ def _kept(limits: Limits) -> str:
     if limits.retention_time_s:
         parts.append(f"{limits.retention_time_s:,} s of messages")
     if limits.retention_bytes:
-        parts.append(_count(limits.retention_bytes, "byte"))
+        parts.append(count_text(limits.retention_bytes, "byte"))
     if not parts:
         return "everything"
     least = "whether it is read or not" if limits.retention_drops_unread else "and what is unread"
@@ -130,17 +129,17 @@ def _kept(limits: Limits) -> str:
 def _losses(losing: Sequence[RetentionEffect]) -> list[str]:
     lines = [_loss(each) for each in losing[:PLAN_NAMES_MAX]]
     messages = sum(each.messages for each in losing[PLAN_NAMES_MAX:])
-    return lines + _rest(len(losing), f"{_count(messages, 'message')} of {{}} go as well.")
+    return lines + _rest(len(losing), f"{count_text(messages, 'message')} of {{}} go as well.")
 
 
 def _loss(effect: RetentionEffect) -> str:
     going, said = effect.going, []
     if going.segments:
         first, last = (start_text(FetchTime(ms)) for ms in (going.first_append_time_ms, going.last_append_time_ms))
-        what = f"{_count(going.messages, 'message')} of {_count(going.body_bytes, 'byte')}"
-        said.append(f"at once {what} in {_count(going.segments, 'segment')}, stored {first} to {last}")
+        what = f"{count_text(going.messages, 'message')} of {count_text(going.body_bytes, 'byte')}"
+        said.append(f"at once {what} in {count_text(going.segments, 'segment')}, stored {first} to {last}")
     if going.later_messages:
-        what = f"{_count(going.later_messages, 'message')} of {_count(going.later_bytes, 'byte')}"
+        what = f"{count_text(going.later_messages, 'message')} of {count_text(going.later_bytes, 'byte')}"
         said.append(f"up to {what} as soon as newer segments follow them")
     return f"{effect.topic.name} loses {', and '.join(said)}; {_unread(effect)}."
 
@@ -150,14 +149,10 @@ def _unread(effect: RetentionEffect) -> str:
         return "no subscription needs them"
     named = [f"{name!r} ({messages:,})" for name, messages in list(effect.unread.items())[:PLAN_READERS_MAX]]
     left = len(effect.unread) - len(named)
-    more = f" and {_count(left, 'more subscription')}" if left else ""
+    more = f" and {count_text(left, 'more subscription')}" if left else ""
     return f"unread by {', '.join(named)}{more}"
 
 
 def _rest(count: int, sentence: str) -> list[str]:
     left = count - PLAN_NAMES_MAX
-    return [sentence.format(_count(left, "more topic"))] if left > 0 else []
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+    return [sentence.format(count_text(left, "more topic"))] if left > 0 else []

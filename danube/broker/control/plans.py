@@ -18,6 +18,7 @@ from danube.model.plans import (
     PlansPage,
     canonical,
     check_applicable,
+    counted,
     new_plan,
 )
 from danube.runtime.clock import Clock
@@ -51,7 +52,7 @@ class PlanControl:
         operation = self._operation(request.operation)
         if request.effect is not operation.effect:
             raise InvalidRequestError(f"{request.operation} has the effect {operation.effect}, not {request.effect}")
-        impact = await operation.parse(request.arguments).impact()
+        impact = counted(await operation.parse(request.arguments).impact())
         plan_id = f"plan-{self._rng.new_id() % 2**_ID_BITS:012x}"
         plan = new_plan(request, impact, plan_id=plan_id, now_ms=self._clock.now_ms())
         await self._records.create(plan)
@@ -98,7 +99,7 @@ class PlanControl:
         marked: list[Plan] = []
 
         async def mark(draft: Draft) -> None:
-            impact = await call.impact()
+            impact = counted(await call.impact())
             applied = await self._records.mark_applied(
                 draft, application, now_ms, lambda plan: check_applicable(plan, application, impact, now_ms)
             )

@@ -9,6 +9,7 @@ from danube.broker.subscription import ReliableSubscription
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Also, Records
+from danube.model.count_text import count_text
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
@@ -103,7 +104,7 @@ class PositionControl:
             lost = unread_before(subscription, await offset_of(wanted.to, topic.log))
             if lost:
                 raise PreconditionFailedError(
-                    f"{lost} unread message{'s' * (lost > 1)} of {wanted.name.subscription!r} would be passed over: "
+                    f"{count_text(lost, 'unread message')} of {wanted.name.subscription!r} would be passed over: "
                     "plan seek_subscription, look at the plan, and apply it"
                 )
 

@@ -1,7 +1,9 @@
 """Brokers and the agreement among them, on the admin port: each method one line into `control/`."""
 
+from collections.abc import Awaitable
+
 from danube.broker.services.admin_refusals import refuse
-from danube.broker.services.answers import answer_later, answer_now
+from danube.broker.services.answers import answer_later
 from danube.broker.services.context import ServiceContext
 from danube.model.admin_calls import ClusterDescription
 from danube.rpc.carrier import Service, UnaryCall
@@ -50,8 +52,11 @@ def cluster_admin_service(context: ServiceContext) -> Service:
         methods = ("ClusterStatus", "AddNode", "PromoteNode", "RemoveNode")
         return Service("danube_admin.ClusterAdmin", unary=dict.fromkeys(methods, refuse(_NO_NODES)))
 
-    def cluster_status(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - asks nothing, answered at once
-        return encode_admin.cluster_status(cluster.status())
+    def cluster_status(request: bytes, call: UnaryCall) -> None:  # noqa: ARG001 - asks nothing
+        async def work() -> bytes:
+            return encode_admin.cluster_status(await cluster.status())
+
+        context.answer_later(call, "cluster status", work)
 
     async def promote(node_id: str) -> str:
         await cluster.promote(node_id)
@@ -76,13 +81,13 @@ def cluster_service(context: ServiceContext) -> Service:
     """`danube.control.Cluster`, ours alone."""
     cluster, decode, encode = context.control.cluster, decode_cluster, encode_cluster
 
-    def describe(_nothing: None) -> ClusterDescription:
+    def describe(_nothing: None) -> Awaitable[ClusterDescription]:
         return cluster.describe()
 
     return Service(
         "danube.control.Cluster",
         unary={
-            "DescribeCluster": answer_now(decode.describe_cluster, describe, encode.cluster_description),
+            "DescribeCluster": answer_later(context, decode.describe_cluster, describe, encode.cluster_description),
             "TransferLeadership": answer_later(
                 context, decode.transfer_leadership, cluster.transfer, encode.leadership_transferred
             ),

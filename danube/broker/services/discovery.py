@@ -50,15 +50,7 @@ def discovery_service(context: ServiceContext) -> Service:
 
 
 def _here(context: ServiceContext, wanted: Lookup) -> bytes:
-    return encode.lookup_answer(
-        LookupAnswer(
-            request_id=wanted.request_id,
-            kind=LookupKind.CONNECT,
-            connect_url=context.connect_url,
-            broker_url=context.broker_url,
-            proxy=context.connect_url != context.broker_url,
-        )
-    )
+    return _answer(wanted, LookupKind.CONNECT, context.connect_url, context.broker_url)
 
 
 def _there(context: ServiceContext, wanted: Lookup, record: TopicRecord) -> bytes:
@@ -66,13 +58,17 @@ def _there(context: ServiceContext, wanted: Lookup, record: TopicRecord) -> byte
     server = context.topics.server_of(record)
     if server is None:
         return _here(context, wanted)
+    return _answer(wanted, LookupKind.REDIRECT, server.connect_url, server.broker_url)
+
+
+def _answer(wanted: Lookup, kind: LookupKind, connect_url: str, broker_url: str) -> bytes:
     return encode.lookup_answer(
         LookupAnswer(
             request_id=wanted.request_id,
-            kind=LookupKind.REDIRECT,
-            connect_url=server.connect_url,
-            broker_url=server.broker_url,
-            proxy=server.connect_url != server.broker_url,
+            kind=kind,
+            connect_url=connect_url,
+            broker_url=broker_url,
+            proxy=connect_url != broker_url,
         )
     )
 

@@ -400,9 +400,8 @@ class Member:
         return tuple(sorted(views, key=lambda view: view.node_id))
 
     def _member(self, node: Any, role: MemberRole) -> MemberView:  # noqa: ANN401 - pysyncobj's Node
-        match = self._core.match_index(node)
-        lag = None if match is None else max(0, self._core.last_index() - match)
-        connected = node in self._core.connected()
+        match, connected = self._core.match_index(node), node in self._core.connected()
+        lag = max(0, self._core.last_index() - match) if match else None
         return MemberView(node_id=node.node_id, address=node.address, role=role, connected=connected, lag=lag)
 
 

@@ -1,10 +1,11 @@
 """Changes of who takes part, one at a time, carried out by the leader; and the rules for what must not be done now.
 
-`refuse_promotion`, `refuse_removal` and `refuse_transfer` decide, without effects.
+`refuse_promotion`, `refuse_removal` and `refuse_transfer` decide, and `as_leader_knows` merges, without effects.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,7 +15,6 @@ from danube.metadata.raft.bootstrap import is_sound
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.participant import Participant
 from danube.model.errors import (
-    DanubeError,
     InvalidRequestError,
     NotFoundError,
     PreconditionFailedError,
@@ -53,8 +53,12 @@ def voters_of(status: MembershipStatus) -> list[Member]:
 
 def refuse_promotion(status: MembershipStatus, member: Member) -> None:
     """Raise PreconditionFailedError if this learner must not get a vote now."""
-    if not member.connected or member.lag is None:
+    if not member.connected:
         raise PreconditionFailedError(f"member {member.node_id} is not connected: start it, then promote it")
+    if member.lag is None:
+        raise PreconditionFailedError(
+            f"member {member.node_id} has not said yet how much of the log it has: try again in a moment"
+        )
     if member.lag > RAFT_CATCH_UP_ENTRIES_MAX:
         raise PreconditionFailedError(
             f"member {member.node_id} lacks {member.lag} entries of the log: try again when it lacks fewer than"
@@ -96,6 +100,22 @@ def refuse_transfer(status: MembershipStatus, node_id: int | None) -> None:
         others = [member]
     if not any(voter.connected for voter in others):
         raise PreconditionFailedError("no other voter that could lead is connected: start one first")
+
+
+def as_leader_knows(own: MembershipStatus, told: MembershipStatus) -> MembershipStatus:
+    """How things stand here, with the members as their leader has told of them. `own` where another one told.
+
+    A learner that the leader does not name is connected with this member alone: it is shown as not connected.
+    """
+    if (told.node_id, told.term) != (own.leader_id, own.term):
+        return own
+    named = {member.node_id for member in told.members}
+    unreached = [
+        replace(member, connected=False, lag=None)
+        for member in own.members
+        if member.node_id not in named and member.role is MemberRole.LEARNER
+    ]
+    return replace(own, members=tuple(sorted((*told.members, *unreached), key=lambda member: member.node_id)))
 
 
 class Changes:
@@ -273,33 +293,3 @@ def _has_log(status: MembershipStatus, node_id: int) -> bool:
 
 def _votes(status: MembershipStatus, node_id: int) -> bool:
     return any(voter.node_id == node_id and voter.connected for voter in voters_of(status))
-
-
-PACKED_ERRORS: dict[str, type[DanubeError]] = {
-    kind.__name__: kind for kind in (InvalidRequestError, NotFoundError, PreconditionFailedError, UnavailableError)
-}
-"""What one member may tell another to raise."""
-
-
-def pack_result(value: object) -> dict[str, Any]:
-    """What a change came to, as plain data for the member that asked."""
-    if isinstance(value, Exception):
-        kind = next((name for name, error in PACKED_ERRORS.items() if isinstance(value, error)), "UnavailableError")
-        return {"error": kind, "text": str(value)}
-    if isinstance(value, Member):
-        lag = -1 if value.lag is None else value.lag
-        return {"member": [value.node_id, value.address, value.role.value, value.connected, lag]}
-    return {"value": value}
-
-
-def unpack_result(message: dict[str, Any]) -> Any:  # noqa: ANN401 - a value, or an error to raise
-    """What `pack_result` was given. Answers an UnavailableError for anything else."""
-    match message:
-        case {"error": str(kind), "text": str(text)}:
-            return PACKED_ERRORS.get(kind, UnavailableError)(text[:1_000])
-        case {"member": [int(node_id), str(address), "voter" | "learner" as role, bool(connected), int(lag)]}:
-            shown = None if lag < 0 else lag
-            return Member(node_id=node_id, address=address, role=MemberRole(role), connected=connected, lag=shown)
-        case {"value": int() | None as value}:
-            return value
-    return UnavailableError("the leader answered what cannot be read: upgrade this broker")

@@ -16,6 +16,7 @@ from typing import Any
 
 import msgpack
 
+from danube.metadata.command_format import packb
 from danube.metadata.raft.node import RaftNode
 from danube.model.errors import InvalidRequestError
 from danube.model.metadata_limits import PLAIN_CONTAINERS_MAX, PLAIN_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
@@ -34,7 +35,7 @@ class PlainDataError(ValueError):
 def dumps(value: Any) -> bytes:  # noqa: ANN401 - plain data
     """The value as bytes. Raises PlainDataError for what is no plain data, and for what `loads` would not take."""
     try:
-        packed = _packb(_Writer().prepared(value, 0))
+        packed = packb(_Writer().prepared(value, 0))
     except (ValueError, TypeError, OverflowError) as error:
         raise _refused(error) from error
     _check_size(packed)
@@ -98,7 +99,7 @@ class _Writer(_Counted):
         if kind is tuple:
             return self._items(value, depth)
         if kind is list:
-            return msgpack.ExtType(_LIST, _packb(self._items(value, depth)))
+            return msgpack.ExtType(_LIST, packb(self._items(value, depth)))
         if kind is dict and all(type(key) in _KEYS for key in value):
             return dict(zip(value, self._items(tuple(value.values()), depth), strict=True))
         raise PlainDataError(f"a value of type {kind.__name__} is no plain data, or has keys that are none")
@@ -152,8 +153,3 @@ def _check_depth(value: Any, depth: int) -> None:  # noqa: ANN401 - plain data
     for item in value.values() if kind is dict else value:
         if type(item) not in _SCALARS:
             _check_depth(item, depth + 1)
-
-
-def _packb(value: Any) -> bytes:  # noqa: ANN401 - plain data
-    packed: bytes = msgpack.packb(value, use_bin_type=True)
-    return packed

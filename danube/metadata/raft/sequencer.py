@@ -5,23 +5,18 @@ that came meanwhile; a member that does not lead forwards it. What the log says 
 """
 
 import asyncio
-import itertools
 import logging
-from collections.abc import Callable
 from functools import partial
 from typing import Any
-
-from pysyncobj.node import Node
 
 from danube.metadata.membership import Member as MemberView
 from danube.metadata.membership import MemberRole, MembershipStatus
 from danube.metadata.raft.alignment import members_after
 from danube.metadata.raft.feed import Feed
 from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.guard import Message
+from danube.metadata.raft.leader_calls import NO_LEADER, LeaderCalls
 from danube.metadata.raft.listener import Listener, joined, listen, split
 from danube.metadata.raft.member import Member
-from danube.metadata.raft.membership import Changes, pack_result, unpack_result
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.participant import Participant
 from danube.metadata.raft.poller import Poller
@@ -30,14 +25,11 @@ from danube.metadata.raft.thread import RaftThread, Report, Submission
 from danube.metadata.raft.transport import RaftTransport
 from danube.metadata.raft.wires import TransportSettings
 from danube.metadata.sequencer import Follower, NotOrderedError
-from danube.model.errors import DanubeError, LimitReachedError, MetadataError, UnavailableError
+from danube.model.errors import DanubeError, MetadataError
 from danube.model.metadata_limits import (
     METADATA_ATTEMPT_TIMEOUT_S,
     METADATA_RETRY_DELAY_S,
-    RAFT_ASK_TIMEOUT_S,
-    RAFT_ASKED_MAX,
     RAFT_BARRIER_TIMEOUT_S,
-    RAFT_CATCH_UP_TIMEOUT_S,
 )
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock
@@ -47,7 +39,6 @@ from danube.runtime.tasks import TaskScope
 
 _log = logging.getLogger(__name__)
 
-_NO_LEADER = "no broker leads the metadata cluster: see to it that a majority of its voters runs and is connected"
 _CLOSED = "the metadata store is closed: this broker is going down"
 
 
@@ -79,8 +70,8 @@ class RaftSequencer:
             on_failed=self._fail,
             view_s=settings.timing.heartbeat_s,
         )
-        self._changes = Changes(self._participant, self._thread)
         self._tasks = TaskScope("raft")
+        self._calls = LeaderCalls(self._participant, self._thread, self._tasks)
         self._runner = BlockingThread("raft-image")
         self._view = self._participant.view()
         self._feed: Feed | None = None
@@ -93,9 +84,6 @@ class RaftSequencer:
         self._barriers: dict[int, asyncio.Future[None]] = {}
         self._round: asyncio.Task[MetadataError | None] | None = None
         self._next_round: asyncio.Task[MetadataError | None] | None = None
-        self._asks = itertools.count(1)
-        self._asked: dict[int, asyncio.Future[Any]] = {}
-        self._answering = 0
 
     @classmethod
     async def open(cls, settings: RaftSettings, disk: Disk, clock: Clock, rng: Rng) -> "RaftSequencer":
@@ -140,7 +128,7 @@ class RaftSequencer:
 
     async def submit(self, request: bytes) -> None:
         if not await self._hand_on(request):
-            raise NotOrderedError(_NO_LEADER)
+            raise NotOrderedError(NO_LEADER)
 
     async def barrier(self) -> None:
         self._check()
@@ -159,6 +147,7 @@ class RaftSequencer:
         if self._is_closed:
             return
         self._is_closed = True
+        self._calls.close()
         if not self._ended.done():
             self._ended.set_result(None)
         if self._feed is not None:
@@ -175,6 +164,13 @@ class RaftSequencer:
     def status(self) -> MembershipStatus:
         return self._view
 
+    async def look(self) -> MembershipStatus:
+        try:
+            self._check()
+            return await self._calls.look()
+        except (DanubeError, TimeoutError):
+            return self._view
+
     async def add(self, address: str, node_id: int | None = None) -> MemberView:
         member: MemberView = await self._change("add", (address, node_id))
         return member
@@ -189,6 +185,10 @@ class RaftSequencer:
     async def transfer(self, node_id: int | None = None) -> int:
         leader_id: int = await self._change("transfer", node_id)
         return leader_id
+
+    async def _change(self, what: str, argument: Any) -> Any:  # noqa: ANN401 - plain data
+        self._check()
+        return await self._calls.change(what, argument)
 
     # Submitting
 
@@ -207,7 +207,7 @@ class RaftSequencer:
             async with asyncio.timeout(seconds):
                 await self._agree()
         except TimeoutError:
-            raise MetadataError(f"nothing was agreed on within {seconds:g} s: {_NO_LEADER}") from None
+            raise MetadataError(f"nothing was agreed on within {seconds:g} s: {NO_LEADER}") from None
 
     async def _agree(self) -> None:
         while True:
@@ -279,7 +279,7 @@ class RaftSequencer:
 
     def _became_member(self, member: Member) -> None:
         """In Raft's thread, before anything is found."""
-        member.on_own = self._take_own
+        member.on_own = self._calls.take
         if self._feed is not None:
             self._feed.source = member
 
@@ -287,6 +287,7 @@ class RaftSequencer:
         if self._failure is not None or self._is_closed:
             return
         self._failure = error
+        self._calls.close()
         self._ended.set_result(None)
         _log.error("this broker takes part in the metadata cluster no more: %s", error, exc_info=_unforeseen(error))
         if self._follower is not None:
@@ -302,77 +303,6 @@ class RaftSequencer:
         except Exception as error:
             if self._failure is None:
                 _log.exception("Raft's thread ended with an error while this broker goes down", exc_info=error)
-
-    # Membership: the leader carries it out, whoever was asked
-
-    async def _change(self, what: str, argument: Any) -> Any:  # noqa: ANN401 - plain data
-        self._check()
-        view: MembershipStatus = await self._thread.ask(lambda answer: answer(self._participant.view()))
-        if view.leader_id == 0:
-            raise UnavailableError(_NO_LEADER)
-        if view.leader_id == view.node_id:
-            return await self._changes.carry_out(what, argument)
-        return await self._ask_leader(what, argument)
-
-    async def _ask_leader(self, what: str, argument: Any) -> Any:  # noqa: ANN401 - plain data
-        number, answered = next(self._asks), asyncio.get_running_loop().create_future()
-        self._asked[number] = answered
-        try:
-            message = {"type": "ask", "number": number, "what": what, "argument": argument}
-            if not await self._thread.ask(partial(self._send_to_leader, message)):
-                raise UnavailableError(_NO_LEADER)
-            async with asyncio.timeout(RAFT_ASK_TIMEOUT_S + RAFT_CATCH_UP_TIMEOUT_S):
-                result = unpack_result(await answered)
-        except TimeoutError:
-            raise UnavailableError("the leader did not answer: see `danube-admin cluster status`, try again") from None
-        finally:
-            del self._asked[number]
-        if isinstance(result, Exception):
-            raise result
-        return result
-
-    def _send_to_leader(self, message: Message, answer: Callable[[Any], None]) -> None:
-        member = self._participant.member
-        leader = member.core.leader() if member is not None else None
-        answer(member is not None and leader is not None and member.send(leader, message))
-
-    def _take_own(self, node: Node, message: Message) -> None:
-        """In Raft's thread: another member asks, answers, or sends this one away."""
-        match message:
-            case {"type": "ask", "number": int(number), "what": str(what), "argument": argument}:
-                self._thread.tell(self._answer, node, number, what, argument)
-            case {"type": "answer", "number": int(number), "result": dict(result)}:
-                self._thread.tell(self._answered, number, result)
-            case {"type": "dismissed"}:
-                member = self._participant.member
-                if member is not None and node == member.core.leader():
-                    member.removed()
-
-    def _answered(self, number: int, result: dict[str, Any]) -> None:
-        asked = self._asked.get(number)
-        if asked is not None and not asked.done():
-            asked.set_result(result)
-
-    def _answer(self, node: Node, number: int, what: str, argument: Any) -> None:  # noqa: ANN401 - plain data
-        if not self._is_closed and self._failure is None:
-            self._tasks.spawn(self._carry_out_for(node, number, what, argument), f"{what} for another member")
-
-    async def _carry_out_for(self, node: Node, number: int, what: str, argument: Any) -> None:  # noqa: ANN401 - plain data
-        self._answering += 1
-        try:
-            if self._answering > RAFT_ASKED_MAX:
-                raise LimitReachedError(f"{RAFT_ASKED_MAX} changes of membership wait already: try again later")
-            result = pack_result(await self._changes.carry_out(what, argument))
-        except DanubeError as error:
-            result = pack_result(error)
-        finally:
-            self._answering -= 1
-        message = {"type": "answer", "number": number, "result": result}
-        self._thread.order(partial(self._send, node, message))
-
-    def _send(self, node: Node, message: Message) -> None:
-        if self._participant.member is not None:
-            self._participant.member.send(node, message)
 
 
 def _bind_again(bind: str, folder: RaftFolder) -> str:

@@ -144,7 +144,7 @@ class Voting(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         return int(self._SyncObj__raftLog[-1][1])
 
     def match_index(self, node: Node) -> int | None:
-        """Up to which entry a member has the log, as the leader knows."""
+        """Up to which entry a member has the log, as the leader knows; 0 until it has heard of it."""
         index: int | None = self._SyncObj__raftMatchIndex.get(node)
         return index if self._isLeader() else None
 

@@ -110,7 +110,7 @@ def clock() -> SimClock:
     params=[
         pytest.param(
             name,
-            marks=[pytest.mark.cluster] * (name in REAL_SERVICES)
+            marks=[pytest.mark.cluster, pytest.mark.xdist_group(name)] * (name in REAL_SERVICES)
             + [pytest.mark.slow, pytest.mark.timeout(240)] * (name in SLOW),
         )
         for name in STORES

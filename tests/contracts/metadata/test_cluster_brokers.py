@@ -30,6 +30,7 @@ class Place:
         self.changes: list[int] = []
         self.replaced = 0
         self.tasks = TaskScope(f"broker {broker_id}")
+        self.lease_tasks = TaskScope(f"lease of broker {broker_id}")
         self.keeper = LeaseKeeper(store, clock, ttl_s=TTL_S, progresses=lambda: self.progresses)
         self.keeper.on_change(lambda: self.changes.append(self.keeper.lease_id))
         self.election = Election(store, self.keeper, clock, broker_id)
@@ -37,9 +38,19 @@ class Place:
         self.registry.on_replaced(self._count_replaced)
 
     def start(self) -> None:
-        self.tasks.spawn(self.keeper.run(), "lease")
+        self.lease_tasks.spawn(self.keeper.run(), "lease")
         self.election.start(self.tasks)
         self.registry.start(self.tasks)
+
+    async def leave(self) -> None:
+        """Give the lease back, and follow the others on."""
+        await self.lease_tasks.close()
+        await self.keeper.close()
+
+    async def die(self) -> None:
+        """End, and give nothing back."""
+        await self.lease_tasks.close()
+        await self.tasks.close()
 
     def _count_replaced(self) -> None:
         self.replaced += 1
@@ -56,8 +67,8 @@ async def places(store: MetadataStore, clock: SimClock) -> AsyncIterator[Callabl
 
     yield start
     for place in made:
+        await place.leave()
         await place.tasks.close()
-        await place.keeper.close()
 
 
 class LateWatches:
@@ -199,14 +210,14 @@ async def test_an_onlooker_never_leads(places: Callable[[int], Place], clock: Si
     assert not onlooker.election.is_leader
 
 
-async def test_a_leader_that_resigns_is_followed_by_another_candidate(
-    places: Callable[[int], Place], clock: SimClock
+async def test_a_leader_that_gives_its_lease_back_is_followed_by_another_candidate(
+    places: Callable[[int], Place],
 ) -> None:
     first, second = places(1), places(2)
     first.election.campaign()
     await until(lambda: first.election.is_leader)
     second.election.campaign()
-    await first.election.resign()
+    await first.leave()
     await until(lambda: second.election.is_leader)
     await until(lambda: first.election.leader == 2)
     assert not first.election.is_leader
@@ -226,7 +237,7 @@ async def late(
     return leader, watches.hears
 
 
-async def test_a_leader_that_resigns_leads_no_more_before_it_hears_of_it(
+async def test_a_leader_that_gives_its_lease_back_leads_no_more_before_it_hears_of_it(
     late: tuple[Place, asyncio.Event], places: Callable[[int], Place]
 ) -> None:
     (first, hears), told = late, list[bool]()
@@ -234,48 +245,11 @@ async def test_a_leader_that_resigns_leads_no_more_before_it_hears_of_it(
     second = places(2)
     second.election.campaign()
     hears.clear()
-    await first.election.resign()
+    await first.leave()
     assert not first.election.is_leader
     assert told[:1] == [False]
     await until(lambda: second.election.is_leader)
     assert not first.election.is_leader
-
-
-async def test_a_leader_that_resigned_and_stands_again_leads_only_by_a_newer_key(
-    late: tuple[Place, asyncio.Event], store: MetadataStore
-) -> None:
-    first, hears = late
-    before = await store.get(keys.LEADER)
-    hears.clear()
-    await first.election.resign()
-    first.election.campaign()
-    assert not first.election.is_leader
-    hears.set()
-    await until(lambda: first.election.is_leader)
-    after = await store.get(keys.LEADER)
-    assert before is not None
-    assert after is not None
-    assert after.revision > before.revision
-
-
-async def test_a_leader_that_cannot_tell_the_others_that_it_resigns_tells_them_later(
-    places: Callable[[int], Place], store: MetadataStore, clock: SimClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    first, second = places(1), places(2)
-    first.election.campaign()
-    await until(lambda: first.election.is_leader)
-    second.election.campaign()
-    with monkeypatch.context() as patch:
-        patch.setattr(store, "delete", _unknown)
-        with pytest.raises(UnknownOutcomeError):
-            await first.election.resign()
-    assert not first.election.is_leader
-    await pass_time(clock, CLUSTER_RETRY_S + 1)
-    await until(lambda: second.election.is_leader)
-
-
-async def _unknown(key: str, *, revision: int | None = None) -> None:
-    raise UnknownOutcomeError(f"{key} at {revision} may be gone")
 
 
 async def test_a_leader_that_hangs_stops_leading_before_another_one_leads(
@@ -301,7 +275,7 @@ async def test_a_leader_that_comes_back_in_time_leads_on(
     first = places(1)
     first.election.campaign()
     await until(lambda: first.election.is_leader)
-    await first.tasks.close()  # killed: its lease is not given back
+    await first.die()
     again = places(1)
     again.election.campaign()
     await until(lambda: again.election.is_leader)
@@ -316,8 +290,8 @@ async def test_brokers_see_each_other_and_miss_the_one_that_ended(places: Callab
     await second.registry.announce(registration(2))
     await until(lambda: set(first.registry.brokers) == {1, 2})
     assert first.registry.find(2) == registration(2)
+    await second.leave()
     await second.tasks.close()
-    await second.keeper.close()
     await until(lambda: set(first.registry.brokers) == {1})
 
 
@@ -328,7 +302,7 @@ async def test_a_broker_that_was_killed_is_missed_when_its_lease_has_run_out(
     await first.registry.announce(registration(1))
     await second.registry.announce(registration(2))
     await until(lambda: set(first.registry.brokers) == {1, 2})
-    await second.tasks.close()
+    await second.die()
     await pass_time(clock, TTL_S - 2)
     assert set(first.registry.brokers) == {1, 2}
     await pass_time(clock, 4)

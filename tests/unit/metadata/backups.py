@@ -12,6 +12,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 BROKER = 77
 OTHER = 88
 CLUSTER = "00000000000000ab"
+RESTORE = "00000000000000cd"
 
 
 def topic(name: str, topic_id: int, owner: int = 0) -> Entry:

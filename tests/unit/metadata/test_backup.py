@@ -10,7 +10,9 @@ from danube.metadata import keys
 from danube.metadata.backup import Restored, cluster_id_of, restored
 from danube.metadata.backup_format import Backup, check_size, decode_backup, encode_backup
 from danube.metadata.families import families, trouble_of, value_of
+from danube.metadata.memory import MemoryStore
 from danube.metadata.record_format import decode_counter
+from danube.metadata.restore_mark import RestoreMark, mark_of, skip_topic_ids
 from danube.metadata.state import State, StateImage
 from danube.metadata.store import Entry
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, PreconditionFailedError
@@ -19,7 +21,9 @@ from danube.model.metadata_limits import (
     METADATA_BACKUP_ORIGIN_BYTES_MAX,
     METADATA_TOPIC_IDS_SKIPPED,
 )
-from tests.unit.metadata.backups import BROKER, CLUSTER, backup, image
+from danube.runtime.rng import SystemRng
+from danube.testing.clock import SimClock
+from tests.unit.metadata.backups import BROKER, CLUSTER, RESTORE, backup, image
 
 
 def packed(taken: Backup) -> bytes:
@@ -105,7 +109,7 @@ def test_a_file_that_is_larger_than_any_backup_is_not_read() -> None:
 
 
 def test_leases_their_keys_and_outcomes_are_left_out() -> None:
-    found = restored(backup(), to_cluster=False)
+    found = restored(backup(), to_cluster=False, restore_id=RESTORE)
     assert (found.leases, found.leased_keys, found.outcomes) == (1, 1, 1)
     assert (found.image.leases, found.image.outcomes) == ((), ())
     assert not [entry for entry in found.image.entries if entry.lease_id]
@@ -113,7 +117,7 @@ def test_leases_their_keys_and_outcomes_are_left_out() -> None:
 
 
 def test_no_number_that_was_given_out_is_given_out_again() -> None:
-    found = restored(backup(), to_cluster=False)
+    found = restored(backup(), to_cluster=False, restore_id=RESTORE)
     counter = decode_counter(entry_of(found, keys.TOPIC_ID_COUNTER))
     assert (counter, found.next_topic_id) == (5 + METADATA_TOPIC_IDS_SKIPPED, counter + 1)
     assert found.image.last_lease_id == 3
@@ -124,26 +128,58 @@ def test_metadata_of_a_version_before_clusters_is_not_carried_into_one() -> None
     without = tuple(entry for entry in image().entries if entry.key != keys.CLUSTER_ID)
     taken = backup(replace(image(), entries=without))
     with pytest.raises(PreconditionFailedError, match="start that broker once with this version"):
-        restored(taken, to_cluster=True)
-    assert restored(taken, to_cluster=False).image.entries
+        restored(taken, to_cluster=True, restore_id=RESTORE)
+    assert restored(taken, to_cluster=False, restore_id=RESTORE).image.entries
 
 
 def test_a_broker_that_stands_alone_does_not_take_the_metadata_of_a_cluster() -> None:
     with pytest.raises(PreconditionFailedError, match="--store raft"):
-        restored(backup(kind="etcd"), to_cluster=False)
-    assert restored(backup(kind="etcd"), to_cluster=True).image.entries
+        restored(backup(kind="etcd"), to_cluster=False, restore_id=RESTORE)
+    assert restored(backup(kind="etcd"), to_cluster=True, restore_id=RESTORE).image.entries
 
 
 @pytest.mark.parametrize("to_cluster", [False, True])
 def test_all_else_is_kept_as_it_was(to_cluster: bool) -> None:
     taken = backup()
-    found = set(restored(taken, to_cluster=to_cluster).image.entries)
+    found = set(restored(taken, to_cluster=to_cluster, restore_id=RESTORE).image.entries)
     changed = {entry.key for entry in set(taken.image.entries) - found}
     assert changed == {keys.TOPIC_ID_COUNTER, keys.registered_broker(BROKER)}
 
 
-def test_an_empty_store_is_restored_empty() -> None:
-    assert restored(backup(StateImage()), to_cluster=True).image == StateImage(revision=1)
+def test_an_empty_store_is_restored_empty_but_for_the_mark() -> None:
+    found = restored(backup(StateImage()), to_cluster=True, restore_id=RESTORE).image
+    assert [entry.key for entry in found.entries] == [keys.RESTORED]
+    assert replace(found, entries=()) == StateImage(revision=1)
+
+
+def test_a_restore_leaves_a_mark_that_says_what_the_backup_knew() -> None:
+    found = restored(backup(), to_cluster=False, restore_id=RESTORE)
+    expected = RestoreMark(restore_id=RESTORE, revision=9, taken_ms=1_000, last_topic_id=5)
+    assert mark_of(found.image.entries) == expected
+    assert list(found.image.entries) == sorted(found.image.entries, key=lambda entry: entry.key)
+    assert trouble_of(entry_of(found, keys.RESTORED)) is None
+
+
+def test_the_mark_of_the_restore_before_is_replaced_and_named() -> None:
+    first = restored(backup(), to_cluster=False, restore_id="first").image
+    second = mark_of(restored(backup(first), to_cluster=False, restore_id="second").image.entries)
+    assert second is not None
+    assert (second.restore_id, second.before) == ("second", "first")
+    assert second.last_topic_id == 5 + METADATA_TOPIC_IDS_SKIPPED
+
+
+@pytest.mark.parametrize(("folder_has", "known_to"), [("first", 7), ("", 0), ("other", 0)])
+def test_only_a_folder_of_the_backup_s_own_past_trusts_its_topic_ids(folder_has: str, known_to: int) -> None:
+    mark = RestoreMark(restore_id="second", before="first", revision=1, taken_ms=1, last_topic_id=7)
+    assert mark.known_to(folder_has) == known_to
+
+
+async def test_ids_under_which_something_is_stored_are_not_given_out() -> None:
+    store = MemoryStore(SimClock())
+    for last, expected in ((7, 7), (3, 7), (9, 9)):
+        await skip_topic_ids(store, SystemRng(), last)
+        assert decode_counter(await store.get(keys.TOPIC_ID_COUNTER)) == expected
+    await store.close()
 
 
 def test_the_cluster_id_is_found() -> None:

@@ -24,10 +24,10 @@ from danube.model.errors import DamagedDataError, DataFolderError, InvalidReques
 from danube.runtime.rng import SystemRng
 from danube.testing.clock import SimClock
 from danube.testing.disk import SimDisk
-from tests.unit.metadata.backups import backup
+from tests.unit.metadata.backups import RESTORE, backup
 
 ADDRESS = "10.0.0.7:7650"
-IMAGE = restored(backup(), to_cluster=False).image
+IMAGE = restored(backup(), to_cluster=False, restore_id=RESTORE).image
 
 
 def test_a_new_sqlite_file_holds_what_was_written(tmp_path: Path) -> None:

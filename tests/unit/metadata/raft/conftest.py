@@ -1,10 +1,14 @@
 """What tests of several members share."""
 
 import random
+from collections.abc import AsyncIterator
+from pathlib import Path
 
 import pytest
 
 from danube.metadata.raft import seams
+from danube.testing.clock import SimClock
+from danube.testing.raft_local import GroupStore, open_group
 from danube.testing.raft_network import Agenda
 from tests.unit.metadata.raft.groups import Group
 
@@ -15,3 +19,18 @@ def group(monkeypatch: pytest.MonkeyPatch) -> Group:
     monkeypatch.setattr(seams.core, "monotonicTime", lambda: agenda.now_s)
     monkeypatch.setattr(seams.core, "random", random.Random(1))
     return Group(agenda)
+
+
+@pytest.fixture
+async def alone(tmp_path: Path) -> AsyncIterator[GroupStore]:
+    store = await open_group(tmp_path, SimClock(), 1)
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+async def three(tmp_path: Path) -> AsyncIterator[GroupStore]:
+    """A follower; `others` are the rest."""
+    store = await open_group(tmp_path, SimClock(), 3)
+    yield store
+    await store.close()

@@ -226,6 +226,20 @@ def test_another_voter_leads_when_it_is_told_to(group: Group) -> None:
     assert group.leader is chosen
 
 
+def test_the_lag_of_who_is_silent_since_a_member_began_to_lead_is_not_known(group: Group) -> None:
+    group.form(3)
+    group.submit(group.leader)
+    away, heir = group.followers
+    disk = group.stop(away)
+    group.leader.member.hand_over(heir.node.node_id)
+    group.run(1.0)
+    assert group.leader is heir
+    assert _lag_of(away, heir) is None
+    group.start(away.node, disk)
+    group.run(1.0)
+    assert _lag_of(away, heir) == 0
+
+
 def test_nothing_new_goes_into_the_log_while_the_lead_is_handed_over(group: Group) -> None:
     group.form(1)
     group.leader.member.hold_back(0.5)
@@ -234,6 +248,10 @@ def test_nothing_new_goes_into_the_log_while_the_lead_is_handed_over(group: Grou
     assert group.leader.numbers == []
     group.run(0.4)
     assert group.leader.numbers == [1]
+
+
+def _lag_of(one: One, leader: One) -> int | None:
+    return next(each.lag for each in leader.member.view().members if each.node_id == one.node.node_id)
 
 
 def _hear_of_dismissal(group: Group, one: One, seconds: float) -> None:

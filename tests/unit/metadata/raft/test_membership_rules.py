@@ -1,24 +1,12 @@
 """What must not be done with the members now, and what to do first."""
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
 from danube.metadata.membership import Member, MemberRole, MembershipStatus
-from danube.metadata.raft.membership import (
-    pack_result,
-    refuse_promotion,
-    refuse_removal,
-    refuse_transfer,
-    unpack_result,
-)
-from danube.model.errors import (
-    LimitReachedError,
-    NotFoundError,
-    PreconditionFailedError,
-    UnavailableError,
-)
+from danube.metadata.raft.membership import as_leader_knows, refuse_promotion, refuse_removal, refuse_transfer
+from danube.model.errors import NotFoundError, PreconditionFailedError
 from danube.model.metadata_limits import RAFT_CATCH_UP_ENTRIES_MAX, RAFT_VOTES_MAX
 
 
@@ -35,10 +23,21 @@ def _status(*members: Member) -> MembershipStatus:
     return MembershipStatus(kind="raft", node_id=1, leader_id=1, members=members)
 
 
+def _unknown(member: Member) -> Member:
+    """As one that does not lead sees it."""
+    return replace(member, lag=None)
+
+
+def _told(*members: Member) -> MembershipStatus:
+    """By the leader."""
+    return replace(_status(*members), term=7)
+
+
 @pytest.mark.parametrize(
     ("learner", "reason"),
     [
         (_learner(9, connected=False), "start it"),
+        (replace(_learner(9), lag=None), "in a moment"),
         (_learner(9, lag=RAFT_CATCH_UP_ENTRIES_MAX + 1), "lacks"),
     ],
 )
@@ -92,24 +91,30 @@ def test_who_cannot_lead_is_not_made_to() -> None:
     refuse_transfer(_status(_voter(1), _voter(2)), None)
 
 
-@pytest.mark.parametrize("value", [None, 17, _voter(2), replace(_learner(3), lag=None)])
-def test_what_the_leader_answers_arrives(value: object) -> None:
-    assert unpack_result(pack_result(value)) == value
+def test_a_follower_shows_the_members_as_its_leader_sees_them_and_all_else_as_its_own() -> None:
+    own = replace(_status(_voter(1), _unknown(_voter(2)), _unknown(_voter(3))), node_id=3, term=7, position=40)
+    told = _told(_voter(1), replace(_voter(2, connected=False), lag=12), _learner(9, lag=3))
+    shown = as_leader_knows(own, told)
+    assert shown.members == told.members
+    assert replace(shown, members=()) == replace(own, members=())
 
 
-@pytest.mark.parametrize("error", [NotFoundError("a"), PreconditionFailedError("b"), UnavailableError("c")])
-def test_what_the_leader_raises_is_raised_where_it_was_asked(error: Exception) -> None:
-    told = unpack_result(pack_result(error))
-    assert (type(told), str(told)) == (type(error), str(error))
+def test_a_learner_that_only_a_follower_is_connected_with_is_shown_as_not_connected() -> None:
+    own = replace(_status(_voter(1), _learner(5), _voter(6)), node_id=6, term=7)
+    shown = as_leader_knows(own, _told(_voter(1), _voter(6)))
+    assert [(member.node_id, member.connected, member.lag) for member in shown.members] == [
+        (1, True, 0),
+        (5, False, None),
+        (6, True, 0),
+    ]
 
 
-def test_other_errors_arrive_with_their_words() -> None:
-    told = unpack_result(pack_result(LimitReachedError("too many")))
-    assert (type(told), str(told)) == (UnavailableError, "too many")
+def test_a_voter_that_the_leader_knows_no_more_is_not_shown() -> None:
+    own = replace(_status(_voter(1), _voter(2), _voter(3)), node_id=3, term=7)
+    assert [member.node_id for member in as_leader_knows(own, _told(_voter(1), _voter(3))).members] == [1, 3]
 
 
-@pytest.mark.parametrize(
-    "message", [{}, {"error": 1}, {"member": [1]}, {"value": b"x"}, {"member": [1, "a", "king", True, 0]}]
-)
-def test_an_answer_that_cannot_be_read_is_said_to_be(message: dict[str, Any]) -> None:
-    assert isinstance(unpack_result(message), UnavailableError)
+@pytest.mark.parametrize("other", [{"node_id": 2}, {"term": 6}, {"term": 8}])
+def test_what_another_leader_told_is_not_shown(other: dict[str, int]) -> None:
+    own = replace(_status(_voter(1), _unknown(_voter(3))), node_id=3, term=7)
+    assert as_leader_knows(own, replace(_told(_voter(1), _voter(3)), **other)) == own  # type: ignore[arg-type]  # numbers

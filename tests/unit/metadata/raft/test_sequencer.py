@@ -2,7 +2,6 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -30,20 +29,6 @@ from danube.testing.raft_local import QUICK, GroupStore, open_group
 async def _open(disk: LocalDisk | SimDisk, **settings: object) -> RaftSequencer:
     told = RaftSettings(**{"timing": QUICK, "start_timeout_s": 5.0} | settings)  # type: ignore[arg-type]  # as named
     return await RaftSequencer.open(told, disk, SystemClock(), SystemRng())
-
-
-@pytest.fixture
-async def alone(tmp_path: Path) -> AsyncIterator[GroupStore]:
-    store = await open_group(tmp_path, SimClock(), 1)
-    yield store
-    await store.close()
-
-
-@pytest.fixture
-async def three(tmp_path: Path) -> AsyncIterator[GroupStore]:
-    store = await open_group(tmp_path, SimClock(), 3)
-    yield store
-    await store.close()
 
 
 async def test_a_broker_without_seeds_founds_its_cluster_and_is_back_after_a_restart(tmp_path: Path) -> None:
