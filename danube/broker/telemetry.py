@@ -38,7 +38,7 @@ from danube.model.telemetry import (
 )
 from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingRunner
-from danube.runtime.clock import Clock
+from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.process import Process
 from danube.storage.batch import BatchOrigin, encode_payloads
 from danube.storage.log import TopicLog
@@ -91,7 +91,7 @@ class Telemetry:
     async def run(self, interval_s: float) -> None:
         """A tick every `interval_s`, for ever."""
         while True:
-            await self._clock.sleep_until(self._clock.monotonic_s() + interval_s)
+            await sleep_for(self._clock, interval_s)
             await self.tick()
 
     async def open(self) -> None:

@@ -9,6 +9,7 @@ from danube.client.retry import Failure, GiveUp, Reattach, Wait, after_failed_ca
 from danube.client.session import Link
 from danube.client.settings import RetryOptions
 from danube.model.errors import DanubeError
+from danube.runtime.clock import sleep_for
 
 T = TypeVar("T")
 
@@ -46,7 +47,7 @@ class AttachedCalls:
         chance = self._rng.uniform(0, 1)
         match after_failed_call(self._policy, failure, total_s=self._total_s, chance=chance):
             case Wait(delay_s):
-                await self._clock.sleep_until(self._clock.monotonic_s() + delay_s)
+                await sleep_for(self._clock, delay_s)
                 return failure.attempt
             case Reattach():
                 self._attachment.lose(link, failure.error)

@@ -15,7 +15,7 @@ from danube.client.health import wait_for_close
 from danube.client.session import Event, Instruction, Link, Session
 from danube.model.calls import HealthStatus
 from danube.model.errors import BrokerUnreachableError, DanubeError, InternalError, UnrecoverableError
-from danube.runtime.clock import Clock
+from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.tasks import TaskScope
 
 _log = logging.getLogger(__name__)
@@ -111,7 +111,7 @@ class Attachment:
             case session.Attach(address):
                 return await self._attach(address)
             case session.Delay(seconds):
-                await self._clock.sleep_until(self._clock.monotonic_s() + seconds)
+                await sleep_for(self._clock, seconds)
                 return session.DelayEnded()
             case session.Hold(link):
                 error = await self._hold(link)

@@ -19,6 +19,7 @@ from danube.model.errors import DanubeError, InvalidRequestError, TopicNotFoundE
 from danube.model.limits import CLIENT_CLOSE_TIMEOUT_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
+from danube.runtime.clock import sleep_for
 from danube.runtime.tasks import TaskScope
 
 __all__ = ["Consumer", "ConsumerBuilder", "ConsumerOptions"]
@@ -147,7 +148,7 @@ class Consumer:
                 delay = delay_before_retry(policy, failure, connection.rng.uniform(0, 1))
                 if delay is None:
                     raise last_word(connection.service_url, failure) from error
-            await connection.clock.sleep_until(connection.clock.monotonic_s() + delay)
+            await sleep_for(connection.clock, delay)
 
     async def _read(self, consumer: TopicConsumer, queue: MessageQueue) -> None:
         try:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from danube.model.calls import HealthStatus
 from danube.model.errors import DanubeError
 from danube.model.limits import CLIENT_HEALTH_INTERVAL_S
-from danube.runtime.clock import Clock
+from danube.runtime.clock import Clock, sleep_for
 
 _log = logging.getLogger(__name__)
 
@@ -14,7 +14,7 @@ _log = logging.getLogger(__name__)
 async def wait_for_close(ask: Callable[[], Awaitable[HealthStatus]], clock: Clock) -> None:
     """Return once the broker answers that the attachment is to be made anew; a failing check is asked again."""
     while True:
-        await clock.sleep_until(clock.monotonic_s() + CLIENT_HEALTH_INTERVAL_S)
+        await sleep_for(clock, CLIENT_HEALTH_INTERVAL_S)
         try:
             if await ask() is HealthStatus.CLOSE:
                 return

@@ -25,6 +25,7 @@ from danube.model.limits import CLIENT_CLOSE_GRACE_S, CLIENT_RETRY_TOTAL_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.rpc.carrier import ClientStream
+from danube.runtime.clock import sleep_for
 from danube.runtime.tasks import TaskScope
 from danube.wire import decode, encode
 
@@ -148,7 +149,6 @@ class TopicConsumer:
 
     async def leave(self, link: Link) -> None:  # noqa: ARG002 - the stream of the link of the moment is the only one
         """Let the broker end the stream, as it does after asking to leave, so that nothing on its way is lost."""
-        clock = self._connection.clock
-        await clock.sleep_until(clock.monotonic_s() + CLIENT_CLOSE_GRACE_S)
+        await sleep_for(self._connection.clock, CLIENT_CLOSE_GRACE_S)
         if self._stream is not None:
             self._stream.cancel()

@@ -130,9 +130,9 @@ class ClusterMember:
     """`host:port` of its Raft port."""
     votes: bool
     connected: bool
-    """Whether the member that was asked is connected with it, or is it."""
+    """Whether the leader is connected with it, or is it; where the leader tells nothing, the member that was asked."""
     lag: int | None = None
-    """Entries that it does not have yet; only the leader knows."""
+    """Entries that it does not have yet; None where the leader tells nothing, or has not heard of it."""
     broker_id: str | None = None
     """Of the broker that runs there, if one is registered."""
 

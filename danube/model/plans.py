@@ -237,6 +237,17 @@ def new_plan(request: PlanRequest, impact: Impact, *, plan_id: str, now_ms: int)
     )
 
 
+def counted(impact: Impact) -> Impact:
+    """The impact where everything is counted: what it does not name is 0, and not unknown."""
+    return replace(
+        impact,
+        producers=impact.producers or 0,
+        consumers=impact.consumers or 0,
+        messages=impact.messages or 0,
+        bytes=impact.bytes or 0,
+    )
+
+
 def decided(plan: Plan, decision: Decision, now_ms: int) -> Plan:
     """The plan after a person's word. Raises PlanRefusedError where `check_decidable` does."""
     check_decidable(plan, decision, now_ms)

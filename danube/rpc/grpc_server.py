@@ -11,6 +11,7 @@ from danube.rpc.carrier import Service
 from danube.rpc.grpc_call import unary_method
 from danube.rpc.grpc_context import ServerSide
 from danube.rpc.grpc_stream import server_stream_method, stream_method
+from danube.runtime.clock import sleep_for
 
 _END_WAIT_S = 5.0
 """Calls end within a moment of the server; longer than this is not waited for a handler's last coroutine."""
@@ -42,8 +43,7 @@ class GrpcServer:
             async with asyncio.timeout(_END_WAIT_S):
                 while self._side.active:
                     await self._side.changed.wait()
-        clock = self._side.clock
-        await clock.sleep_until(clock.monotonic_s() + _LAST_TURNS_S)
+        await sleep_for(self._side.clock, _LAST_TURNS_S)
 
 
 class Router:

@@ -16,6 +16,7 @@ from danube.rpc.failure import log_callback_failure, status_for
 from danube.rpc.grpc_context import EOF, Context, ServerSide, abort, caller_of
 from danube.rpc.outbox import Outbox
 from danube.rpc.wakeup import Wakeup
+from danube.runtime.clock import sleep_for
 from danube.wire.status import Status
 
 _CANCEL_NOTICE_S = 5.0
@@ -150,7 +151,7 @@ class GrpcServerStream:
                 while self._paused:
                     await self._changed.wait()
                 self._tell(handler.on_message, message)
-            await self._side.clock.sleep_until(self._side.clock.monotonic_s() + _HALF_CLOSE_WAIT_S)
+            await sleep_for(self._side.clock, _HALF_CLOSE_WAIT_S)
             while self._paused:
                 await self._changed.wait()
             self._tell(handler.on_half_close)

@@ -32,6 +32,11 @@ class Clock(Protocol):
         """Call `callback` on the event loop once `monotonic_s()` has reached `when_s`."""
 
 
+async def sleep_for(clock: Clock, seconds: float) -> None:
+    """Return once so many seconds have passed."""
+    await clock.sleep_until(clock.monotonic_s() + seconds)
+
+
 class SystemClock:
     """The machine's clocks."""
 

@@ -14,6 +14,7 @@ START_MS = 1_750_000_000_000
 """What the wall clock says first: a date like today's, so that code which formats dates sees a normal one."""
 
 _YIELDS_MAX = 1_000_000  # a loop that has not come to rest by then never will
+_END_STEPS_MAX = 100
 
 
 class SimTimer:
@@ -116,6 +117,18 @@ class SimClock:
         self._now_s = max(self._now_s, next_s)
         timer.fire()
         return True
+
+
+async def end_tasks(clock: SimClock) -> None:
+    """Cancel whatever still runs of a process that is no more. Raises RuntimeError when something does not end."""
+    for _ in range(_END_STEPS_MAX):
+        left = asyncio.all_tasks() - {asyncio.current_task()}
+        if not left:
+            return
+        for task in left:
+            task.cancel()
+        await clock.run_for(1.0)
+    raise RuntimeError("tasks of a dead process do not end")
 
 
 async def settle() -> None:

@@ -19,7 +19,7 @@ from danube.model.errors import (
     TopicNotFoundError,
 )
 from danube.model.limits import PLAN_NAMES_MAX
-from danube.model.plans import Arguments, Impact, describe_call, fingerprint_of
+from danube.model.plans import Arguments, Impact, counted, describe_call, fingerprint_of
 from danube.model.policies import NO_POLICIES, FailurePolicy, Policies, SubscriptionName
 from danube.model.retention import retention_change
 from danube.model.start_text import parse_start
@@ -142,13 +142,13 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
         case "delete_topic":
             return _deleted_topics(cluster, _topic(arguments))
         case "unsubscribe":
-            return _unsubscribed(cluster, _topic(arguments), str(arguments["subscription"]))
+            return counted(_unsubscribed(cluster, _topic(arguments), str(arguments["subscription"])))
         case "delete_namespace":
-            return _deleted_namespace(cluster, str(arguments["namespace"]))
+            return counted(_deleted_namespace(cluster, str(arguments["namespace"])))
         case "seek_subscription" | "skip_messages":
-            return _put_elsewhere(cluster, _subscription(arguments), operation, arguments)
+            return counted(_put_elsewhere(cluster, _subscription(arguments), operation, arguments))
         case "set_topic_retention" | "set_namespace_retention":
-            return _retention_set(cluster, operation, arguments)
+            return counted(_retention_set(cluster, operation, arguments))
         case _:
             call = describe_call(operation, arguments)
             return Impact(changes=(f"does {call}",), fingerprint=fingerprint_of([call, cluster.digest()]))
@@ -279,9 +279,6 @@ def _unsubscribed(cluster: MemoryCluster, name: TopicName, subscription: str) ->
         subscriptions=(f"{name} {subscription}",),
         subscription_count=1,
         producers=topic.producers,
-        consumers=0,
-        messages=0,
-        bytes=0,
         fingerprint=fingerprint_of([topic.topic_id, subscription, found.created_ms]),
     )
 
@@ -293,10 +290,6 @@ def _deleted_namespace(cluster: MemoryCluster, namespace: str) -> Impact:
         raise PreconditionFailedError(f"namespace {namespace!r} has {len(topics)} topics: delete them first")
     return Impact(
         changes=(f"deletes the namespace {namespace}",),
-        producers=0,
-        consumers=0,
-        messages=0,
-        bytes=0,
         fingerprint=fingerprint_of(["namespace", namespace]),
     )
 
@@ -313,10 +306,8 @@ def _put_elsewhere(cluster: MemoryCluster, name: SubscriptionName, operation: st
         topic_count=1,
         subscriptions=(f"{name.topic} {name.subscription}",),
         subscription_count=1,
-        producers=0,
         consumers=len(found.consumers),
         messages=passed,
-        bytes=0,
         fingerprint=fingerprint_of([topic.topic_id, name.subscription, found.created_ms]),
     )
 
@@ -329,10 +320,6 @@ def _retention_set(cluster: MemoryCluster, operation: str, arguments: Arguments)
         irreversible=("what passes the limits is deleted",),
         topics=tuple(str(topic.name) for topic in topics),
         topic_count=len(topics),
-        producers=0,
-        consumers=0,
-        messages=0,
-        bytes=0,
         fingerprint=fingerprint_of([whose, [[topic.topic_id, topic.policies.given()] for topic in topics]]),
     )
 

@@ -16,6 +16,7 @@ from danube.metadata.storage_records import StorageRecords
 from danube.metadata.store import Entry, Watch
 from danube.metadata.writing import CommandWriter
 from danube.model.errors import UnknownOutcomeError
+from danube.runtime.clock import sleep_for
 from danube.runtime.rng import SystemRng
 from danube.storage.handover.shared import SharedPlace, SharedStorage
 from danube.storage.storage_settings import StorageSettings
@@ -60,7 +61,7 @@ class Machine:
 
     async def pass_time(self) -> None:
         """Take a moment, or as long as the machine is paused. Raises MachineOffError."""
-        await self.clock.sleep_until(self.clock.monotonic_s() + self.chance.uniform(0.0, _LONGEST_S))
+        await sleep_for(self.clock, self.chance.uniform(0.0, _LONGEST_S))
         await self._goes.wait()
         if self.disk.is_off:
             raise MachineOffError

@@ -26,7 +26,7 @@ from danube.storage.handover.shared import SharedStorage
 from danube.storage.segment.retention import Retention
 from danube.storage.storage_settings import StorageSettings
 from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import SimClock
+from danube.testing.clock import SimClock, end_tasks
 from danube.testing.disk import MachineOffError, Operation, SimDisk
 from danube.testing.handover_ground import Machine
 
@@ -428,13 +428,7 @@ class SharedRun(ABC):
         """End what is left."""
         for number in [*self.lives]:
             self.end(number, "is over")
-        for _ in range(100):
-            left = asyncio.all_tasks() - {asyncio.current_task()}
-            if not left:
-                return
-            for task in left:
-                task.cancel()
-            await self.clock.run_for(1.0)
+        await end_tasks(self.clock)
 
 
 async def cut_once(storage: SharedStorage) -> None:

@@ -31,6 +31,9 @@ class MemoryMembership:
             members=tuple(self.members[node_id] for node_id in sorted(self.members)),
         )
 
+    async def look(self) -> MembershipStatus:
+        return self.status()
+
     async def add(self, address: str, node_id: int | None = None) -> Member:
         known = next((member for member in self.members.values() if member.address == address), None)
         if known is None:

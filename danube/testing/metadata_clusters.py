@@ -5,6 +5,7 @@ import itertools
 import json
 import sys
 import time
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from functools import partial
@@ -25,7 +26,7 @@ LOG_ENTRIES = 150
 """Small, so that snapshots are taken, sent and started from in every round."""
 
 
-class ProcessCluster:
+class ProcessCluster(ABC):
     """What clusters of member processes have in common: one command for each member."""
 
     program = MEMBER_PROGRAM
@@ -39,6 +40,8 @@ class ProcessCluster:
         self._processes: dict[int, MemberProcess] = {}
         self._lives: dict[int, Life] = {}
         self._numbers = {member: itertools.count() for member in self._members}
+        self._links = Links()
+        """Between the nodes; none where there is one."""
 
     def members(self) -> Sequence[int]:
         return self._members
@@ -85,19 +88,24 @@ class ProcessCluster:
         await asyncio.gather(*map(self.restart, self._members))
 
     def cut(self, node: int, other: int) -> None:
-        """Nothing by default: there is one member."""
+        self._links.cut(node, other)
 
     def slow(self, seconds: float) -> None:
-        """The same."""
+        self._links.slow(seconds)
 
     def heal(self) -> None:
-        """The same."""
+        self._links.heal()
 
     async def transfer(self) -> None:
-        """Nobody leads, by default."""
+        with suppress(DanubeError, TimeoutError):  # there may be no leader, or no majority
+            async with asyncio.timeout(TRANSFER_TIMEOUT_S):
+                leader = await self.leader()
+                if leader is not None:
+                    await self._processes[leader].ask("transfer")
 
     async def close(self) -> None:
         await asyncio.gather(*(process.close() for process in self._processes.values()))
+        await self._links.close()
 
     async def leader(self) -> int | None:
         """Which member leads; None where none does, or it is not known."""
@@ -107,9 +115,9 @@ class ProcessCluster:
         """The process of a member that was started."""
         return self._processes[node]
 
+    @abstractmethod
     def _arguments(self, node: int) -> Sequence[str]:
         """Of the program: the kind of the store, and what that needs."""
-        raise NotImplementedError
 
 
 class SqliteCluster(ProcessCluster):
@@ -140,7 +148,6 @@ class ServiceCluster(ProcessCluster):
         super().__init__(folder, members)
         self._name = name
         self._server = SERVERS[name](folder / name)
-        self._links = Links()
         self._addresses: list[str] = []
         self._thread = BlockingThread("service")
 
@@ -181,18 +188,8 @@ class ServiceCluster(ProcessCluster):
         elif not self._server.is_running:
             await self._start_server()
 
-    def cut(self, node: int, other: int) -> None:
-        self._links.cut(node, other)
-
-    def slow(self, seconds: float) -> None:
-        self._links.slow(seconds)
-
-    def heal(self) -> None:
-        self._links.heal()
-
     async def close(self) -> None:
         await super().close()
-        await self._links.close()
         self._server.kill()
         await self._thread.aclose()
 
@@ -212,7 +209,6 @@ class RaftCluster(ProcessCluster):
 
     def __init__(self, folder: Path, members: int = 3) -> None:
         super().__init__(folder, members)
-        self._links = Links()
         self._ports = _kept_ports(folder / "ports.json", 2 * members)
         self._secret = "of a soak on one machine"  # noqa: S105 - it guards loopback ports of a test
 
@@ -229,30 +225,10 @@ class RaftCluster(ProcessCluster):
         (self._folder / f"member-{node}").mkdir(exist_ok=True)
         await super().restart(node)
 
-    async def transfer(self) -> None:
-        with suppress(DanubeError, TimeoutError):  # there may be no leader, or no majority
-            async with asyncio.timeout(TRANSFER_TIMEOUT_S):
-                leader = await self.leader()
-                if leader is not None:
-                    await self._processes[leader].ask("transfer")
-
     async def leader(self) -> int | None:
         told = [await process.ask("status") for process in self._processes.values()]
         leading = [one["leader_id"] for one in told if one["leader_id"]]
         return next((member for member, one in enumerate(told) if one["node_id"] in leading), None)
-
-    def cut(self, node: int, other: int) -> None:
-        self._links.cut(node, other)
-
-    def slow(self, seconds: float) -> None:
-        self._links.slow(seconds)
-
-    def heal(self) -> None:
-        self._links.heal()
-
-    async def close(self) -> None:
-        await super().close()
-        await self._links.close()
 
     def _pids(self) -> dict[int, int]:
         return {member: process.pid for member, process in self._processes.items() if process.is_running}

@@ -1,6 +1,5 @@
 """What a simulated storage stands on: the metadata of its machine, and its threads in simulated time."""
 
-import asyncio
 from collections.abc import Container, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -10,12 +9,13 @@ from danube.metadata.memory import MemoryStore
 from danube.metadata.storage_records import StorageRecords
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError, UnknownOutcomeError
+from danube.runtime.clock import sleep_for
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
 from danube.storage.storage_settings import StorageSettings
 from danube.storage.store import Storage
 from danube.testing.blocking import SimRunner
-from danube.testing.clock import SimClock
+from danube.testing.clock import SimClock, end_tasks
 from danube.testing.disk import MachineOffError, Operation, SimDisk
 
 BROKER_ID = 7
@@ -25,7 +25,6 @@ METADATA = "metadata"
 _LONGEST_S = 0.005
 _TICK_S = 0.01
 _PATIENCE_S = 60.0  # longer than anything here may take while the disk answers
-_BURIAL_STEPS_MAX = 100
 
 T = TypeVar("T")
 
@@ -79,7 +78,7 @@ class SimMetadata(MemoryStore):
     async def _pass_time(self) -> None:
         if self._disk.is_off:
             raise MachineOffError
-        await self._time.sleep_until(self._time.monotonic_s() + self._disk.chance.uniform(0.0, _LONGEST_S))
+        await sleep_for(self._time, self._disk.chance.uniform(0.0, _LONGEST_S))
         if self._disk.is_off:
             raise MachineOffError
 
@@ -129,14 +128,7 @@ class Ground:
 
     async def bury(self) -> None:
         """End what is left of a life whose disk is off."""
-        for _ in range(_BURIAL_STEPS_MAX):
-            left = asyncio.all_tasks() - {asyncio.current_task()}
-            if not left:
-                return
-            for task in left:
-                task.cancel()
-            await self.clock.run_for(1.0)
-        raise RuntimeError("tasks of a dead broker do not end")
+        await end_tasks(self.clock)
 
     def _thread(self) -> SimRunner:
         return SimRunner(self.clock, self.rng, longest_s=self.longest_s)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from danube.model.errors import OffsetTrimmedError
-from danube.runtime.clock import Clock
+from danube.runtime.clock import Clock, sleep_for
 from danube.storage.batch import RecordKind, RecordView
 from danube.storage.log import StoredBatch
 from danube.storage.tiered_log import TieredLog
@@ -49,7 +49,7 @@ class LogReader:
                 return
             self._deliver(records_of(batches))
             at = batches[-1].end_offset
-            await clock.sleep_until(clock.monotonic_s() + pause_s)
+            await sleep_for(clock, pause_s)
 
     async def peek(self, offset: int) -> None:
         """Read a little, as someone who fetches would, and note it."""

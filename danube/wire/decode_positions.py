@@ -14,10 +14,11 @@ from danube.model.positions import (
     SeekSubscription,
     SubscriptionPosition,
 )
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.stream import FetchFrom, FetchStart
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.wire.decode_policies import subscription_name
+from danube.wire.fetch_start import start_of
 from danube.wire.gen import DanubeControl_pb2
 from danube.wire.intake import member, parse, topic_name
 
@@ -79,14 +80,7 @@ def disconnect_client(request: bytes) -> DisconnectClient:
 
 
 def _start(message: DanubeControl_pb2.StartPosition) -> FetchStart:
-    match message.WhichOneof("start"):
-        case "offset":
-            return message.offset
-        case "append_time_ms":
-            return FetchTime(message.append_time_ms)
-        case "earliest":
-            return FetchFrom.EARLIEST
-    return FetchFrom.LATEST
+    return start_of(message, FetchFrom.LATEST)
 
 
 # Answers

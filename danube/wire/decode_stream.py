@@ -10,8 +10,6 @@ from danube.model.stream import (
     Fetch,
     FetchedBatch,
     FetchFrom,
-    FetchStart,
-    FetchTime,
     ProducerAccess,
     PublishAcknowledged,
     PublishBatch,
@@ -22,6 +20,7 @@ from danube.model.stream import (
 )
 from danube.model.topic import DispatchStrategy
 from danube.wire.decode import schema_reference
+from danube.wire.fetch_start import start_of
 from danube.wire.gen import DanubeApi_pb2, DanubeStream_pb2
 from danube.wire.intake import member, member_name, parse, topic_name
 from danube.wire.status import StatusCode, error_from
@@ -79,22 +78,11 @@ def fetch(request: bytes) -> Fetch:
     message = parse(DanubeStream_pb2.FetchRequest, request)
     return Fetch(
         topic=topic_name(message.topic_name),
-        start=_start(message),
+        start=start_of(message, FetchFrom.EARLIEST),
         end=message.end_offset if message.HasField("end_offset") else None,
         follow=message.follow,
         bytes_max=message.bytes_max,
     )
-
-
-def _start(message: DanubeStream_pb2.FetchRequest) -> FetchStart:
-    match message.WhichOneof("start"):
-        case "offset":
-            return message.offset
-        case "append_time_ms":
-            return FetchTime(message.append_time_ms)
-        case "latest":
-            return FetchFrom.LATEST
-    return FetchFrom.EARLIEST
 
 
 def bounds(request: bytes) -> Bounds:

@@ -14,8 +14,9 @@ from danube.model.positions import (
     SeekSubscription,
     SubscriptionPosition,
 )
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.stream import FetchStart
 from danube.model.topic import TopicName
+from danube.wire.fetch_start import set_start
 from danube.wire.gen import DanubeControl_pb2
 
 # Requests
@@ -71,15 +72,9 @@ def disconnect_client(call: DisconnectClient) -> bytes:
 
 
 def _start(start: FetchStart) -> DanubeControl_pb2.StartPosition:
-    match start:
-        case FetchFrom.EARLIEST:
-            return DanubeControl_pb2.StartPosition(earliest=True)
-        case FetchFrom.LATEST:
-            return DanubeControl_pb2.StartPosition(latest=True)
-        case FetchTime(append_time_ms):
-            return DanubeControl_pb2.StartPosition(append_time_ms=append_time_ms)
-        case int(offset):
-            return DanubeControl_pb2.StartPosition(offset=offset)
+    message = DanubeControl_pb2.StartPosition()
+    set_start(message, start)
+    return message
 
 
 # Answers

@@ -9,9 +9,6 @@ from danube.model.stream import (
     Bounds,
     Fetch,
     FetchedBatch,
-    FetchFrom,
-    FetchStart,
-    FetchTime,
     PublishAcknowledged,
     PublishBatch,
     PublishOpen,
@@ -20,6 +17,7 @@ from danube.model.stream import (
     TopicBounds,
 )
 from danube.wire.encode import schema_reference
+from danube.wire.fetch_start import set_start
 from danube.wire.gen import DanubeStream_pb2
 from danube.wire.raw import varint
 from danube.wire.status import status_of
@@ -59,20 +57,8 @@ def fetch(call: Fetch) -> bytes:
     message = DanubeStream_pb2.FetchRequest(
         topic_name=str(call.topic), end_offset=call.end, follow=call.follow, bytes_max=call.bytes_max
     )
-    _set_start(message, call.start)
+    set_start(message, call.start)
     return message.SerializeToString()
-
-
-def _set_start(message: DanubeStream_pb2.FetchRequest, start: FetchStart) -> None:
-    match start:
-        case FetchFrom.EARLIEST:
-            message.earliest = True
-        case FetchFrom.LATEST:
-            message.latest = True
-        case FetchTime(append_time_ms):
-            message.append_time_ms = append_time_ms
-        case int():
-            message.offset = start
 
 
 def bounds(call: Bounds) -> bytes:

@@ -29,7 +29,7 @@ from danube.storage.journal import JournalSettings
 from danube.storage.storage_settings import StorageSettings
 from danube.storage.store import Storage
 from danube.testing.blocking import SimRunner
-from danube.testing.clock import SimClock
+from danube.testing.clock import SimClock, end_tasks
 from danube.testing.disk import MachineOffError, SimDisk
 from danube.wire import encode
 
@@ -45,7 +45,6 @@ _SHARED = encode.send_message(OutgoingMessage(0, 1, str(NAME), "http://peer", b"
 _TICK_S = 0.01
 _PATIENCE_TICKS = 500
 _DRAIN_ROUNDS_MAX = 50
-_BURIAL_STEPS_MAX = 20
 
 
 def numbered_body(first: int, count: int, row: int = ROW) -> bytes:
@@ -251,14 +250,7 @@ class NumberedWorld:
 
     async def _bury(self) -> None:
         self._forget()
-        for _ in range(_BURIAL_STEPS_MAX):
-            left = asyncio.all_tasks() - {asyncio.current_task()}
-            if not left:
-                return
-            for task in left:
-                task.cancel()
-            await self.clock.run_for(1.0)
-        raise RuntimeError("tasks of a dead broker do not end")
+        await end_tasks(self.clock)
 
     def _forget(self) -> None:
         for stream in [*self._ghosts, *([self._stream] if self._stream else [])]:

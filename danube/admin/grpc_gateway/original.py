@@ -11,6 +11,7 @@ from danube.admin.grpc_gateway.calls import AdminCalls
 from danube.admin.local_state import LocalState
 from danube.model.admin_calls import Unsubscribe
 from danube.model.audit import AuditEntry, AuditPage, AuditReceipt
+from danube.model.count_text import count_text
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
@@ -195,11 +196,11 @@ class OriginalOversight:
         found = await self._behind(name)
         by_topic = {str(topic): real_subscriptions(await self._calls.subscriptions(topic)) for topic in found}
         pairs = [f"{topic} {subscription}" for topic, names in by_topic.items() for subscription in names]
-        with_partitions = "" if found == [name] else f", which has {_count(len(found), 'partition')}"
+        with_partitions = "" if found == [name] else f", which has {count_text(len(found), 'partition')}"
         return Impact(
             changes=(
                 f"Delete topic {name}{with_partitions}.",
-                *((f"Delete {_count(len(pairs), 'subscription')}.",) if pairs else ()),
+                *((f"Delete {count_text(len(pairs), 'subscription')}.",) if pairs else ()),
             ),
             irreversible=("Its messages, if it has any, cannot be read any more: this broker does not tell how many.",),
             topics=tuple(by_topic)[:PLAN_NAMES_MAX],
@@ -214,7 +215,7 @@ class OriginalOversight:
         topics = await self._calls.topics(namespace)
         if topics:
             raise PreconditionFailedError(
-                f"namespace {namespace!r} has {_count(len(topics), 'topic')}: delete them first"
+                f"namespace {namespace!r} has {count_text(len(topics), 'topic')}: delete them first"
             )
         return Impact(
             changes=(f"Delete namespace {namespace}, which has no topics.",), fingerprint=fingerprint_of([namespace])
@@ -260,10 +261,6 @@ def _topic(arguments: Arguments) -> TopicName:
 
 def _unsubscribe(arguments: Arguments) -> Unsubscribe:
     return Unsubscribe(topic=_topic(arguments), subscription=str(arguments["subscription"]))
-
-
-def _count(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _index(topic: TopicName) -> int:

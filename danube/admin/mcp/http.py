@@ -2,13 +2,9 @@
 
 import asyncio
 import contextlib
-import logging
-import socket
-from collections.abc import Awaitable, Callable, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from mcp.server.lowlevel import Server
 from mcp.server.transport_security import TransportSecuritySettings
 
@@ -16,14 +12,8 @@ from danube.admin.mcp.tokens import BearerToken
 from danube.model.errors import SettingsError
 from danube.model.face_limits import MCP_DRAIN_S, MCP_MESSAGE_BYTES_MAX, MCP_SESSION_IDLE_S, MCP_SESSIONS_MAX
 from danube.rpc.address import is_loopback
+from danube.rpc.http_port import App, HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
-
-_log = logging.getLogger(__name__)
-
-Message = MutableMapping[str, Any]
-Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 DEFAULT_PORT = 8765
 DEFAULT_PATH = "/mcp"
@@ -71,7 +61,7 @@ class HttpServer:
 
     def __init__(self, server: Server[Any], options: HttpOptions, token: BearerToken) -> None:
         self._options = options
-        self._listener = _listen(options)
+        self._listener = listen(options.host, options.port, "choose another with --port")
         self.port: int = self._listener.getsockname()[1]
         app = server.streamable_http_app(
             streamable_http_path=options.path,
@@ -80,20 +70,7 @@ class HttpServer:
             max_sessions=MCP_SESSIONS_MAX,
             transport_security=options.security(),
         )
-        config = uvicorn.Config(
-            _Guarded(app, token),
-            interface="asgi3",
-            lifespan="on",
-            log_config=None,
-            log_level="warning",
-            access_log=False,
-            loop="none",
-            ws="none",
-            proxy_headers=False,
-            server_header=False,
-            timeout_graceful_shutdown=round(MCP_DRAIN_S),
-        )
-        self._uvicorn = _Uvicorn(config)
+        self._http = HttpPort(_Guarded(app, token), lifespan="on", drain_s=MCP_DRAIN_S)
 
     @property
     def address(self) -> str:
@@ -104,24 +81,17 @@ class HttpServer:
     async def serve(self) -> None:
         """Answer until this is cancelled; calls that run have a moment to end."""
         tasks = TaskScope("mcp")
-        serving = tasks.spawn(self._uvicorn.serve(sockets=[self._listener]), "http")
+        serving = tasks.spawn(self._http.serve(sockets=[self._listener]), "http")
         try:
             await asyncio.shield(serving)
         finally:
-            self._uvicorn.should_exit = True
+            self._http.should_exit = True
             with contextlib.suppress(asyncio.CancelledError, TimeoutError):
                 async with asyncio.timeout(2 * MCP_DRAIN_S):
                     await asyncio.shield(serving)
-            self._uvicorn.force_exit = True
+            self._http.force_exit = True
             await tasks.close()
             self._listener.close()
-
-
-class _Uvicorn(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the command's, not this port's."""
-        yield
 
 
 class _Guarded:
@@ -147,15 +117,3 @@ async def _refuse(send: Send) -> None:
     headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"www-authenticate", b'Bearer realm="danube"')]
     await send({"type": "http.response.start", "status": 401, "headers": headers})
     await send({"type": "http.response.body", "body": _UNAUTHORIZED})
-
-
-def _listen(options: HttpOptions) -> socket.socket:
-    family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
-    try:
-        listener = socket.create_server((options.host, options.port), family=family)
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # asyncio does not for a socket it is given
-        return listener
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {options.host}:{options.port}: {error.strerror}; choose another with --port"
-        ) from None

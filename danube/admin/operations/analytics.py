@@ -40,6 +40,7 @@ from danube.model.face_limits import (
     ANALYTICS_WAIT_S_MAX,
 )
 from danube.model.plans import Effect
+from danube.runtime.clock import sleep_for
 
 RunText = Annotated[str, Field(min_length=1, max_length=ANALYTICS_RUN_ID_CHARS_MAX), Completes("run")]
 
@@ -238,7 +239,7 @@ async def _wait(call: Call, job: Job, began_ms: int, wait_s: float) -> Run:
                 f"run {job.run_id} has not told of its start in {waited_s:.0f} s: call get_analytics_result later"
             )
         await call.report(waited_s, wait_s or None, await job.last_words() or f"run {job.run_id} starts")
-        await call.clock.sleep_until(call.clock.monotonic_s() + ANALYTICS_POLL_S)
+        await sleep_for(call.clock, ANALYTICS_POLL_S)
 
 
 async def _told(call: Call, run_id: str, began_ms: int) -> Run | None:

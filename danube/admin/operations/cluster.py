@@ -31,7 +31,7 @@ class MemberRow(Result):
     )
     address: Annotated[str, VOLATILE] = Field(description="Where it speaks to the others.")
     role: str = Field(description="`leader`, `voter`, or `learner`, which does not vote.")
-    connected: bool = Field(description="As the asked broker sees it.")
+    connected: bool = Field(description="As the leader sees it; without one, the asked broker.")
     lag: Annotated[int | None, VOLATILE] = Field(description="Changes that it lacks; null is not known.")
 
 

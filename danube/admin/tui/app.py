@@ -117,8 +117,8 @@ class AdminApp(App[None]):
 
     def draw(self) -> None:
         """Show what is known now, on the screen that is on top."""
-        if isinstance(self.screen, Framed):
-            self.screen.draw_all()
+        if top := self._top():
+            top.draw_all()
 
     async def _round(self) -> None:
         try:
@@ -134,5 +134,10 @@ class AdminApp(App[None]):
         desk = self.desk
         if not desk.is_paused and desk.clock.monotonic_s() >= self._next_look_s:
             self.action_look()
-        if isinstance(self.screen, Framed):
-            self.screen.draw_status()
+        if top := self._top():
+            top.draw_status()
+
+    def _top(self) -> Framed | None:
+        """The screen on top. None when it is another's, and when all are closed: rounds and ticks end after them."""
+        stack = self.screen_stack
+        return stack[-1] if stack and isinstance(stack[-1], Framed) else None

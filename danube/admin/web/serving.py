@@ -5,18 +5,14 @@ async with serving(connect, target, Exposure(listen_addr="127.0.0.1:0")) as runn
 """
 
 import asyncio
-import contextlib
 import json
 import os
 import signal
-import socket
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-
-import uvicorn
 
 from danube.admin.target import Connect, Target
 from danube.admin.web.app import build_app
@@ -25,10 +21,13 @@ from danube.admin.web.server import WebServer
 from danube.model.errors import SettingsError
 from danube.model.face_limits import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
+from danube.rpc.http_port import HttpPort, listen
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.tasks import TaskScope
+
+_INSTEAD = "choose another address with --listen-addr"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +45,6 @@ class Running:
         return f"http://{self.address}"
 
 
-class _Server(uvicorn.Server):
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Signals are the command's, not this server's."""
-        yield
-
-
 @asynccontextmanager
 async def serving(
     connect: Connect, target: Target, exposure: Exposure, *, clock: Clock | None = None
@@ -60,7 +52,7 @@ async def serving(
     """Serve until the block ends; requests under way have WEB_DRAIN_TIMEOUT_S. Raises SettingsError."""
     check_exposure(exposure, target.guard.level)
     tasks = TaskScope("web server")
-    with _listen(exposure.listen_addr) as listener:
+    with listen(*split_address(exposure.listen_addr), _INSTEAD) as listener:
         address = join_address(*listener.getsockname()[:2])
         async with connect(target) as gateway:
             web = WebServer(
@@ -70,12 +62,12 @@ async def serving(
                 exposure=exposure,
                 endpoint=target.endpoint,
             )
-            server = _Server(_config(web))
-            ended = tasks.spawn(server.serve(sockets=[listener]), "http")
+            port = HttpPort(build_app(web), requests_max=WEB_REQUESTS_MAX, drain_s=WEB_DRAIN_TIMEOUT_S)
+            ended = tasks.spawn(port.serve(sockets=[listener]), "http")
             try:
                 yield Running(address, ended)
             finally:
-                server.should_exit = True
+                port.should_exit = True
                 await asyncio.wait([ended], timeout=2 * WEB_DRAIN_TIMEOUT_S)
                 await tasks.close()
 
@@ -128,31 +120,3 @@ async def _tell_ready(file: Path | None, running: Running) -> None:
         raise SettingsError(f"cannot write {file}: {error.strerror}") from None
     finally:
         await thread.aclose()
-
-
-def _listen(address: str) -> socket.socket:
-    host, port = split_address(address)
-    try:
-        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
-    except OSError as error:
-        raise SettingsError(
-            f"cannot listen on {address}: {error.strerror}; choose another address with --listen-addr"
-        ) from None
-
-
-def _config(web: WebServer) -> uvicorn.Config:
-    return uvicorn.Config(
-        build_app(web),
-        interface="asgi3",
-        http="h11",
-        ws="none",
-        loop="none",
-        lifespan="off",
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        proxy_headers=False,
-        server_header=False,
-        limit_concurrency=WEB_REQUESTS_MAX,
-        timeout_graceful_shutdown=int(WEB_DRAIN_TIMEOUT_S),
-    )

@@ -29,6 +29,7 @@ from danube.model.plans import (
     ceiling,
     check_applicable,
     check_decidable,
+    counted,
     describe_call,
     fingerprint_of,
     new_plan,
@@ -61,6 +62,13 @@ def planned(*, needs_approval: bool = False, impact: Impact = IMPACT, **changed:
         needs_approval=needs_approval,
     )
     return replace(new_plan(request, impact, plan_id="plan-1", now_ms=NOW_MS), **changed)
+
+
+def test_who_counts_everything_has_0_of_what_is_not_named() -> None:
+    impact = Impact(changes=("Skip 3 messages.",), messages=3, fingerprint="f")
+    assert (impact.producers, impact.bytes) == (None, None)
+    assert counted(impact) == replace(impact, producers=0, consumers=0, bytes=0)
+    assert counted(IMPACT) == IMPACT
 
 
 def touching(**changed: Any) -> Impact:

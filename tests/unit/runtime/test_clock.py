@@ -1,7 +1,7 @@
 import asyncio
 import time
 
-from danube.runtime.clock import SystemClock
+from danube.runtime.clock import SystemClock, sleep_for
 
 
 def test_the_wall_clock_counts_milliseconds_since_1970() -> None:
@@ -22,6 +22,14 @@ async def test_sleeping_ends_once_the_time_has_come() -> None:
         await clock.sleep_until(when_s)
         await clock.sleep_until(when_s - 60)
     assert clock.monotonic_s() >= when_s
+
+
+async def test_sleeping_for_a_while_takes_that_long() -> None:
+    clock = SystemClock()
+    before_s = clock.monotonic_s()
+    async with asyncio.timeout(5):
+        await sleep_for(clock, 0.01)
+    assert clock.monotonic_s() >= before_s + 0.01
 
 
 async def test_timers_fire_on_the_loop_once_their_time_has_come() -> None:

@@ -2,7 +2,8 @@ import asyncio
 
 import pytest
 
-from danube.testing.clock import START_MS, SimClock, settle
+from danube.runtime.tasks import TaskScope
+from danube.testing.clock import START_MS, SimClock, end_tasks, settle
 
 
 def test_time_moves_only_when_told() -> None:
@@ -116,3 +117,20 @@ async def test_settling_lets_chains_of_tasks_run_to_their_end() -> None:
     task = asyncio.ensure_future(chain(50))
     await settle()
     assert (task.done(), steps) == (True, list(range(50, -1, -1)))
+
+
+async def test_what_is_left_of_a_process_ends_though_it_does_not_want_to() -> None:
+    clock, refusals = SimClock(), 2
+
+    async def work() -> None:
+        nonlocal refusals
+        while refusals:
+            try:
+                await clock.sleep_until(100.0)
+            except asyncio.CancelledError:
+                refusals -= 1
+
+    task = TaskScope("of a dead process").spawn(work(), "work")
+    await settle()
+    await end_tasks(clock)
+    assert (task.done(), clock.monotonic_s()) == (True, 2.0)

@@ -19,6 +19,7 @@ from danube.admin.tui.watch import OpenedTopic, Part
 from danube.admin.tui.widgets.plain import plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
 from danube.model.admin_calls import SubscriptionDescription, TopicStorageDescription
+from danube.model.count_text import count_text
 from danube.model.topic import TopicName
 
 SPARK_CELLS = 16
@@ -145,5 +146,5 @@ def _kept(storage: TopicStorageDescription | None) -> str:
     """What the messages take; nothing where the broker does not tell."""
     if storage is None:
         return ""
-    segments = f" in {storage.segments:,} segment{'' if storage.segments == 1 else 's'}" if storage.segments else ""
+    segments = f" in {count_text(storage.segments, 'segment')}" if storage.segments else ""
     return f" · {size(storage.stored_bytes)}{segments}"

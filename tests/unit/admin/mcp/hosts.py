@@ -1,15 +1,19 @@
 """Assistants' programs to test with: the SDK's client, in both eras of the protocol."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 from mcp import Client
+from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, Implementation
 
 from danube.admin.access import AccessLevel, ApprovalMode, Guard
+from danube.admin.mcp.http import HttpOptions, HttpServer
 from danube.admin.mcp.offer import DEFAULT_TOOLSETS, Offer
 from danube.admin.mcp.server import build_server
+from danube.admin.mcp.tokens import BearerToken
 from danube.testing.gateway import MemoryGateway
 
 ERAS = ("2026-07-28", "legacy")
@@ -43,6 +47,21 @@ async def host(
     server = build_server(gateway, gateway.clock, offer, who="ann@desk")
     async with Client(server, mode=era, elicitation_callback=person, client_info=HOST) as client:
         yield client
+
+
+@asynccontextmanager
+async def listening(server: Server[Any], secret: str) -> AsyncIterator[str]:
+    """The address of a server that listens in this process, for who has the secret."""
+    http = HttpServer(server, HttpOptions(port=0), BearerToken(secret, "a test"))
+    async with asyncio.TaskGroup() as tasks:
+        task = tasks.create_task(http.serve())
+        try:
+            yield http.address
+        finally:
+            task.cancel()
+            for each in asyncio.all_tasks():  # of the SDK's event streams, which end with their process
+                if getattr(each.get_coro(), "__name__", "") == "_shutdown_watcher":
+                    each.cancel()
 
 
 def text_of(answer: CallToolResult) -> str:

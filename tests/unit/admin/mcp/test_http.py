@@ -15,13 +15,13 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from danube.admin.access import Guard
-from danube.admin.mcp.http import HttpOptions, HttpServer
+from danube.admin.mcp.http import HttpOptions
 from danube.admin.mcp.offer import Offer
 from danube.admin.mcp.server import build_server
-from danube.admin.mcp.tokens import VARIABLE, BearerToken, find_token
+from danube.admin.mcp.tokens import VARIABLE, find_token
 from danube.model.errors import SettingsError
 from danube.testing.gateway import MemoryGateway
-from tests.unit.admin.mcp.hosts import ERAS, Person, text_of
+from tests.unit.admin.mcp.hosts import ERAS, Person, listening, text_of
 from tests.unit.admin.mcp.test_stdio import HELLO, WAIT_S, process
 
 pytestmark = pytest.mark.slow  # together they take long
@@ -35,16 +35,8 @@ HOLDER = {"Authorization": f"Bearer {SECRET}"}
 async def serving(gateway: MemoryGateway) -> AsyncIterator[str]:
     """The address of a server in this process."""
     server = build_server(gateway, gateway.clock, Offer(guard=Guard()), who="ann@desk")
-    listening = HttpServer(server, HttpOptions(port=0), BearerToken(SECRET, "a test"))
-    async with asyncio.timeout(WAIT_S), asyncio.TaskGroup() as tasks:
-        task = tasks.create_task(listening.serve())
-        try:
-            yield listening.address
-        finally:
-            task.cancel()
-            for each in asyncio.all_tasks():  # of the SDK's event streams, which end with their process
-                if getattr(each.get_coro(), "__name__", "") == "_shutdown_watcher":
-                    each.cancel()
+    async with asyncio.timeout(WAIT_S), listening(server, SECRET) as address:
+        yield address
 
 
 @asynccontextmanager

@@ -60,6 +60,14 @@ async def test_a_silent_broker_is_given_up_after_the_timeout_and_its_data_stays(
     assert "/default/orders" in terminal.text
 
 
+async def test_a_round_that_outlives_the_last_screen_draws_nothing(open_terminal: Open) -> None:
+    async with open_terminal() as terminal:
+        await terminal.app._close_all()  # as at the end: screens go first, and what runs in the background after them
+        await terminal.app._round()
+        terminal.app.draw()
+        terminal.app._tick()
+
+
 async def test_a_dead_broker_is_said_with_the_age_of_what_is_shown(terminal: Terminal) -> None:
     terminal.gateway.failures[ANY_CALL] = DEAD
     await terminal.look(passed_s=30)

@@ -1,6 +1,5 @@
 """A broker's storage on a simulated or a real disk, its metadata in memory, and what tests ask of both."""
 
-import asyncio
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +16,7 @@ from danube.storage.segment.retention import Retention
 from danube.storage.storage_settings import StorageSettings
 from danube.storage.store import Storage
 from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import SimClock
+from danube.testing.clock import SimClock, end_tasks
 from danube.testing.disk import SimDisk
 from tests.unit.storage.journal_world import BROKER, Told, in_batch
 
@@ -25,8 +24,6 @@ FILE_BYTES = 4_096
 ROUND_BYTES = 1_500
 SEGMENT_BYTES = 4_096
 KEEP_ALL = Retention(None, None)
-
-_BURIAL_STEPS_MAX = 100
 
 
 class StorageWorld:
@@ -75,7 +72,7 @@ class StorageWorld:
         """End this life as a power cut does, and begin the next on what is left."""
         self.disk = self.sim.power_cut()
         self._open.clear()
-        await bury(self.clock)
+        await end_tasks(self.clock)
         return await self.open(**more)
 
     async def close(self) -> None:
@@ -150,18 +147,6 @@ async def cut_all(storage: Storage) -> None:
         report = await storage.cut()
         assert not report.failed
     assert not storage._journal.closed_files()
-
-
-async def bury(clock: SimClock) -> None:
-    """End what is left of a life whose disk is off."""
-    for _ in range(_BURIAL_STEPS_MAX):
-        left = asyncio.all_tasks() - {asyncio.current_task()}
-        if not left:
-            return
-        for task in left:
-            task.cancel()
-        await clock.run_for(1.0)
-    raise RuntimeError("tasks of a dead broker do not end")
 
 
 def always(retention: Retention) -> Callable[[int], Retention]:

@@ -4,9 +4,10 @@ import pytest
 
 from danube.model.subscription import Cursor
 from danube.storage.store import Storage
+from danube.testing.clock import end_tasks
 from danube.testing.disk import MachineOffError, SimDisk
 from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import StorageWorld, bury, cut_all, fill, read_all
+from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
 
 TOPICS = (1, 2, 3)
 CURSOR = Cursor(7)
@@ -56,7 +57,7 @@ async def test_a_cut_that_ends_at_any_step_is_made_again_to_the_same_end(ending:
         world.sim.stop_at(step)
         with pytest.raises(MachineOffError):
             await storage.cut()
-        await bury(world.clock)
+        await end_tasks(world.clock)
         world.disk = world.sim.power_cut() if ending == "power" else world.sim.process_kill()
         storage = await world.open()
         await check(storage, records)

@@ -5,8 +5,9 @@ import asyncio
 from danube.model.subscription import Cursor
 from danube.storage.batch import encode_messages
 from danube.storage.journal import Durability
+from danube.testing.clock import end_tasks
 from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import StorageWorld, bury, cut_all, fill, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, storage_settings
 
 
 async def test_a_cursor_that_lost_its_messages_in_a_power_cut_is_brought_back_for_good(
@@ -56,6 +57,6 @@ async def test_cursors_that_were_brought_back_are_on_the_disk_before_anything_is
     await first_round.wait()
     world.disk = world.sim.process_kill()
     world._open.clear()
-    await bury(world.clock)
+    await end_tasks(world.clock)
     log = (await world.open()).topic(1, 3)
     assert {log.cursor(subscription_id) for subscription_id in range(31)} == {Cursor(end)}

@@ -16,11 +16,11 @@ from danube.storage.segment.retention import Retention
 from danube.storage.store import Storage
 from danube.storage.tiered_log import TieredLog
 from danube.testing.blocking import SimRunner
+from danube.testing.clock import end_tasks
 from danube.testing.disk import MachineOffError, SimDisk
 from tests.unit.storage.store.storage_world import (
     StorageWorld,
     always,
-    bury,
     read_all,
     record_of,
     records_from,
@@ -90,7 +90,7 @@ class Lives:
     async def end(self) -> None:
         """Lose power, or the process."""
         ended = self.world.sim
-        await bury(self.world.clock)
+        await end_tasks(self.world.clock)
         self.tasks = TaskScope("lives")
         self.world._open.clear()
         self.world.disk = ended.power_cut() if self.chance.random() < 0.7 else ended.process_kill()
