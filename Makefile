@@ -42,7 +42,7 @@ cluster: $(INSTALLED) ## Three brokers that are one cluster, until Ctrl-C (FOLDE
 
 .PHONY: test
 test: $(INSTALLED) $(WHEEL_INSTALLED) ## The whole suite: clusters of real processes and simulations included
-	@echo "[test] the whole suite (some minutes; WORKERS=0 runs one test after the other)"
+	@echo "[test] the whole suite (a quarter of an hour on two processors; WORKERS=0 runs one test after the other)"
 	@$(PYTEST) -n $(WORKERS) --dist loadgroup
 
 .PHONY: check
@@ -75,6 +75,11 @@ bench: $(INSTALLED) $(WHEEL_INSTALLED) ## Measure, and print the machine with th
 .PHONY: soak
 soak: $(INSTALLED) $(WHEEL_INSTALLED) ## Rounds of kill -9 and pauses under load, in .soak: nothing may be lost (ROUNDS=10)
 	@$(BIN)/python -m danube.testing.soak --rounds $(ROUNDS) --folder .soak --wheel-python $(WHEEL_VENV)/bin/python
+
+.PHONY: trials
+trials: $(INSTALLED) ## Raft: fifty times kill -9 of all members, then ten minutes beside a busy broker without an election
+	@$(BIN)/python -m danube.testing.raft_trials kill-all --rounds 50
+	@$(BIN)/python -m danube.testing.raft_trials busy --minutes 10
 
 .PHONY: soak-metadata
 soak-metadata: $(INSTALLED) ## Rounds of kills, pauses and cuts on a metadata store: histories are judged (ROUNDS=10 STORE=raft)

@@ -2,7 +2,8 @@
 
 Each line is JSON. A request is `[number, method, arguments]`, its answer `[number, "ok", value]` or `[number, "error",
 class, sentence]`. A watch is the request `watch`; its events come as `[number, "event", event]`, and `unwatch` with
-that number ends it. A member says `[0, "ok", null]` when it serves, and ends when its standard input does.
+that number ends it. A member says `[0, "ok", null]` when it serves, and ends when its standard input does. One that has
+to find others first may say `[-1, "ok", null]` before, when it can be found itself.
 
 Bytes are carried as text, one character each. Between two processes of one test this needs no authentication.
 """
@@ -35,6 +36,9 @@ from danube.runtime.tasks import TaskScope
 Line = list[Any]
 LINE_BYTES_MAX = 16 * METADATA_VALUE_BYTES_MAX
 """Of one line: a value of the largest size, escaped, and much around it."""
+
+SERVES, OPEN = 0, -1
+"""Numbers of what a member says without being asked."""
 
 Method = Callable[..., Awaitable[Any]]
 
@@ -122,7 +126,7 @@ class _Service:
         self._methods: dict[str, Method] = {**_methods(store), **more}
 
     async def run(self, reader: asyncio.StreamReader) -> None:
-        self._write([0, "ok", None])
+        self._write([SERVES, "ok", None])
         while line := await reader.readline():
             number, method, arguments = json.loads(line)
             if method == "watch":

@@ -38,6 +38,8 @@ from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.metadata_lines import (
     LINE_BYTES_MAX,
+    OPEN,
+    SERVES,
     Line,
     Method,
     encode,
@@ -53,7 +55,7 @@ MEMBER_PROGRAM = "danube.testing.metadata_member"
 START_TIMEOUT_S = 30.0
 WATCH_EVENTS_MAX = 65_536
 """That wait for a reader in the judging process."""
-_READS = {"get", "list", "watch", "unwatch", "status"}
+_READS = {"get", "list", "watch", "unwatch", "status", "look"}
 
 
 class MemberProcess:
@@ -71,6 +73,7 @@ class MemberProcess:
         self._watches: dict[int, LineWatch] = {}
         self._tasks = TaskScope("metadata member")
         self._serves: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._open: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._over = False
 
     @property
@@ -87,6 +90,11 @@ class MemberProcess:
 
     async def start(self) -> None:
         """Start it; returns when it serves. Raises UnavailableError with its last words when it does not."""
+        await self.launch()
+        await self.wait()
+
+    async def launch(self) -> None:
+        """Start its process and do not wait for anything. What is asked from now on is answered once it serves."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -96,11 +104,21 @@ class MemberProcess:
                 limit=LINE_BYTES_MAX,
                 start_new_session=True,
             )
-        self._waiting[0] = ("start", self._serves)
+        self._waiting |= {SERVES: ("start", self._serves), OPEN: ("start", self._open)}
         self._tasks.spawn(self._read(self._process), "read")
+
+    async def wait(self) -> None:
+        """Return when it serves. Raises UnavailableError with its last words when it does not."""
+        await self._within_start_time(self._serves)
+
+    async def wait_open(self) -> None:
+        """Return when a member of `danube.testing.raft_member` has read its log and listens. Raises as `wait`."""
+        await self._within_start_time(self._open)
+
+    async def _within_start_time(self, reached: asyncio.Future[Any]) -> None:
         try:
             async with asyncio.timeout(START_TIMEOUT_S):
-                await self._serves
+                await asyncio.shield(reached)
         except (TimeoutError, MetadataError) as error:
             self.kill()
             raise UnavailableError(f"the member does not serve: {self._last_words()}") from error
@@ -218,6 +236,7 @@ class MemberProcess:
                 future.set_exception(
                     MetadataError("the member died") if method in _READS else UnknownOutcomeError("the member died")
                 )
+                future.exception()  # a start may have nobody who waits for it
         for watch in self._watches.values():
             watch.end()
 

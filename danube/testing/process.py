@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -11,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from danube.model.errors import UnavailableError
 from danube.runtime.settings import ENVIRONMENT_PREFIX
+from danube.testing.child_process import ChildProcess
 
 _POLL_S = 0.01
 _NO_SETTINGS: Mapping[str, str | int] = {}
@@ -40,12 +39,14 @@ class Endpoints:
         return f"http://{self.admin}"
 
 
-class BrokerProcess:
-    """`danube-broker` on a data folder, on free ports that it keeps over restarts. A context manager that kills it.
+class BrokerProcess(ChildProcess):
+    """`danube-broker` on a data folder, on free ports that it keeps over restarts.
 
     `flags` and `settings` (those without a flag) are the broker's; `launcher` is a command that becomes the one behind
     it (`nsenter ...`), so that signals still reach the broker.
     """
+
+    name = "the broker"
 
     def __init__(
         self,
@@ -56,15 +57,14 @@ class BrokerProcess:
         launcher: Sequence[str] = (),
         start_timeout_s: float = 20.0,
     ) -> None:
+        variables = {f"{ENVIRONMENT_PREFIX}{name.upper()}": str(value) for name, value in settings.items()}
+        super().__init__(data_dir.with_name(data_dir.name + ".log"), variables)
         self.data_dir = data_dir
         self._flags = list(flags)
-        self._variables = {f"{ENVIRONMENT_PREFIX}{name.upper()}": str(value) for name, value in settings.items()}
         self._launcher = list(launcher)
         self._start_timeout_s = start_timeout_s
         self._endpoints: Endpoints | None = None
-        self._process: subprocess.Popen[bytes] | None = None
         self._ready = data_dir.with_name(data_dir.name + ".ready.json")
-        self.log_path = data_dir.with_name(data_dir.name + ".log")
 
     @property
     def endpoints(self) -> Endpoints:
@@ -72,25 +72,6 @@ class BrokerProcess:
         if self._endpoints is None:
             raise UnavailableError("the broker was never started: call start() first")
         return self._endpoints
-
-    @property
-    def is_running(self) -> bool:
-        """Whether its process is there."""
-        return self._process is not None and self._process.poll() is None
-
-    @property
-    def pid(self) -> int:
-        """Of the running process."""
-        return self._running().pid
-
-    def __enter__(self) -> Self:
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.kill()
 
     def start(self) -> Endpoints:
         """Start it and wait until it serves. Raises UnavailableError with its log when it does not."""
@@ -103,51 +84,8 @@ class BrokerProcess:
         return self._endpoints
 
     def launch(self) -> None:
-        """Start it and do not wait for anything."""
         self._ready.unlink(missing_ok=True)
-        with self.log_path.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - our own broker
-                self._command(),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                env={**os.environ, **self._variables},
-                start_new_session=True,
-            )
-
-    def kill(self) -> None:
-        """`kill -9`, and wait until it is gone. Harmless when it is not running."""
-        self._end(signal.SIGKILL, timeout_s=10)
-
-    def terminate(self, timeout_s: float = 20.0) -> int:
-        """SIGTERM; answers the exit code. Raises subprocess.TimeoutExpired."""
-        return self._end(signal.SIGTERM, timeout_s)
-
-    def pause(self) -> None:
-        """SIGSTOP."""
-        os.kill(self.pid, signal.SIGSTOP)
-
-    def resume(self) -> None:
-        """SIGCONT."""
-        os.kill(self.pid, signal.SIGCONT)
-
-    def log(self) -> str:
-        """All it has logged, over all starts."""
-        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
-
-    def resident_bytes(self) -> int:
-        """Its resident memory, from /proc."""
-        pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
-        return pages * os.sysconf("SC_PAGE_SIZE")
-
-    def cpu_s(self) -> float:
-        """Processor time it has used."""
-        return cpu_s(self.pid)
-
-    def _running(self) -> subprocess.Popen[bytes]:
-        if self._process is None:
-            raise UnavailableError("the broker is not running: call start() first")
-        return self._process
+        super().launch()
 
     def _command(self) -> list[str]:
         paths = ["--data-dir", str(self.data_dir), "--ready-file", str(self._ready)]
@@ -159,29 +97,15 @@ class BrokerProcess:
         return ["--broker-addr", broker, "--admin-addr", admin]
 
     def _wait_ready(self) -> dict[str, Any]:
-        process, deadline = self._running(), time.monotonic() + self._start_timeout_s
-        pause = threading.Event()
-        while time.monotonic() < deadline and process.poll() is None:
+        pause, deadline_s = threading.Event(), time.monotonic() + self._start_timeout_s
+        while time.monotonic() < deadline_s and self.is_running:
             if self._ready.exists():
                 found: dict[str, Any] = json.loads(self._ready.read_bytes())
                 return found
             pause.wait(_POLL_S)
-        code = process.poll()
+        code = self.exit_code
         self.kill()
         raise UnavailableError(f"the broker did not start (exit code {code}):\n{self.log()[-4_000:]}")
-
-    def _end(self, number: signal.Signals, timeout_s: float) -> int:
-        process, self._process = self._process, None
-        if process is None:
-            return 0
-        if process.poll() is None:
-            process.send_signal(number)
-        try:
-            return process.wait(timeout_s)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(timeout_s)
-            raise
 
 
 def end_leftover(data_dir: Path) -> None:
@@ -197,9 +121,3 @@ def end_leftover(data_dir: Path) -> None:
 
 def _endpoints(ready: dict[str, Any]) -> Endpoints:
     return Endpoints(ready["broker"], ready["admin"], ready["metrics"])
-
-
-def cpu_s(pid: int) -> float:
-    """Processor time that a process has used, user and system, from /proc."""
-    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -48,11 +48,16 @@ class RaftGroup:
     async def start(self, numbers: Iterable[int]) -> None:
         """Start these, and wait until all of them serve."""
         numbers = list(numbers)
+        await self.launch(numbers)
+        await asyncio.gather(*(self._processes[number].wait() for number in numbers))
+
+    async def launch(self, numbers: Iterable[int]) -> None:
+        """Start these, and wait for nothing."""
         for number in numbers:
             if number in self._processes:
                 await self._processes[number].close()
             self._processes[number] = MemberProcess(self.command(number), self.folder / f"{number}.log")
-        await asyncio.gather(*(self._processes[number].start() for number in numbers))
+            await self._processes[number].launch()
 
     async def kill(self, *numbers: int) -> None:
         """`kill -9` all of these, and wait until they are gone."""
@@ -64,6 +69,11 @@ class RaftGroup:
     async def status(self, number: int) -> dict[str, Any]:
         """What this member says of the group."""
         status: dict[str, Any] = await self[number].ask("status")
+        return status
+
+    async def look(self, number: int) -> dict[str, Any]:
+        """The same, with the members as the leader sees them."""
+        status: dict[str, Any] = await self[number].ask("look")
         return status
 
     async def leader(self, *, but: int = -1, within_s: float = 20.0) -> int:

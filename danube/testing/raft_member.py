@@ -2,8 +2,9 @@
 
     python -m danube.testing.raft_member --data-dir DIR --bind 127.0.0.1:7650 --seed ... --secret-file FILE
 
-The lines are those of `danube.testing.metadata_lines`, and beside the store's methods there are `status`, `add`,
-`promote`, `remove` and `transfer`. It says that it serves once it has found a majority.
+The lines are those of `danube.testing.metadata_lines`, and beside the store's methods there are `status`, `look`,
+`add`, `promote`, `remove` and `transfer`. It says that it is open once it has read its log and listens, and that it
+serves once it has found a majority.
 """
 
 import argparse
@@ -23,7 +24,7 @@ from danube.model.metadata_limits import RAFT_LOG_ENTRIES_MAX
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
-from danube.testing.metadata_lines import Method, serve
+from danube.testing.metadata_lines import OPEN, Method, encode, serve
 
 
 def plain_status(status: MembershipStatus) -> dict[str, Any]:
@@ -42,6 +43,9 @@ def methods(sequencer: RaftSequencer) -> dict[str, Method]:
     async def status() -> Any:  # noqa: ANN401 - plain data
         return plain_status(sequencer.status())
 
+    async def look() -> Any:  # noqa: ANN401 - plain data
+        return plain_status(await sequencer.look())
+
     async def add(address: str, node_id: int | None = None) -> Any:  # noqa: ANN401 - plain data
         return plain_member(await sequencer.add(address, node_id))
 
@@ -50,6 +54,7 @@ def methods(sequencer: RaftSequencer) -> dict[str, Method]:
 
     return {
         "status": status,
+        "look": look,
         "add": add,
         "promote": promote,
         "remove": sequencer.remove,
@@ -97,6 +102,8 @@ async def _run(arguments: argparse.Namespace) -> int:
     disk = LocalDisk(Path(arguments.data_dir))
     try:
         sequencer = await RaftSequencer.open(_settings(arguments), disk, clock, rng)
+        sys.stdout.buffer.write(encode([OPEN, "ok", None]))
+        sys.stdout.buffer.flush()
         store = ReplicatedStore(sequencer, clock, rng)
         await store.start()
     except DanubeError as error:

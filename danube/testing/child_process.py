@@ -1,0 +1,128 @@
+"""A program in a process of its own to test against: started, killed, paused and watched, its log kept over starts."""
+
+import os
+import signal
+import subprocess
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from danube.model.errors import UnavailableError
+
+_KILLED_S_MAX = 10.0
+
+
+class ChildProcess(ABC):
+    """The process; one at a time. A context manager that starts and kills it. Every method may block."""
+
+    name: str
+    """In errors."""
+
+    def __init__(self, log_path: Path, variables: dict[str, str] | None = None) -> None:
+        """Nothing is started yet. `variables` are added to the environment."""
+        self.log_path = log_path
+        """What it says goes to the end of this file."""
+        self._variables = variables or {}
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its process is there."""
+        return self._process is not None and self._process.poll() is None
+
+    @property
+    def exit_code(self) -> int | None:
+        """Of one that ended by itself; None of one that runs, and where there is none."""
+        return None if self._process is None else self._process.poll()
+
+    @property
+    def pid(self) -> int:
+        """Of the running process. Raises UnavailableError when there is none."""
+        if self._process is None or self._process.poll() is not None:
+            raise UnavailableError(f"{self.name} does not run: call start() first")
+        return self._process.pid
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.kill()
+
+    @abstractmethod
+    def start(self) -> object:
+        """Start it and wait until it serves. Raises UnavailableError with the end of its log when it does not."""
+
+    @abstractmethod
+    def _command(self) -> Sequence[str]:
+        """What starts it."""
+
+    def launch(self) -> None:
+        """Start it and do not wait for anything."""
+        with self.log_path.open("ab") as log:
+            self._process = subprocess.Popen(  # noqa: S603 - a command of ours
+                self._command(),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env={**os.environ, **self._variables},
+                start_new_session=True,
+            )
+
+    def kill(self) -> None:
+        """`kill -9`, and wait until it is gone. Harmless when it is not running."""
+        self._end(signal.SIGKILL, _KILLED_S_MAX)
+
+    def terminate(self, timeout_s: float = 20.0) -> int:
+        """SIGTERM; answers the exit code. Raises subprocess.TimeoutExpired, and then it was killed."""
+        return self._end(signal.SIGTERM, timeout_s)
+
+    def pause(self) -> None:
+        """SIGSTOP."""
+        os.kill(self.pid, signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """SIGCONT. Harmless when it is not paused, and when it is not there."""
+        with suppress(UnavailableError):
+            os.kill(self.pid, signal.SIGCONT)
+
+    def log(self) -> str:
+        """All it has said, over all starts."""
+        return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
+
+    def resident_bytes(self) -> int:
+        """Its resident memory, from /proc."""
+        pages = int(Path(f"/proc/{self.pid}/statm").read_text(encoding="ascii").split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+
+    def cpu_s(self) -> float:
+        """Processor time it has used."""
+        return cpu_s(self.pid)
+
+    def waited_s(self) -> float:
+        """How long its main thread was ready to run and had no processor."""
+        return int(Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
+
+    def _end(self, number: signal.Signals, timeout_s: float) -> int:
+        process, self._process = self._process, None
+        if process is None:
+            return 0
+        if process.poll() is None:
+            process.send_signal(number)
+        try:
+            return process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait(timeout_s)
+            raise
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time that a process has used, user and system, from /proc."""
+    fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

@@ -1,0 +1,137 @@
+"""The trials of the metadata cluster, in short: that they run, that they find what is wrong, and what they say."""
+
+import asyncio
+import shutil
+from collections.abc import Iterable
+from pathlib import Path
+
+import pytest
+
+from danube.testing.raft_group import RaftGroup, write_secret
+from danube.testing.raft_trials import main
+from danube.testing.raft_trials_busy import busy
+from danube.testing.raft_trials_busy_report import BusyReport, Lead, Sample
+from danube.testing.raft_trials_kill import MEMBERS, kill_all
+from danube.testing.raft_trials_kill_report import KillAllReport, Revival, Writes
+
+processes = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
+
+BEFORE = Lead("7", 1)
+
+
+def ignore(_text: str) -> None:
+    """Progress that nobody watches."""
+
+
+def killed(*served_s: float, lost: frozenset[str] = frozenset()) -> KillAllReport:
+    return KillAllReport([Revival(0.5, each, ()) for each in served_s], Writes({"/a": b"x"}), lost)
+
+
+def kept_busy(*leads: Lead | None, cpu_percent: float = 99.0) -> BusyReport:
+    samples = [
+        Sample(cpu_percent=cpu_percent, waited_percent=5.0, leads=[lead], messages=1_000 * number, at_s=float(number))
+        for number, lead in enumerate(leads, 1)
+    ]
+    return BusyReport(before=BEFORE, ramp=(), samples=samples, clients=2)
+
+
+class ForgetfulGroup(RaftGroup):
+    """Its members lose their folders whenever they are started."""
+
+    async def launch(self, numbers: Iterable[int]) -> None:
+        numbers = list(numbers)
+        for number in numbers:
+            await asyncio.to_thread(shutil.rmtree, self.folder / f"member-{number}", ignore_errors=True)
+        await super().launch(numbers)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_secret(tmp_path)
+    return tmp_path
+
+
+class TestKillAll:
+    pytestmark = processes
+
+    async def test_two_rounds_lose_nothing_that_was_acknowledged(self, folder: Path) -> None:
+        lines: list[str] = []
+        report = await kill_all(RaftGroup(folder, len(MEMBERS)), 2, tell=ignore, on_round=lines.append)
+        assert (report.lost, len(report.revivals), len(lines)) == (frozenset(), 2, 2)
+        assert len(report.writes.acknowledged) > 10
+        assert all(0 < one.open_s < one.served_s for one in report.revivals)
+        assert "lost:          0\n" in report.text()
+
+    async def test_members_that_forget_are_found_out(self, folder: Path) -> None:
+        report = await kill_all(ForgetfulGroup(folder, len(MEMBERS)), 1, tell=ignore, on_round=ignore)
+        assert report.lost
+        assert not report.is_good
+        assert "ACKNOWLEDGED WRITES WERE LOST" in report.text()
+
+
+class TestBusy:
+    pytestmark = processes
+
+    async def test_a_leader_that_is_kept_busy_for_some_seconds_goes_on_leading(self, tmp_path: Path) -> None:
+        report = await busy(tmp_path, 5, clients_max=1, tell=ignore)
+        assert report.elections == []
+        assert report.cpu_percent > 0
+        assert report.samples[-1].messages > 0
+
+
+def test_half_of_the_rounds_must_be_fast_enough_and_nothing_lost() -> None:
+    assert killed(1.0, 2.0, 30.0).is_good
+    assert not killed(1.0, 5.0, 5.0).is_good
+    assert not killed(1.0, lost=frozenset({"/a"})).is_good
+
+
+def test_the_figures_of_the_rounds_are_told() -> None:
+    told = killed(*(float(number) for number in range(1, 11))).text()
+    assert "median 5.50 s, p90 9.00 s, worst 10.00 s" in told
+    assert "TOO SLOW" in told
+    assert "LOST:          /a" in killed(1.0, lost=frozenset({"/a"})).text()
+
+
+def test_a_value_that_is_another_one_is_missing_too() -> None:
+    writes = Writes({"/a": b"x", "/b": b"y", "/c": b"z"})
+    assert writes.missing_in({"/a": b"x", "/b": b"?"}) == ["/b", "/c"]
+
+
+@pytest.mark.parametrize("other", [Lead("8", 2), Lead("7", 2), Lead(None, 1)], ids=str)
+def test_another_leader_another_term_and_no_leader_are_elections(other: Lead) -> None:
+    report = kept_busy(BEFORE, other, BEFORE)
+    assert (report.elections, report.is_good) == ([other], False)
+    assert "THERE WAS AN ELECTION" in report.text()
+
+
+def test_a_leader_that_was_not_busy_proves_nothing() -> None:
+    assert "NOT BUSY ENOUGH" in kept_busy(BEFORE, cpu_percent=89.0).text()
+    assert not kept_busy(BEFORE, cpu_percent=89.0).is_good
+
+
+def test_a_broker_that_does_not_answer_in_time_is_told_and_is_no_election() -> None:
+    report = kept_busy(BEFORE, None, BEFORE)
+    assert report.is_good
+    assert "1 were not answered in time" in report.text()
+
+
+def test_a_trial_takes_no_folder_that_holds_something(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "precious").touch()
+    assert main(["kill-all", "--folder", str(tmp_path)]) == 1
+    assert "is not empty" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["--help"], ["kill-all", "--help"], ["busy", "--help"]], ids=" ".join)
+def test_the_help_says_what_a_trial_does(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as shown:
+        main(words)
+    said = capsys.readouterr().out
+    assert shown.value.code == 0
+    assert all(word in said for word in words)
+
+
+@pytest.mark.parametrize("words", [["kill-all", "--rounds", "0"], ["busy", "--minutes", "-1"], ["rest"]])
+def test_words_that_make_no_sense_are_refused(words: list[str]) -> None:
+    with pytest.raises(SystemExit) as refused:
+        main(words)
+    assert refused.value.code == 2
