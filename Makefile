@@ -45,19 +45,22 @@ test: $(INSTALLED) $(WHEEL_INSTALLED) ## The whole suite: clusters of real proce
 	@echo "[test] the whole suite (a quarter of an hour on two processors; WORKERS=0 runs one test after the other)"
 	@$(PYTEST) -n $(WORKERS) --dist loadgroup
 
-.PHONY: check
-check: $(INSTALLED) ## Format, lint, types, import contracts, stubs, fast tests: a minute or two
-	@echo "[check 1/6] format"
+.PHONY: static
+static: $(INSTALLED) ## Format, lint, types, import contracts, stubs: what needs no test to run
+	@echo "[static 1/5] format"
 	@$(BIN)/ruff format --quiet --check . || { echo "Run: make format"; exit 1; }
-	@echo "[check 2/6] lint"
+	@echo "[static 2/5] lint"
 	@$(BIN)/ruff check --quiet .
-	@echo "[check 3/6] types (the first run fills a cache and takes longer)"
+	@echo "[static 3/5] types (the first run fills a cache and takes longer)"
 	@$(BIN)/mypy --no-error-summary
-	@echo "[check 4/6] import contracts"
+	@echo "[static 4/5] import contracts"
 	@$(BIN)/lint-imports > $(VENV)/lint-imports.out 2>&1 || { cat $(VENV)/lint-imports.out; exit 1; }
-	@echo "[check 5/6] generated stubs are fresh"
+	@echo "[static 5/5] generated stubs are fresh"
 	@$(BIN)/python scripts/generate_stubs.py --check
-	@echo "[check 6/6] fast tests"
+
+.PHONY: check
+check: static ## The same, and the fast tests: a minute or two
+	@echo "[check] fast tests"
 	@HYPOTHESIS_PROFILE=fast $(PYTEST) -n $(WORKERS) -m "not cluster and not slow"
 
 .PHONY: format

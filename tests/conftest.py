@@ -4,11 +4,13 @@ Warnings, exceptions of threads and exceptions that nobody could catch are error
 """
 
 import asyncio
+import gc
 import inspect
 import logging
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 from blockbuster import BlockBuster, BlockBusterFunction
@@ -29,6 +31,8 @@ _DISK_CALLS = (
 )
 _LEAK_GRACE_S = 0.2
 """For tasks that are cancelled, or at their last step, when the test returns."""
+_WAITING_WORKERS = 2
+"""More workers than processors for the whole suite: tests of clusters mostly wait, for leases and elections."""
 
 # A suite that was started in the background inherits "ignore Ctrl-C", and so would every process that it starts.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -40,6 +44,57 @@ settings.register_profile(
     "soak", deadline=None, max_examples=500, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """Of `-n auto`: one for each processor where tests were chosen by their marks, since the fast ones never wait."""
+    processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return processors if config.option.markexpr else processors + _WAITING_WORKERS
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Among workers: tests that share something costly share a worker, and modules that may take long go first.
+
+    Else each worker would make its own, and the last of them would be left alone with the longest test.
+    """
+    if not hasattr(config, "workerinput"):
+        return
+    patience_s = dict[Path, float]()
+    for item in items:
+        patience_s[item.path] = max(patience_s.get(item.path, 0.0), _patience_s(item))
+        if config.getvalue("loadgroup") and (group := _group(item)) and not item.nodeid.endswith(group):
+            item._id = item.id.parse(item.nodeid + group)
+    items.sort(key=lambda item: patience_s[item.path], reverse=True)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of tests, and all modules, live to the end: the garbage collector need not look at them again."""
+    gc.collect()
+    gc.freeze()
+
+
+def _group(item: pytest.Item) -> str:
+    """What xdist groups by, at the end of a test's id; xdist 3.8 puts it where pytest 9.2 does not look any more.
+
+    Named by marks, and by what is made once for a module.
+    """
+    names = {str(mark.args[0]) for mark in item.iter_markers("xdist_group")}
+    if isinstance(item, pytest.Function):
+        which = item.callspec.indices if hasattr(item, "callspec") else {}
+        for name, definitions in item._fixtureinfo.name2fixturedefs.items():
+            if definitions[-1].scope == "module":
+                names.add(f"{item.path.stem} {name}{which.get(name, '')}")
+    return f"@{'_'.join(sorted(names))}" if names else ""
+
+
+def _patience_s(item: pytest.Item) -> float:
+    """How long a test may take: what it says of itself, or a rank among those that say nothing."""
+    marker = item.get_closest_marker("timeout")
+    if marker and marker.args:
+        return float(marker.args[0])
+    return float(bool(item.get_closest_marker("cluster")) + bool(item.get_closest_marker("slow")))
 
 
 @pytest.fixture(scope="session")

@@ -115,6 +115,14 @@ async def test_the_status_tells_what_keeps_the_metadata_and_who_takes_part(gatew
         assert (cluster.kind, cluster.members) == ("etcd", ())
 
 
+async def test_every_broker_tells_how_far_each_of_them_is(gateways: list[AdminGateway]) -> None:
+    async def known() -> bool:
+        told = [await gateway.describe_cluster() for gateway in gateways]
+        return all(member.lag == 0 for each in told for member in each.members)
+
+    await until(known)
+
+
 async def test_our_client_follows_to_the_broker_that_serves_a_topic(
     cluster: BrokerCluster, gateways: list[AdminGateway]
 ) -> None:

@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO
+from typing import IO, Self
 
 import pytest
 
@@ -17,16 +17,22 @@ from danube.testing.process import BrokerProcess
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 
 ROOT = Path(__file__).parents[2]
-TOPIC = "/default/orders"
-CREATE = ("consume", "-t", TOPIC, "-s", "s", "--count", "0")
-RAW = ("consume", "-t", TOPIC, "-s", "s", "-o", "raw")
 
 
 class Danube:
-    """The command, with its broker in the environment."""
+    """The command, with its broker in the environment, and a topic that no other test knows."""
 
-    def __init__(self, service_url: str) -> None:
-        self._environment = {"PATH": os.environ["PATH"], "DANUBE_SERVICE_ADDR": service_url}
+    def __init__(self, broker: BrokerProcess, topic: str) -> None:
+        self._environment = {"PATH": os.environ["PATH"], "DANUBE_SERVICE_ADDR": broker.endpoints.service_url}
+        self.topic = topic
+        self.create = ("consume", "-t", topic, "-s", "s", "--count", "0")
+        self.raw = ("consume", "-t", topic, "-s", "s", "-o", "raw")
+
+    def with_subscription(self) -> Self:
+        """With one message in its topic, which is reliable, and after it the subscription `s`."""
+        self.done("produce", "-t", self.topic, "-m", "before")
+        self.done(*self.create)
+        return self
 
     def __call__(self, *arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         return subprocess.run(
@@ -69,17 +75,28 @@ class Danube:
         return [sys.executable, "-m", "danube.cli", *arguments]
 
 
-@pytest.fixture
-def danube(broker: BrokerProcess) -> Danube:
-    return Danube(broker.endpoints.service_url)
+@pytest.fixture(scope="module")
+def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    with BrokerProcess(tmp_path_factory.mktemp("cli") / "data") as process:
+        yield process
 
 
 @pytest.fixture
-def topic(danube: Danube) -> Iterator[str]:
+def danube(shared_broker: BrokerProcess, request: pytest.FixtureRequest) -> Danube:
+    """A topic on the broker that all tests here share which do not kill it."""
+    return Danube(shared_broker, f"/default/{request.node.name}")
+
+
+@pytest.fixture
+def topic(danube: Danube) -> None:
     """A reliable topic with one message, and after it the subscription `s`."""
-    danube.done("produce", "-t", TOPIC, "-m", "before")
-    danube.done(*CREATE)
-    yield TOPIC
+    danube.with_subscription()
+
+
+@pytest.fixture
+def alone(broker: BrokerProcess) -> Danube:
+    """The same on a broker of the test's own."""
+    return Danube(broker, "/default/orders").with_subscription()
 
 
 def pipe(stream: IO[bytes] | None) -> IO[bytes]:
@@ -93,30 +110,30 @@ def test_bytes_come_out_as_they_went_in_and_in_order(danube: Danube, tmp_path: P
     lines = [chance.randbytes(chance.randrange(200)).replace(b"\n", b"") for _ in range(1_000)]
     data = b"\n".join([*lines, b""])
     (tmp_path / "in").write_bytes(data)
-    danube.done("produce", "-t", TOPIC, str(tmp_path / "in"))
-    assert danube.done(*RAW, "--count", "1000") == data
+    danube.done("produce", "-t", danube.topic, str(tmp_path / "in"))
+    assert danube.done(*danube.raw, "--count", "1000") == data
 
 
 @pytest.mark.usefixtures("topic")
 def test_unordered_loses_nothing(danube: Danube) -> None:
     lines = [b"%d" % number for number in range(2_000)]
-    danube.done("produce", "-t", TOPIC, "--unordered", stdin=b"\n".join(lines))
-    assert sorted(danube.done(*RAW, "--count", "2000").split()) == sorted(lines)
+    danube.done("produce", "-t", danube.topic, "--unordered", stdin=b"\n".join(lines))
+    assert sorted(danube.done(*danube.raw, "--count", "2000").split()) == sorted(lines)
 
 
 @pytest.mark.usefixtures("topic")
 def test_a_subscription_goes_on_where_the_last_consumer_stopped(danube: Danube) -> None:
-    danube.done("produce", "-t", TOPIC, stdin=b"1\n2\n3\n4\n5")
-    assert danube.done(*RAW, "--count", "2") == b"1\n2\n"
-    assert danube.done(*RAW, "--idle-timeout-s", "1", "--no-ack") == b"3\n4\n5\n"
-    assert danube.done(*RAW, "--count", "3") == b"3\n4\n5\n"
-    assert danube.done(*RAW, "--idle-timeout-s", "1") == b""
+    danube.done("produce", "-t", danube.topic, stdin=b"1\n2\n3\n4\n5")
+    assert danube.done(*danube.raw, "--count", "2") == b"1\n2\n"
+    assert danube.done(*danube.raw, "--idle-timeout-s", "1", "--no-ack") == b"3\n4\n5\n"
+    assert danube.done(*danube.raw, "--count", "3") == b"3\n4\n5\n"
+    assert danube.done(*danube.raw, "--idle-timeout-s", "1") == b""
 
 
 @pytest.mark.usefixtures("topic")
 def test_json_carries_attributes_and_offsets(danube: Danube) -> None:
-    danube.done("produce", "-t", TOPIC, "-m", "grün", "-a", "source=web", "-c", "2")
-    rows = [json.loads(line) for line in danube.done(*RAW[:-1], "json", "--count", "2").splitlines()]
+    danube.done("produce", "-t", danube.topic, "-m", "grün", "-a", "source=web", "-c", "2")
+    rows = [json.loads(line) for line in danube.done(*danube.raw[:-1], "json", "--count", "2").splitlines()]
     assert [(row["offset"], row["payload"], row["attributes"]) for row in rows] == [
         (1, "grün", {"source": "web"}),
         (2, "grün", {"source": "web"}),
@@ -124,32 +141,32 @@ def test_json_carries_attributes_and_offsets(danube: Danube) -> None:
 
 
 def test_partitions_are_consumed_together(danube: Danube) -> None:
-    danube.done("produce", "-t", TOPIC, "-p", "3", "-m", "before")
-    danube.done(*CREATE)
-    danube.done("produce", "-t", TOPIC, "-p", "3", stdin=b"1\n2\n3\n4\n5\n6")
-    assert sorted(danube.done(*RAW, "--count", "6").split()) == [b"1", b"2", b"3", b"4", b"5", b"6"]
+    danube.done("produce", "-t", danube.topic, "-p", "3", "-m", "before")
+    danube.done(*danube.create)
+    danube.done("produce", "-t", danube.topic, "-p", "3", stdin=b"1\n2\n3\n4\n5\n6")
+    assert sorted(danube.done(*danube.raw, "--count", "6").split()) == [b"1", b"2", b"3", b"4", b"5", b"6"]
 
 
 def test_an_unknown_topic_exits_4_and_says_how_to_create_it(danube: Danube) -> None:
-    assert "danube produce -t /default/orders" in danube.refused(4, *CREATE)
+    assert f"danube produce -t {danube.topic}" in danube.refused(4, *danube.create)
 
 
 @pytest.mark.usefixtures("topic")
 def test_a_topic_that_delivers_the_other_way_names_the_option(danube: Danube) -> None:
-    assert "use --reliable" in danube.refused(1, "produce", "-t", TOPIC, "-m", "x", "--non-reliable")
+    assert "use --reliable" in danube.refused(1, "produce", "-t", danube.topic, "-m", "x", "--non-reliable")
 
 
 @pytest.mark.usefixtures("topic")
 def test_a_message_that_is_too_large_is_refused_with_the_limit(danube: Danube) -> None:
-    assert "4,190,208" in danube.refused(2, "produce", "-t", TOPIC, stdin=bytes(5_000_000))
+    assert "4,190,208" in danube.refused(2, "produce", "-t", danube.topic, stdin=bytes(5_000_000))
 
 
 @pytest.mark.usefixtures("topic")
 def test_a_busy_exclusive_subscription_exits_6(danube: Danube) -> None:
-    exclusive = ("consume", "-t", TOPIC, "-s", "mine", "--sub-type", "exclusive", "-o", "raw")
+    exclusive = ("consume", "-t", danube.topic, "-s", "mine", "--sub-type", "exclusive", "-o", "raw")
     danube.done(*exclusive, "-n", "one", "--count", "0")
     with danube.start(*exclusive, "-n", "one") as first:
-        danube.done("produce", "-t", TOPIC, "-m", "x")
+        danube.done("produce", "-t", danube.topic, "-m", "x")
         assert pipe(first.stdout).readline() == b"x\n"
         assert "mine" in danube.refused(6, *exclusive, "-n", "two")
         first.kill()
@@ -157,22 +174,22 @@ def test_a_busy_exclusive_subscription_exits_6(danube: Danube) -> None:
 
 @pytest.mark.usefixtures("topic")
 def test_interrupted_it_exits_130_with_what_it_wrote_acknowledged(danube: Danube) -> None:
-    with danube.start(*RAW) as consuming:
-        danube.done("produce", "-t", TOPIC, stdin=b"1\n2\n3")
+    with danube.start(*danube.raw) as consuming:
+        danube.done("produce", "-t", danube.topic, stdin=b"1\n2\n3")
         assert [pipe(consuming.stdout).readline() for _ in range(3)] == [b"1\n", b"2\n", b"3\n"]
         consuming.send_signal(signal.SIGINT)
         rest, said = consuming.communicate(timeout=20)
     assert (consuming.returncode, rest) == (130, b"")
-    assert said.decode() == "danube: received 3 messages from /default/orders\n"
-    danube.done("produce", "-t", TOPIC, "-m", "4")
-    assert danube.done(*RAW, "--count", "1") == b"4\n"
+    assert said.decode() == f"danube: received 3 messages from {danube.topic}\n"
+    danube.done("produce", "-t", danube.topic, "-m", "4")
+    assert danube.done(*danube.raw, "--count", "1") == b"4\n"
 
 
 def test_producing_is_interrupted_while_it_waits_for_input(danube: Danube) -> None:
-    with danube.start("produce", "-t", TOPIC) as producing:
+    with danube.start("produce", "-t", danube.topic) as producing:
         pipe(producing.stdin).write(b"one\n")
         pipe(producing.stdin).flush()
-        while danube(*CREATE).returncode:
+        while danube(*danube.create).returncode:
             pass
         producing.send_signal(signal.SIGINT)
         assert producing.wait(20) == 130
@@ -181,18 +198,20 @@ def test_producing_is_interrupted_while_it_waits_for_input(danube: Danube) -> No
 
 @pytest.mark.usefixtures("topic")
 def test_a_reader_that_leaves_ends_it_quietly(danube: Danube) -> None:
-    danube.done("produce", "-t", TOPIC, "--unordered", stdin=b"x" * 500 + b"\n" + b"y\n" * 3_000)
-    with danube.start(*RAW, "-q") as consuming:
+    danube.done("produce", "-t", danube.topic, "--unordered", stdin=b"x" * 500 + b"\n" + b"y\n" * 3_000)
+    with danube.start(*danube.raw, "-q") as consuming:
         assert pipe(consuming.stdout).readline() == b"x" * 500 + b"\n"
         pipe(consuming.stdout).close()
         assert consuming.wait(20) == 0
         assert pipe(consuming.stderr).read() == b""
 
 
-@pytest.mark.usefixtures("topic")
-def test_both_commands_survive_a_broker_that_is_killed_and_comes_back(danube: Danube, broker: BrokerProcess) -> None:
+def test_both_commands_survive_a_broker_that_is_killed_and_comes_back(alone: Danube, broker: BrokerProcess) -> None:
     received: set[bytes] = set()
-    with danube.start("produce", "-t", TOPIC) as producing, danube.start(*RAW, "--idle-timeout-s", "20") as consuming:
+    with (
+        alone.start("produce", "-t", alone.topic) as producing,
+        alone.start(*alone.raw, "--idle-timeout-s", "20") as consuming,
+    ):
         for number in range(40):
             pipe(producing.stdin).write(b"%d\n" % number)
             pipe(producing.stdin).flush()
@@ -210,10 +229,9 @@ def test_both_commands_survive_a_broker_that_is_killed_and_comes_back(danube: Da
         consuming.kill()
 
 
-@pytest.mark.usefixtures("topic")
-def test_a_broker_that_stays_away_is_named_after_the_time_that_was_given(danube: Danube, broker: BrokerProcess) -> None:
-    with danube.start(*RAW, "--retry-for-s", "2") as consuming:
-        danube.done("produce", "-t", TOPIC, "-m", "x")
+def test_a_broker_that_stays_away_is_named_after_the_time_that_was_given(alone: Danube, broker: BrokerProcess) -> None:
+    with alone.start(*alone.raw, "--retry-for-s", "2") as consuming:
+        alone.done("produce", "-t", alone.topic, "-m", "x")
         assert pipe(consuming.stdout).readline() == b"x\n"
         broker.kill()
         assert consuming.wait(30) == 5

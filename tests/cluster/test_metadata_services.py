@@ -28,7 +28,7 @@ from danube.testing.free_ports import free_port
 from danube.testing.service_process import ServiceProcess
 from danube.testing.shared_log_servers import SERVERS, backend_at, new_root
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
 _WAIT_S = 40.0
 CERTIFICATES = Path(__file__).parents[1] / "unit" / "rpc" / "certificates"

@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from danube.metadata.store import MetadataStore
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError, UnknownOutcomeError
+from danube.model.metadata_limits import RAFT_LOOK_TIMEOUT_S
 from danube.testing.raft_group import RaftGroup, write_secret
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(150)]
@@ -69,6 +71,43 @@ async def test_three_members_form_one_cluster_and_write_on_each(form: Form) -> N
     statuses = [await group.status(number) for number in range(SEEDS)]
     assert len({status["leader_id"] for status in statuses}) == 1
     assert all(len(status["members"]) == SEEDS and status["has_quorum"] for status in statuses)
+
+
+async def test_whoever_is_asked_tells_the_lag_of_all_as_the_leader_does(form: Form) -> None:
+    group = await form()
+    leader = await group.leader()
+    gone, asked = (leader + 1) % SEEDS, (leader + 2) % SEEDS
+    gone_id = (await group.status(gone))["node_id"]
+    await group.kill(gone)
+    for number in range(20):
+        await group[asked].put(f"/{number}", b"x")
+    await group.until(leader, lambda status: (_lags(status)[gone_id] or 0) >= 20)
+    told = await group.look(asked)
+    assert _lags(told) == _lags(await group.look(leader))
+    assert None not in _lags(told).values()
+    assert [member["node_id"] for member in told["members"] if not member["connected"]] == [gone_id]
+    await group.start([gone])
+    async with asyncio.timeout(20):
+        for number in range(SEEDS):
+            while set(_lags(await group.look(number)).values()) != {0}:  # noqa: ASYNC110 - what it waits for has no event
+                await asyncio.sleep(0.05)
+
+
+async def test_while_the_leader_is_stopped_a_member_tells_what_it_knows_in_time(form: Form) -> None:
+    """The elections are so slow that none is over before."""
+    group = await form(SEEDS, "--time-scale", "3")
+    leader = await group.leader()
+    asked = (leader + 1) % SEEDS
+    group[leader].pause()
+    async with asyncio.timeout(2 * RAFT_LOOK_TIMEOUT_S):
+        told = await group.look(asked)
+    group[leader].resume()
+    assert set(_lags(told).values()) == {None}
+    assert len(told["members"]) == SEEDS
+
+
+def _lags(status: dict[str, Any]) -> dict[int, int | None]:
+    return {member["node_id"]: member["lag"] for member in status["members"]}
 
 
 async def test_the_leader_is_killed_and_the_others_go_on_without_losing_anything(form: Form) -> None:

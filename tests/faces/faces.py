@@ -1,4 +1,7 @@
-"""Each face as its users reach it: a function that calls an operation and answers what it said, as JSON."""
+"""Each face as its users reach it, opened once for all calls to a place: a call answers what the face said, as JSON.
+
+The command and the assistant's server on pipes are processes. What listens on a port does so in this one.
+"""
 
 import asyncio
 import json
@@ -7,18 +10,22 @@ import pty
 import re
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx2
 from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
+from textual.pilot import Pilot
 
 from danube.admin.access import AccessLevel, Guard
 from danube.admin.cli.parameters import fields_of
 from danube.admin.grpc_gateway import open_gateway
+from danube.admin.mcp.offer import ALL_TOOLSETS, Offer
+from danube.admin.mcp.server import build_server
 from danube.admin.operations import operation_of
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.tui.app import AdminApp
@@ -29,16 +36,25 @@ from danube.admin.web.serving import serving
 from danube.model.plans import Caller, Face
 from danube.runtime.clock import SystemClock
 from tests.faces.places import Place
+from tests.unit.admin.mcp.hosts import listening
 
 ADMIN = Path(sys.executable).with_name("danube-admin")
 STEP_S_MAX = 60.0
+SESSION_S_MAX = 2 * STEP_S_MAX  # of an assistant, who plans, waits for a yes and applies
 TOKEN = "a-token-of-the-test-suite-0123456789"
-CallFace = Callable[[Place, AnyOperation, dict[str, Any], str | None], Awaitable[Any]]
-"""(place, operation, arguments, plan_id) -> the answer."""
+CallFace = Callable[[AnyOperation, dict[str, Any], str | None], Awaitable[Any]]
+"""(operation, arguments, plan_id) -> the answer."""
+OpenFace = Callable[[Place], AbstractAsyncContextManager[CallFace]]
 
 
-async def by_cli(place: Place, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
-    """The command, as a process; a person's consent is typed on a terminal."""
+@asynccontextmanager
+async def by_cli(place: Place) -> AsyncIterator[CallFace]:
+    """The command, as a process for each call; a person's consent is typed on a terminal."""
+    yield partial(call_command, place)
+
+
+async def call_command(place: Place, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
+    """One command."""
     words = [*operation.words, *typed(operation, arguments), "--endpoint", place.endpoint, "-o", "json"]
     if operation.needs_person:
         return json.loads(await on_terminal(words, arguments["plan_id"]))
@@ -102,19 +118,23 @@ def read_all(terminal: int) -> str:
     return said.decode()
 
 
-async def by_mcp_stdio(place: Place, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
+@asynccontextmanager
+async def by_mcp_stdio(place: Place) -> AsyncIterator[CallFace]:
     """The tool, through the SDK's client, over the pipes of a process."""
     server = StdioServerParameters(
-        command=str(ADMIN), args=["mcp", "--toolsets", "all", "--endpoint", place.endpoint], env=dict(os.environ)
+        command=str(ADMIN), args=["mcp", "--toolsets", ALL_TOOLSETS, "--endpoint", place.endpoint], env=dict(os.environ)
     )
-    async with asyncio.timeout(STEP_S_MAX), Client(server) as client:
-        return await tool_answer(client, operation, arguments, plan_id)
+    async with asyncio.timeout(SESSION_S_MAX), Client(server) as client:
+        yield partial(call_tool, client)
 
 
-async def by_mcp_http(place: Place, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
+@asynccontextmanager
+async def by_mcp_http(place: Place) -> AsyncIterator[CallFace]:
     """The tool, through the SDK's client, over HTTP."""
-    async with asyncio.timeout(STEP_S_MAX), mcp_over_http(place) as client:
-        return await tool_answer(client, operation, arguments, plan_id)
+    offer = Offer(guard=place.target.guard, toolsets=(ALL_TOOLSETS,))
+    server = build_server(place.gateway, SystemClock(), offer, who="host@test")
+    async with asyncio.timeout(SESSION_S_MAX), listening(server, TOKEN) as url, http_client(url) as client:
+        yield partial(call_tool, client)
 
 
 @asynccontextmanager
@@ -133,15 +153,22 @@ async def mcp_over_http(place: Place, *flags: str) -> AsyncIterator[Client]:
             line = (await process.stderr.readline()).decode()
             assert line, "the server ended"
             url = next((word.rstrip(".,") for word in line.split() if word.startswith("http://127")), "")
-        http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False)
-        async with http, Client(streamable_http_client(url, http_client=http)) as client:
+        async with http_client(url) as client:
             yield client
     finally:
         process.terminate()
         await process.communicate()
 
 
-async def tool_answer(client: Client, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
+@asynccontextmanager
+async def http_client(url: str) -> AsyncIterator[Client]:
+    """The SDK's client, with the token."""
+    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False)
+    async with http, Client(streamable_http_client(url, http_client=http)) as client:
+        yield client
+
+
+async def call_tool(client: Client, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
     """What a tool answers; the text beside it is checked not to be empty."""
     given = arguments if plan_id is None else {**arguments, "plan_id": plan_id}
     answer = await client.call_tool(operation.name, given)
@@ -150,22 +177,37 @@ async def tool_answer(client: Client, operation: AnyOperation, arguments: dict[s
     return answer.structured_content
 
 
-async def by_tui(place: Place, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
+@asynccontextmanager
+async def by_tui(place: Place) -> AsyncIterator[CallFace]:
     """The form, filled in and sent off on a screen that nobody sees; a plan is applied by typing what is asked for."""
     caller = Caller(who="person@test", face=Face.TUI)
     app = AdminApp(place.gateway, place.target, clock=SystemClock(), caller=caller)
     async with app.run_test() as pilot:
-        result = await run_operation(pilot, operation, arguments, apply=plan_id is not None)
+        yield partial(fill_in_form, pilot)
+
+
+async def fill_in_form(
+    pilot: Pilot[None], operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None
+) -> Any:
+    """One form."""
+    result = await run_operation(pilot, operation, arguments, apply=plan_id is not None)
     return result.model_dump(mode="json")
 
 
-async def by_web(place: Place, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
+@asynccontextmanager
+async def by_web(place: Place) -> AsyncIterator[CallFace]:
     """The HTTP API, with a token; a person's consent is given on the page."""
     async with web_client(place, AccessLevel.DESTROY) as client:
-        if operation.needs_person:
-            return await consent_on_page(client, operation, arguments)
-        given = arguments if plan_id is None else {**arguments, "plan_id": plan_id}
-        reply = await ask_web(client, operation, given)
+        yield partial(call_api, client)
+
+
+async def call_api(
+    client: httpx2.AsyncClient, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None
+) -> Any:
+    """One call that must succeed."""
+    if operation.needs_person:
+        return await consent_on_page(client, operation, arguments)
+    reply = await ask_web(client, operation, arguments if plan_id is None else {**arguments, "plan_id": plan_id})
     assert reply.status_code == 200, reply.text
     return reply.json()
 
@@ -210,7 +252,7 @@ async def form_secret(client: httpx2.AsyncClient, path: str) -> str:
     return found[1]
 
 
-FACES: dict[str, CallFace] = {
+FACES: dict[str, OpenFace] = {
     "cli": by_cli,
     "tui": by_tui,
     "mcp_stdio": by_mcp_stdio,

@@ -29,25 +29,26 @@ async def test_an_example_answers_the_same_on_every_face(
     answers = {}
     for name, face in FACES.items():
         if operation.is_tool or name not in ASSISTANTS:
-            async with seeded_place(tmp_path / name, is_cluster=operation.toolset == MEMBERS) as place:
-                answers[name] = await answers_of(place, face, operation, example)
+            is_cluster = operation.toolset == MEMBERS
+            async with seeded_place(tmp_path / name, is_cluster=is_cluster) as place, face(place) as call:
+                answers[name] = await answers_of(place, call, operation, example)
     first = answers.pop("cli")
     assert first
     for name, found in answers.items():
         assert found == first, name
 
 
-async def answers_of(place: Place, face: CallFace, operation: AnyOperation, example: Example) -> list[Any]:
+async def answers_of(place: Place, call: CallFace, operation: AnyOperation, example: Example) -> list[Any]:
     """What a face says; of a planned operation the plan, and then that it was applied."""
     arguments = {k: place.waiting_plan if v == PLAN_ID else v for k, v in example.arguments.items()}
-    answer = await face(place, operation, arguments, None)
+    answer = await call(operation, arguments, None)
     said = [comparable(operation, answer)]
     if operation.is_planned:
         plan_id = answer["plan"]["plan_id"]
         if answer["status"] == PlanStatus.WAITING:
             await place.approve(plan_id)
             said = [as_if_nobody_had_to_wait(said[0])]
-        said.append(comparable(operation, await face(place, operation, arguments, plan_id)))
+        said.append(comparable(operation, await call(operation, arguments, plan_id)))
         assert said[1]["status"] == PlanStatus.APPLIED
     return said
 

@@ -19,11 +19,11 @@ from spark_analytics.session import spark_session
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All on one worker: each of them would start a Spark of its own."""
+    """Those with the session on one worker, and those that start a Spark of their own after each other on another."""
     here = Path(__file__).parent
     for item in items:
-        if here in item.path.parents:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if isinstance(item, pytest.Function) and here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("spark" if "spark" in item.fixturenames else "spark jobs"))
 
 
 @pytest.fixture(scope="session")
