@@ -32,6 +32,17 @@ class Delivered:
     """Offset and message, in the order in which they came."""
     confirmed: dict[int, float] = field(default_factory=dict)
     """By offset: when the broker had answered its acknowledgement, at the latest; monotonic seconds."""
+    repeated: dict[int, float] = field(default_factory=dict)
+    """By offset: when it had come another time, at the latest."""
+    _seen: set[int] = field(default_factory=set)
+
+    def take(self, messages: Iterable[tuple[int, Identity]], at_s: float) -> None:
+        """Note what came, in that order."""
+        for offset, identity in messages:
+            self.got.append((offset, identity))
+            if offset in self._seen:
+                self.repeated[offset] = at_s
+            self._seen.add(offset)
 
 
 @dataclass(slots=True)
@@ -57,7 +68,7 @@ class Reports:
             for first, offset, count in ranges:
                 self._note_range(producer, topic_of[producer], range(first, first + count), offset)
         for of, messages in line["got"].items():
-            self.delivered[of].got += [(offset, (producer, number)) for offset, producer, number in messages]
+            self.delivered[of].take(((offset, (producer, number)) for offset, producer, number in messages), line["at"])
         for of, offsets in line["confirmed"].items():
             self.delivered[of].confirmed.update(dict.fromkeys(offsets, line["at"]))
 
@@ -238,16 +249,27 @@ def _everything_arrives(case: Case) -> Iterator[Violation]:
 
 
 def _what_was_confirmed_does_not_come_again(case: Case) -> Iterator[Violation]:
-    """But for the last moments before a death: a cursor takes a while to be durable."""
+    """But for the last moments before a death: a cursor takes a while to be durable.
+
+    What came another time has to be acknowledged another time: an acknowledgement that was on its way when the broker
+    went is answered by the next one, which has not sent that message again yet, and has no effect.
+    """
     if case.forgettable is None:
         return
     for one in case.topic.subscriptions:
         settled, of = case.known.drained_to.get(one.name, 0), f"{case.topic.topic} {one.name}"
         old = [offset for offset, _ in case.got(one.name) if offset < settled]
         yield from _of(case, "again", old, f"{one.name} acknowledged it in an earlier round and got it again: offset")
-        confirmed, drained = case.loaded.delivered[of].confirmed, case.drained.delivered[of].got
-        late = [offset for offset, _ in drained if not _may_come_again(confirmed.get(offset), case.forgettable)]
+        loaded, drained = case.loaded.delivered[of], case.drained.delivered[of].got
+        late = [offset for offset, _ in drained if not _may_come_again(_settled_s(loaded, offset), case.forgettable)]
         yield from _of(case, "again", late, f"{one.name} acknowledged it well before and got it again: offset")
+
+
+def _settled_s(loaded: Delivered, offset: int) -> float | None:
+    """When its last delivery was acknowledged; None when nobody can say so."""
+    confirmed_s = loaded.confirmed.get(offset)
+    is_repeated = confirmed_s is not None and loaded.repeated.get(offset, confirmed_s - 1.0) >= confirmed_s
+    return None if is_repeated else confirmed_s
 
 
 def _may_come_again(confirmed_s: float | None, forgettable: Sequence[Span]) -> bool:

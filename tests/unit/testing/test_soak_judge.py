@@ -167,6 +167,13 @@ def test_what_was_confirmed_comes_again_only_if_that_was_shortly_before_a_death(
     assert again(found) == 2
 
 
+@pytest.mark.parametrize(("at", "broken"), [(DEATH_S - 3, []), (DEATH_S - 2.5, [("again", 2)])])
+def test_what_came_another_time_has_to_be_confirmed_after_that(at: float, broken: list[tuple[str, int]]) -> None:
+    another = got("shared", [4, 5]) | {"at": DEATH_S - 3}
+    found = case(*EVERYTHING, another, confirmed("shared", [4, 5], at), drained=reports(got("shared", [4, 5])))
+    assert promises(judge(found)) == broken
+
+
 def test_a_round_that_was_interrupted_is_not_judged_by_times_that_nobody_knows() -> None:
     assert judge(replace(case(known=Known(drained_to={"shared": 2})), forgettable=None)) == []
 
