@@ -6,18 +6,19 @@ if a person has accepted that. Each step can be done again: who died in the midd
 """
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from danube.broker.answers import counted, time_of
-from danube.broker.data_folder import DataFolder
+from danube.broker.data_folder import DataFolder, Identity
 from danube.metadata import keys
 from danube.metadata.backup_raft import read_raft
 from danube.metadata.raft.folder import FOLDER as RAFT
-from danube.metadata.record_format import decode_topic, decode_topic_storage
-from danube.metadata.restore_mark import RestoreMark, skip_topic_ids
+from danube.metadata.record_format import decode_tombstone, decode_topic, decode_topic_storage
+from danube.metadata.restore_mark import NEVER_RESTORED, RestoreMark, skip_topic_ids
+from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords
 from danube.metadata.store import Entry, MetadataStore
 from danube.model.errors import DanubeError, DataFolderError
@@ -49,9 +50,12 @@ class LostTopic:
         return escaped(self.topic or f"topic id {self.topic_id}")
 
 
-def lost_topics(path: Path, ahead: Ahead) -> list[LostTopic]:
-    """The nameless topics of a folder, with their names where the metadata from before is in it, too. Blocks."""
-    names = _names(path, {one.topic_id for one in ahead.nameless})
+def lost_topics(path: Path, ahead: Ahead, *, is_open: bool = False) -> list[LostTopic]:
+    """The nameless topics of a folder, with their names where the metadata from before is in it, too. Blocks.
+
+    `is_open` says that this process uses the folder's own metadata, which is what does not know them.
+    """
+    names = _names(path, {one.topic_id for one in ahead.nameless}, is_open=is_open)
     return [LostTopic(one.topic_id, names.get(one.topic_id), one.messages) for one in ahead.nameless]
 
 
@@ -62,18 +66,26 @@ def loss_text(lost: Sequence[LostTopic]) -> str:
     return f"{counted(len(lost), 'topic')} with {messages} ({', '.join(named)})"
 
 
-def known_of(entries: Iterable[Entry], broker_id: int | None) -> Known:
-    """What metadata says of the topics of one broker; None for one that stands alone. Raises MetadataError."""
+def served_by(identity: Identity, entries: Iterable[Entry]) -> Known:
+    """What metadata says of the topics that a folder's broker will serve. Raises MetadataError.
+
+    Topics without an owner become its own when it gets into a cluster, and not any more once it is in one.
+    """
+    return known_of(entries, {identity.broker_id} if identity.is_shared else {0, identity.broker_id})
+
+
+def known_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> Known:
+    """What metadata says of the topics of these owners; None for all. Raises MetadataError."""
     known = Known()
     for entry in entries:
         if entry.key.startswith(f"{keys.TOPICS}/"):
             topic = decode_topic(entry)
-            if broker_id is None or topic.owner in {0, broker_id}:
+            if owners is None or topic.owner in owners:
                 known.topics[topic.topic_id] = str(topic.name)
         elif entry.key.startswith(f"{keys.STORED_TOPICS}/"):
             record = decode_topic_storage(entry)
             known.records[record.topic_id] = record
-        elif entry.key.startswith(f"{keys.DELETED_TOPICS}/"):
+        elif entry.key.startswith(f"{keys.DELETED_TOPICS}/") and (owners is None or decode_tombstone(entry) in owners):
             known.deleted.add(keys.parse_deleted_topic(entry.key))
     return known
 
@@ -87,11 +99,12 @@ async def take_in_restore(
     stored. Raises DataFolderError when messages would be lost and nobody has accepted it, MetadataError.
     """
     entries = [*await store.list(keys.TOPICS), *await store.list(keys.STORED_TOPICS)]
-    known = known_of([*entries, *await store.list(keys.DELETED_TOPICS)], folder.broker_id)
+    known = served_by(folder.identity, [*entries, *await store.list(keys.DELETED_TOPICS)])
     known_to = mark.known_to(folder.identity.restore_id)
     found = await runner.run(lambda: find_ahead(folder.disk, known, known_to))
     if found.nameless:
-        lost = loss_text(await runner.run(lambda: lost_topics(folder.path, found)))
+        is_open = isinstance(store, SqliteStore)
+        lost = loss_text(await runner.run(lambda: lost_topics(folder.path, found, is_open=is_open)))
         if folder.identity.accepted_restore_id != mark.restore_id:
             raise DataFolderError(_refusal(folder.path, mark, lost))
         _log.warning("as was accepted, what the metadata does not know is let go: %s", lost)
@@ -102,27 +115,33 @@ async def take_in_restore(
 
 
 def _refusal(path: Path, mark: RestoreMark, lost: str) -> str:
+    past = (
+        "from before it was restored"
+        if mark == NEVER_RESTORED
+        else f"restored from a backup of {time_of(mark.taken_ms)}"
+    )
     return (
-        f"{path} is newer than its metadata, which was restored from a backup of {time_of(mark.taken_ms)}: {lost} would"
+        f"{path} is newer than its metadata, which is {past}: {lost} would"
         " be lost. Restore a later backup, or give them up: `danube-broker metadata adopt` with the same settings shows"
         " all of them, and takes --accept-loss"
     )
 
 
-def _names(path: Path, wanted: set[int]) -> dict[int, str]:
+def _names(path: Path, wanted: set[int], *, is_open: bool) -> dict[int, str]:
     """What topics are called, by the metadata from before: a restore sets it aside, a move to a cluster leaves it."""
     found: dict[int, str] = {}
-    for topics in _topics_before(path) if wanted else ():
+    for topics in _topics_before(path, is_open=is_open) if wanted else ():
         for topic_id in wanted & topics.keys() - found.keys():
             found[topic_id] = topics[topic_id]
     return found
 
 
-def _topics_before(path: Path) -> Iterator[Mapping[int, str]]:
+def _topics_before(path: Path, *, is_open: bool) -> Iterator[Mapping[int, str]]:
     """Names by topic id of each metadata from before, the newest first."""
-    yield read_known(path).topics
+    if not is_open:  # whoever closes the file a second time drops the lock that keeps others out of it
+        yield read_known(path).topics
     for aside in sorted(path.glob(f"{ASIDE}*"), reverse=True)[:METADATA_ASIDES_READ_MAX]:
         yield read_known(aside).topics
         if (aside / RAFT).exists():
             with suppress(DanubeError, OSError):
-                yield known_of(read_raft(LocalDisk(aside)).image.entries, None).topics
+                yield known_of(read_raft(LocalDisk(aside)).image.entries).topics

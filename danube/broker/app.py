@@ -133,6 +133,9 @@ class _Metadata:
     cluster: "Cluster | None"
     """None where the broker stands alone."""
     kind: MetaStoreType
+    cluster_id: str
+    restore_id: str
+    """Of the last restore; "" for none."""
 
 
 class _Assembly:
@@ -191,7 +194,7 @@ class _Assembly:
         restore_id = await self._take_in_restore(store, folder)
         if is_shared and not folder.identity.is_shared and folder.identity.cluster_id == cluster_id:
             await self._carry_over(store, folder, restore_id)
-        await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id))
+        await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
         records = Records(store, rng, owner=folder.broker_id)
         for namespace in (*BUILT_IN_NAMESPACES, *self._settings.bootstrap_namespaces):
             await records.ensure_namespace(namespace)
@@ -210,23 +213,25 @@ class _Assembly:
             mark=MarkPlan(store, rng),
             cluster=cluster,
             kind=opened.kind,
+            cluster_id=cluster_id,
+            restore_id=restore_id,
         )
 
     async def _take_in_restore(self, store: MetadataStore, folder: DataFolder) -> str:
         """The last restore of the metadata, "" for none; the folder goes on under it."""
         mark = await read_mark(store)
-        if mark is None or mark.restore_id == folder.identity.restore_id:
-            return folder.identity.restore_id
+        if mark.restore_id == folder.identity.restore_id:
+            return mark.restore_id
         from danube.broker.after_restore import take_in_restore  # noqa: PLC0415 - once after a restore
 
-        await take_in_restore(store, mark, folder, self._world.rng, self._writer)
+        await take_in_restore(store, mark, folder, self._world.rng, self._writer)  # noted once the storage is open
         return mark.restore_id
 
     async def _carry_over(self, store: MetadataStore, folder: DataFolder, restore_id: str) -> None:
         from danube.metadata.carrying_over import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
         from danube.metadata.sqlite import SqliteStore  # noqa: PLC0415 - as above
 
-        is_accepted = bool(restore_id) and folder.identity.accepted_restore_id == restore_id
+        is_accepted = folder.identity.accepted_restore_id == restore_id
         if not is_accepted and await self._writer.run(folder.metadata_path.exists):
             own = await SqliteStore.open(folder.metadata_path, self._world.clock)
             try:
@@ -276,7 +281,14 @@ class _Assembly:
             },
         )
         self._parts.push_async_callback(storage.close)
+        await self._note_restore(folder, metadata)
         return storage
+
+    async def _note_restore(self, folder: DataFolder, metadata: "_Metadata") -> None:
+        """Not before the storage is open: who has mended what kept it closed is to have the folder looked at again."""
+        cluster_id, restore_id, is_shared = metadata.cluster_id, metadata.restore_id, metadata.cluster is not None
+        if restore_id != folder.identity.restore_id:
+            await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id))
 
     async def _open_topics(self, metadata: "_Metadata", storage: Storage, folder: DataFolder) -> ServiceContext:
         settings, clock, records = self._settings, self._world.clock, metadata.records

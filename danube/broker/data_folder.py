@@ -5,7 +5,7 @@ start-up killed at any moment leaves one that starts again.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from danube.model.errors import DataFolderError, DataFolderInUseError
@@ -30,8 +30,9 @@ class Identity:
     """Whether that metadata is kept elsewhere, by the brokers of a cluster or by a service."""
     restore_id: str = ""
     """Of the last restore of that metadata that was taken in here; "" when it was never restored."""
-    accepted_restore_id: str = ""
-    """Of a restore that may cost messages which are in here: a person has said so (`metadata adopt`)."""
+    accepted_restore_id: str | None = None
+    """Of a restore that may cost messages which are in here: a person has said so (`metadata adopt`). "" is the
+    metadata from before any restore."""
 
     def encode(self) -> bytes:
         """The file."""
@@ -75,9 +76,14 @@ class DataFolder:
                 "them over first (danube-broker metadata backup, then restore), or choose another with --data-dir"
             )
 
-    def adopt(self, cluster_id: str, *, is_shared: bool, restore_id: str) -> None:
-        """Write down, durably, which metadata knows what is in here, and as of which restore; once it was checked."""
-        adopted = Identity(broker_id=self.broker_id, cluster_id=cluster_id, is_shared=is_shared, restore_id=restore_id)
+    def adopt(self, cluster_id: str, *, is_shared: bool, restore_id: str | None = None) -> None:
+        """Write down, durably, which metadata knows what is in here, once it was checked.
+
+        With `restore_id` also as of which restore: then what was accepted for it is over.
+        """
+        adopted = replace(self.identity, cluster_id=cluster_id, is_shared=is_shared)
+        if restore_id is not None:
+            adopted = replace(adopted, restore_id=restore_id, accepted_restore_id=None)
         if adopted != self.identity:
             self.disk.replace_file(IDENTITY, adopted.encode())
 
@@ -132,13 +138,13 @@ def read_identity(folder: Path) -> Identity:
     path = folder / IDENTITY
     try:
         fields = json.loads(path.read_bytes())
-        version = int(fields["format"])
+        version, accepted = int(fields["format"]), fields.get("accepted_restore_id")
         found = Identity(
             broker_id=int(fields["broker_id"]),
             cluster_id=str(fields.get("cluster_id", "")),
             is_shared=bool(fields.get("is_shared", False)),
             restore_id=str(fields.get("restore_id", "")),
-            accepted_restore_id=str(fields.get("accepted_restore_id", "")),
+            accepted_restore_id=None if accepted is None else str(accepted),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataFolderError(f"{path} is damaged: restore it, or choose another folder with --data-dir") from None

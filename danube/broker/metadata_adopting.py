@@ -6,14 +6,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 
 from danube.broker import metadata_views as views
-from danube.broker.after_restore import LostTopic, known_of, lost_topics
+from danube.broker.after_restore import LostTopic, lost_topics, served_by
 from danube.broker.answers import Facts, shown
 from danube.broker.cli_options import PROGRAM, OutputFormat
 from danube.broker.data_folder import IDENTITY, Identity, read_identity
 from danube.broker.metadata_places import Place, Wanted, opened
 from danube.broker.offline_folder import locked
 from danube.metadata.backup import cluster_id_of
-from danube.metadata.restore_mark import RestoreMark, mark_of
+from danube.metadata.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
 from danube.metadata.store import Entry
 from danube.model.errors import DataFolderError, PreconditionFailedError
 from danube.model.exit_codes import ExitCode
@@ -32,9 +32,9 @@ def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCod
             mark = mark_of(entries)
             ahead = ahead_of(wanted.data_dir, entries, mark, identity)
             lost = lost_topics(wanted.data_dir, ahead)
-        if mark is not None and accept_loss:
+        if lost and accept_loss:
             _accept(wanted.data_dir, identity, mark)
-        is_accepted = mark is not None and (accept_loss or identity.accepted_restore_id == mark.restore_id)
+        is_accepted = accept_loss or identity.accepted_restore_id == mark.restore_id
         facts = _facts(wanted.data_dir, place, mark, lost) | {"newer": len(ahead.newer), "accepted": is_accepted}
     write(shown(facts, output, views.adopt_text))
     if not lost or is_accepted:
@@ -43,22 +43,21 @@ def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCod
     return ExitCode.NEEDS_YES
 
 
-def ahead_of(path: Path, entries: Sequence[Entry], mark: RestoreMark | None, identity: Identity) -> Ahead:
+def ahead_of(path: Path, entries: Sequence[Entry], mark: RestoreMark, identity: Identity) -> Ahead:
     """What the folder has beyond this metadata; nothing when it has taken in the restore already.
 
     Blocks. Raises DanubeError, OSError.
     """
-    if mark is None or mark.restore_id == identity.restore_id:
+    if mark.restore_id == identity.restore_id:
         return Ahead()
-    known = known_of(entries, identity.broker_id)
-    return find_ahead(LocalDisk(path), known, mark.known_to(identity.restore_id))
+    return find_ahead(LocalDisk(path), served_by(identity, entries), mark.known_to(identity.restore_id))
 
 
-def _facts(path: Path, place: Place, mark: RestoreMark | None, lost: Sequence[LostTopic]) -> Facts:
+def _facts(path: Path, place: Place, mark: RestoreMark, lost: Sequence[LostTopic]) -> Facts:
     return {
         "data_folder": str(path.absolute()),
         "metadata": f"{place.kind}, {place.name}",
-        "restored": None if mark is None else asdict(mark),
+        "restored": None if mark == NEVER_RESTORED else asdict(mark),
         "lost": [asdict(one) for one in lost],
     }
 

@@ -82,10 +82,9 @@ def _check(backup: Backup, *, to_cluster: bool) -> None:
 
 def _mark(backup: Backup, restore_id: str) -> RestoreMark:
     entries = backup.image.entries
-    before = mark_of(entries)
     return RestoreMark(
         restore_id=restore_id,
-        before=before.restore_id if before is not None else "",
+        before=mark_of(entries).restore_id,
         revision=backup.image.revision,
         taken_ms=backup.origin.taken_ms,
         last_topic_id=decode_counter(_counter(entries)),

@@ -33,6 +33,11 @@ class RestoreMark:
         return self.last_topic_id if restore_id == self.before else 0
 
 
+NEVER_RESTORED = RestoreMark(restore_id="", revision=0, taken_ms=0, last_topic_id=0)
+"""Stands for the mark of metadata that has none. A folder that has taken in a restore may come to it: when what a
+restore set aside is put back, or a copy from before."""
+
+
 def encode_mark(mark: RestoreMark) -> bytes:
     """The value of the mark."""
     return encode_fields(**asdict(mark))
@@ -50,15 +55,15 @@ def decode_mark(entry: Entry) -> RestoreMark:
     )
 
 
-def mark_of(entries: Iterable[Entry]) -> RestoreMark | None:
-    """The mark in metadata; None in what was never restored. Raises MetadataError."""
-    return next((decode_mark(entry) for entry in entries if entry.key == keys.RESTORED), None)
+def mark_of(entries: Iterable[Entry]) -> RestoreMark:
+    """The mark in metadata; NEVER_RESTORED where there is none. Raises MetadataError."""
+    return next((decode_mark(entry) for entry in entries if entry.key == keys.RESTORED), NEVER_RESTORED)
 
 
-async def read_mark(store: MetadataStore) -> RestoreMark | None:
+async def read_mark(store: MetadataStore) -> RestoreMark:
     """As `mark_of`; whoever calls has read something linearizable before."""
     entry = await store.get(keys.RESTORED)
-    return None if entry is None else decode_mark(entry)
+    return NEVER_RESTORED if entry is None else decode_mark(entry)
 
 
 async def skip_topic_ids(store: MetadataStore, rng: Rng, last: int) -> None:

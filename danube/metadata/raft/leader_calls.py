@@ -44,6 +44,7 @@ from danube.runtime.tasks import TaskScope
 
 NO_LEADER = "no broker leads the metadata cluster: see to it that a majority of its voters runs and is connected"
 
+_GOING_DOWN = "this broker went down before the leader had answered: look at `danube-admin cluster status` of another"
 _UNREADABLE = "the leader answered what cannot be read: upgrade this broker"
 
 
@@ -61,8 +62,11 @@ class LeaderCalls:
         self._is_closed = False
 
     def close(self) -> None:
-        """Answer no more. Idempotent."""
+        """Answer no more, and have nobody wait for an answer. Idempotent."""
         self._is_closed = True
+        for asked in self._asked.values():
+            if not asked.done():
+                asked.set_result(pack_result(UnavailableError(_GOING_DOWN)))
 
     async def change(self, what: str, argument: Any) -> Any:  # noqa: ANN401 - plain data
         """Have the leader carry out a change. Raises as `Membership` says."""

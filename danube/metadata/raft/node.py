@@ -4,6 +4,8 @@ from pysyncobj.node import Node
 
 from danube.model.errors import InvalidRequestError
 
+_DIGITS_MAX = 20  # of 64 bits
+
 
 class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
     """A member, by `{node id}@{host}:{port}`. Two are the same when both the id and the address are.
@@ -17,7 +19,7 @@ class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
         super().__init__(id)
         number, separator, address = id.partition("@")
         host, colon, port = address.rpartition(":")
-        if not (separator and colon and host and number.isdigit() and port.isdigit() and 0 < int(port) < 65_536):
+        if not (separator and colon and host and _is_number(number) and _is_number(port) and 0 < int(port) < 65_536):
             raise InvalidRequestError(f"{id[:80]!r} names no member: it must look like 17@10.0.0.5:7650")
         self._member = int(number), host.strip("[]"), int(port)
 
@@ -49,3 +51,8 @@ class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
     def address(self) -> str:
         """`host:port`, as in the id."""
         return str(self.id).partition("@")[2]
+
+
+def _is_number(text: str) -> bool:
+    """Whether these are digits that make a number: `str.isdigit` takes others, too, and Python none of 5,000."""
+    return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX

@@ -191,6 +191,7 @@ class ZookeeperClient:
             self.tell(self._connected.clear)
 
     def _now_connected(self) -> None:
+        self._complaints.last = ""
         self._connected.set()
         self._on_connected()
 

@@ -8,11 +8,11 @@ matter whether it was named before, as a cut that died has left what it covers i
 from dataclasses import dataclass, field
 
 from danube.metadata.record_format import TopicStorage
-from danube.model.errors import DanubeError
+from danube.model.errors import DamagedDataError
 from danube.runtime.disk import Disk
 from danube.storage.envelope import Envelope, Kind
 from danube.storage.inspection.history_scan import topic_ids
-from danube.storage.inspection.journal_walk import JournalWalk, SoundRound
+from danube.storage.inspection.journal_walk import Broken, JournalWalk, SoundRound
 from danube.storage.inspection.known import Known
 from danube.storage.manifests import load_history
 from danube.storage.segment.manifest import Manifest, folder_of, segment_name
@@ -66,7 +66,8 @@ def find_ahead(disk: Disk, known: Known, known_to: int) -> Ahead:
     tier = DirectoryTier(disk)
     try:
         for topic_id in sorted({*topic_ids(disk, Known()), *journal}):
-            found.last_topic_id = topic_id
+            if topic_id in journal or _generations(tier, topic_id):
+                found.last_topic_id = topic_id
             if topic_id in known.topics:
                 record = known.record(topic_id)
                 if (generation := _newer(tier, record)) is not None:
@@ -83,10 +84,18 @@ def find_ahead(disk: Disk, known: Known, known_to: int) -> Ahead:
 def _journal_extents(disk: Disk) -> dict[int, _Extent]:
     extents: dict[int, _Extent] = {}
     for seen in JournalWalk(disk).events():
-        if isinstance(seen, SoundRound):
-            for envelope, _, _ in seen.round.entries:
-                extents.setdefault(envelope.topic_id, _Extent()).take(envelope)
+        for envelope in _envelopes(seen):
+            extents.setdefault(envelope.topic_id, _Extent()).take(envelope)
     return extents
+
+
+def _envelopes(seen: object) -> list[Envelope]:
+    """Also of what is damaged: who mends it finds the messages."""
+    if isinstance(seen, SoundRound):
+        return [envelope for envelope, *_ in seen.round.entries]
+    if isinstance(seen, Broken):
+        return [*(envelope for envelope, *_ in seen.kept), *(envelope for envelope, _ in seen.lost)]
+    return []
 
 
 def _newer(tier: SegmentTier, record: TopicStorage) -> int | None:
@@ -103,7 +112,7 @@ def _messages(tier: SegmentTier, topic_id: int, journal: "_Extent") -> int | Non
         return journal.end - journal.start or None
     try:
         manifest = _manifest(tier, topic_id, newest)
-    except DanubeError:
+    except DamagedDataError:
         return journal.end - journal.start
     return max(manifest.end_offset, journal.end) - manifest.start_offset or None
 
@@ -120,7 +129,7 @@ def _is_whole(tier: SegmentTier, topic_id: int, generation: int) -> bool:
     try:
         segments = _manifest(tier, topic_id, generation).segments
         return all(tier.size(segment_name(topic_id, one)) == one.file_bytes for one in segments)
-    except (DanubeError, FileNotFoundError):
+    except (DamagedDataError, FileNotFoundError):
         return False
 
 

@@ -11,21 +11,25 @@ from typer.testing import CliRunner
 
 from danube.broker import metadata_commands
 from danube.broker.__main__ import app
-from danube.broker.after_restore import LostTopic, loss_text
+from danube.broker.after_restore import LostTopic, loss_text, served_by
 from danube.broker.app import Broker, World
 from danube.broker.data_folder import DataFolder, Identity, read_identity
 from danube.broker.meta_store import MetaStore
 from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.settings import BrokerSettings
+from danube.metadata import keys
 from danube.metadata.backup import restored
 from danube.metadata.backup_format import decode_backup
 from danube.metadata.memory import MemoryStore
+from danube.metadata.record_format import TopicRecord, encode_topic
 from danube.metadata.state import StateImage
+from danube.metadata.store import Entry
 from danube.model.errors import DataFolderError
 from danube.model.exit_codes import ExitCode
-from danube.model.topic import TopicName
+from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
+from danube.storage.store import Storage
 from danube.testing.cluster import running_broker
 from tests.unit.broker.keeper import Keeper
 
@@ -119,6 +123,34 @@ def test_a_later_backup_loses_nothing(scene: Scene, tmp_path: Path) -> None:
     assert scene.publish(CLICKS, 1) == range(8)
 
 
+def test_metadata_from_before_a_restore_that_is_put_back_by_hand_is_noticed(scene: Scene) -> None:
+    scene.restore()
+    scene.publish(CLICKS, 7)
+    (aside,) = scene.data.glob("metadata-before-*")
+    for path in aside.iterdir():
+        path.rename(scene.data / path.name)
+    with pytest.raises(DataFolderError, match=r"from before it was restored: 1 topic with 7 messages \(topic id \d+\)"):
+        scene.start()
+    assert scene.metadata("adopt")[0] == ExitCode.NEEDS_YES
+    assert scene.metadata("adopt", "--accept-loss")[0] == 0
+    assert scene.publish(ORDERS, 1) == range(11)
+    assert (scene.identity.restore_id, scene.identity.accepted_restore_id) == ("", None)
+
+
+def test_a_consent_where_nothing_is_lost_is_none_for_later(scene: Scene) -> None:
+    assert scene.metadata("adopt", "--accept-loss")[0] == 0
+    assert scene.identity.accepted_restore_id is None
+
+
+def test_a_start_that_is_refused_for_damage_has_taken_in_nothing(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.restore()
+    with monkeypatch.context() as broken:
+        broken.setattr(Storage, "open", _die)
+        with pytest.raises(OSError, match="power"):
+            scene.start()
+    assert scene.identity.restore_id == ""
+
+
 def test_what_a_restore_has_set_aside_is_a_later_backup(scene: Scene) -> None:
     scene.publish(CLICKS, 7)
     scene.restore()
@@ -195,7 +227,7 @@ def test_a_start_that_ended_half_way_is_done_again(scene: Scene, monkeypatch: py
             scene.start()
     assert scene.identity.restore_id == ""
     assert scene.publish(ORDERS, 1) == range(11)
-    assert scene.identity.accepted_restore_id == ""
+    assert scene.identity.accepted_restore_id is None
 
 
 def _die(*_: object, **__: object) -> None:
@@ -265,3 +297,15 @@ def test_names_that_strangers_chose_are_escaped_in_a_refusal() -> None:
 
 def test_a_topic_without_a_name_is_told_by_its_id() -> None:
     assert loss_text([LostTopic(7, None, 1)]) == "1 topic with 1 message (topic id 7)"
+
+
+@pytest.mark.parametrize(("is_shared", "found"), [(False, [1, 2]), (True, [2])])
+def test_topics_without_an_owner_are_its_own_until_a_broker_is_in_a_cluster(is_shared: bool, found: list[int]) -> None:
+    identity = Identity(broker_id=7, is_shared=is_shared)
+    owners = {1: 0, 2: 7, 3: 8}
+    topics = [
+        TopicRecord(TopicName("default", f"t{number}"), number, DispatchStrategy.RELIABLE, 1, 1, owner=owner)
+        for number, owner in owners.items()
+    ]
+    entries = [Entry(keys.topic(one.name), encode_topic(one), 1, 1) for one in topics]
+    assert sorted(served_by(identity, entries).topics) == found

@@ -163,7 +163,6 @@ def test_a_restore_leaves_a_mark_that_says_what_the_backup_knew() -> None:
 def test_the_mark_of_the_restore_before_is_replaced_and_named() -> None:
     first = restored(backup(), to_cluster=False, restore_id="first").image
     second = mark_of(restored(backup(first), to_cluster=False, restore_id="second").image.entries)
-    assert second is not None
     assert (second.restore_id, second.before) == ("second", "first")
     assert second.last_topic_id == 5 + METADATA_TOPIC_IDS_SKIPPED
 

@@ -1,6 +1,7 @@
 """What a data folder has that older metadata does not know: nothing that can be kept is said to be lost."""
 
 import asyncio
+import re
 import shutil
 from pathlib import Path
 
@@ -10,11 +11,13 @@ from danube.broker.data_folder import METADATA
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords
 from danube.runtime.rng import SystemRng
+from danube.storage.envelope import ENVELOPE_BYTES, MAGIC, VERSION, Kind
 from danube.storage.inspection.ahead import Ahead, Nameless, find_ahead
 from danube.storage.inspection.known import Known
 from danube.storage.segment.manifest import manifest_name
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life, flip
 
+DATA_START = MAGIC + bytes([VERSION, Kind.DATA, 0, 0])
 ORDERS, CLICKS = "/default/orders", "/default/clicks"
 
 
@@ -141,3 +144,13 @@ def test_a_later_topic_whose_manifest_is_damaged_is_not_taken_for_empty(world: F
     world.live(cut)
     flip(world.path / manifest_name(2, 1), 40)
     assert look(world, before).nameless == [Nameless(2, 0)]
+
+
+def test_a_later_topic_whose_messages_are_damaged_is_found(world: FolderWorld) -> None:
+    before = world.known()
+    world.live(_make_clicks)
+    journal = max(world.path.glob("journal/*.journal"))
+    of_clicks = re.compile(re.escape(DATA_START + (2).to_bytes(8, "little")))
+    for found in of_clicks.finditer(journal.read_bytes()):
+        flip(journal, found.start() + ENVELOPE_BYTES + 20)
+    assert [one.topic_id for one in look(world, before).nameless] == [2]
