@@ -149,8 +149,8 @@ def test_a_later_topic_whose_manifest_is_damaged_is_not_taken_for_empty(world: F
 def test_a_later_topic_whose_messages_are_damaged_is_found(world: FolderWorld) -> None:
     before = world.known()
     world.live(_make_clicks)
-    journal = max(world.path.glob("journal/*.journal"))
     of_clicks = re.compile(re.escape(DATA_START + (2).to_bytes(8, "little")))
-    for found in of_clicks.finditer(journal.read_bytes()):
-        flip(journal, found.start() + ENVELOPE_BYTES + 20)
+    for journal in world.path.glob("journal/*.journal"):
+        for found in of_clicks.finditer(journal.read_bytes()):
+            flip(journal, found.start() + ENVELOPE_BYTES + 20)
     assert [one.topic_id for one in look(world, before).nameless] == [2]
