@@ -127,7 +127,8 @@ class Connection:
             self._end(LostConnectionError(error.strerror or type(error).__name__))
             return
         if not data:
-            self._end(LostConnectionError("it closed the connection"))
+            hint = "" if self._session.peer else " before it said who it is, as when only one side has TLS"
+            self._end(LostConnectionError(f"it closed the connection{hint}"))
             return
         for event in self._session.receive(data, self._clock()):
             if self.is_open:
