@@ -18,6 +18,7 @@ from danube.model.errors import DanubeError, DataFolderInUseError, SettingsError
 from danube.model.exit_codes import exit_code_of
 from danube.runtime.disk import LocalDisk
 from danube.runtime.log import configure_logging
+from danube.runtime.memory import settle_memory
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.tasks import TaskScope
 
@@ -172,6 +173,7 @@ async def _serve(settings: BrokerSettings, ready_file: Path | None) -> None:
     if broker is None:
         _log.info("stopped before it served: what it waited for did not come")
         return
+    settle_memory()
     try:
         _log.info(
             "danube-broker %s serves clients on %s and administration on %s; metrics: %s; data: %s",
