@@ -16,7 +16,7 @@ def frozen() -> Iterator[int]:
 
 
 def test_what_is_there_is_not_looked_at_again_and_what_comes_later_is(frozen: int) -> None:
-    made = [[] for _ in range(1_000)]
+    made: list[list[int]] = [[] for _ in range(1_000)]
     settle_memory()
     assert gc.get_freeze_count() >= frozen + len(made)
     later: list[object] = []
