@@ -17,12 +17,19 @@ from danube.testing.admin_peer import AdminPeer
 from danube.testing.process import BrokerProcess
 from spark_analytics.session import spark_session
 
+_PATIENCE_S = 600
+"""Of the first test, which starts the session; modules that may take long go first."""
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those with the session on one worker, and those that start a Spark of their own after each other on another."""
+    """Those with the session on one worker, and those that start a Spark of their own after each other on another.
+
+    And before all others: Spark starts by a fork, which is best made while the process has no threads of gRPC.
+    """
     here = Path(__file__).parent
     for item in items:
         if isinstance(item, pytest.Function) and here in item.path.parents:
+            item.add_marker(pytest.mark.timeout(_PATIENCE_S))
             item.add_marker(pytest.mark.xdist_group("spark" if "spark" in item.fixturenames else "spark jobs"))
 
 
