@@ -268,7 +268,7 @@ async def test_without_a_majority_nothing_is_promised_and_all_goes_on_once_it_is
         monkeypatch.setattr(module, "METADATA_SUBMIT_TIMEOUT_S", submit_timeout_s)
     settlers = Settlers()
     async with asyncio.timeout(_WAIT_S), members(ensemble) as stores, running(settlers.write_all(stores)) as writing:
-        await settlers.see(lambda: len(settlers.made) >= 30)
+        await settlers.see(lambda: len(settlers.made) >= 30 and "/settled/0/1" in settlers.made)
         await asyncio.to_thread(kill_all_but_one, ensemble, leader_dies=leader_dies)
         assert await stores[0].get("/settled/0/1") is not None
         with pytest.raises(MetadataError, match=r"etcd at .* does not answer|ZooKeeper at .* is not connected"):

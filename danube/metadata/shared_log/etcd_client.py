@@ -112,7 +112,7 @@ class EtcdClient:
             raise self._told(connection, error) from None
         except (asyncio.CancelledError, self.rpc.BaseError):
             _raise_if_cancelled()
-            raise UnknownOutcomeError(f"the call to etcd at {connection.endpoint} was cut off") from None
+            raise UnknownOutcomeError(f"etcd at {connection.endpoint} does not answer: the call was cut off") from None
 
     async def watch(self, key: bytes, on_event: Callable[[Sequence[bytes]], None]) -> None:
         """Tell the values that the key gets, and once none when the watch has begun; ends when it is lost.
@@ -183,9 +183,8 @@ class _Connection:
 
     def __init__(self, rpc: Any, settings: EtcdSettings, endpoint: str) -> None:  # noqa: ANN401 - without types
         self.endpoint = endpoint
-        self.metadata: tuple[tuple[str, str], ...] = (
-            ("hasleader", "true"),
-        )  # cut off from the majority it must say so
+        # An endpoint that is cut off from the majority has to say so.
+        self.metadata: tuple[tuple[str, str], ...] = (("hasleader", "true"),)
         self._rpc = rpc
         self._settings = settings
         self._signing = asyncio.Lock()
