@@ -18,6 +18,7 @@ PARTIAL_SUFFIX = ".new"
 """Of files that are being written and do not count yet."""
 
 _REWRITE_BYTES = 1 << 20  # at a time
+_EXPECTED_BYTES = 1 << 20  # in one hint: of a longer one Linux may heed only the beginning
 _WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}  # what file systems without hard links answer
 _IOV_MAX = 1024  # Linux refuses more buffers in one writev
 
@@ -37,6 +38,9 @@ class File(Protocol):
 
     def read(self, position: int, length: int) -> bytes:
         """Up to `length` bytes from `position`; fewer at the end of the file."""
+
+    def expect(self, position: int, length: int) -> None:
+        """Have the disk begin to read this, and from now on nothing of the file that was not asked for. Only a hint."""
 
     def size(self) -> int:
         """Length in bytes, written but unsynced bytes included."""
@@ -120,6 +124,7 @@ class LocalFile:
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
+        self._is_expecting = False
 
     def append(self, chunks: Sequence[Buffer]) -> None:
         for first in range(0, len(chunks), _IOV_MAX):
@@ -136,6 +141,15 @@ class LocalFile:
 
     def read(self, position: int, length: int) -> bytes:
         return os.pread(self._descriptor, length, position)
+
+    def expect(self, position: int, length: int) -> None:
+        with contextlib.suppress(OSError, AttributeError):  # the second: a system that takes no such hints
+            if not self._is_expecting:
+                os.posix_fadvise(self._descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+                self._is_expecting = True
+            for begin in range(position, position + length, _EXPECTED_BYTES):
+                expected = min(_EXPECTED_BYTES, position + length - begin)
+                os.posix_fadvise(self._descriptor, begin, expected, os.POSIX_FADV_WILLNEED)
 
     def size(self) -> int:
         return os.fstat(self._descriptor).st_size

@@ -366,6 +366,9 @@ class SimFile:
         self._disk.strike(Operation.READ, self._name)
         return bytes(self._image.visible[position : position + length])
 
+    def expect(self, position: int, length: int) -> None:
+        """Nothing: memory has all of it at hand."""
+
     def size(self) -> int:
         self._check_open()
         return len(self._image.visible)

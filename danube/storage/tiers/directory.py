@@ -34,12 +34,14 @@ class DirectoryTier(SegmentTier):
         return self._file(name).read(position, length)
 
     def read_run(self, name: str, position: int, lengths: Sequence[int]) -> Iterator[bytes]:
+        self._file(name).expect(position, sum(lengths))
         for length in lengths:
             yield self._file(name).read(position, length)
             position += length
 
     def open_run(self, name: str, position: int, length: int) -> Take:
         file, end = self._file(name), position + length
+        file.expect(position, length)
 
         def take(count: int) -> bytes:
             nonlocal position

@@ -1,6 +1,8 @@
 """What only the machine's own disk can show; the rest is in tests/contracts/test_disk.py."""
 
+import ctypes
 import errno
+import mmap
 import os
 import re
 from collections.abc import Sequence
@@ -8,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.model.limits import KIB, MIB
 from danube.runtime.disk import Buffer, LocalDisk
 
 
@@ -112,3 +115,28 @@ def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path) -> None:
     os.close(reader)
     os.close(writer)
     LocalDisk(tmp_path).lock("lock").release()
+
+
+def test_of_a_file_whose_reader_says_what_it_expects_nothing_else_is_fetched(tmp_path: Path) -> None:
+    """What the system guesses beyond it, up to megabytes at once, would stand in the way of the journal's syncs."""
+    disk, expected, wanted, piece = LocalDisk(tmp_path), 64 * KIB, MIB, 64 * KIB
+    disk.create_whole("a", [bytes(8 * MIB)])
+    descriptor = os.open(tmp_path / "a", os.O_RDWR)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+    file = disk.open_read("a")
+    file.expect(0, expected)
+    assert b"".join(file.read(at, piece) for at in range(0, wanted, piece)) == bytes(wanted)
+    assert bytes_in_memory(descriptor) == wanted
+    file.close()
+    os.close(descriptor)
+
+
+def bytes_in_memory(descriptor: int) -> int:
+    """How much of a file the system could answer without the disk."""
+    page_bytes = mmap.PAGESIZE
+    with mmap.mmap(descriptor, 0, flags=mmap.MAP_PRIVATE) as content:
+        is_there = (ctypes.c_ubyte * (len(content) // page_bytes))()
+        first = ctypes.c_char.from_buffer(content)
+        assert ctypes.CDLL(None).mincore(ctypes.byref(first), ctypes.c_size_t(len(content)), is_there) == 0
+        del first  # else the map could not be closed
+    return page_bytes * sum(flags & 1 for flags in is_there)
