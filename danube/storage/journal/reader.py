@@ -126,7 +126,6 @@ class JournalReader:
         """Batches read one by one: a body is what the file answers, and is not copied again."""
         found: list[StoredBatch] = []
         with self._reading(sequence, rows[0][_AT]) as file:
-            file.expect(rows[0][_AT], _end(rows[-1]) - rows[0][_AT])
             read = file.read
             for base, end, at, length, time_ms in rows:
                 envelope, body, count = read(at, ENVELOPE_BYTES), read(at + ENVELOPE_BYTES, length), end - base
@@ -160,10 +159,9 @@ class JournalReader:
 
     def _stretch(self, sequence: int, rows: Sequence[_Row]) -> tuple[int, bytes]:
         """Where the first of neighbouring batches begins, and the bytes from there to the end of the last."""
-        begin, length = rows[0][_AT], _end(rows[-1]) - rows[0][_AT]
+        begin = rows[0][_AT]
         with self._reading(sequence, begin) as file:
-            file.expect(begin, length)
-            return begin, file.read(begin, length)
+            return begin, file.read(begin, _end(rows[-1]) - begin)
 
     def _damage(self, sequence: int, at: int, says: DataFields, envelope: bytes) -> DamagedDataError:
         """The error for a place that holds something else than its batch: what is wrong there."""

@@ -4,7 +4,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
-from danube.model.limits import SEGMENT_OPEN_FILES_MAX, TOPICS_PER_BROKER_MAX
+from danube.model.limits import SEGMENT_OPEN_FILES_MAX, SEGMENT_READ_BYTES_MAX, TOPICS_PER_BROKER_MAX
 from danube.runtime.disk import PARTIAL_SUFFIX, Buffer, Disk, File
 from danube.storage.tiers.tier import SegmentTier, Take
 
@@ -34,14 +34,14 @@ class DirectoryTier(SegmentTier):
         return self._file(name).read(position, length)
 
     def read_run(self, name: str, position: int, lengths: Sequence[int]) -> Iterator[bytes]:
-        self._file(name).expect(position, sum(lengths))
+        _expect(self._file(name), position, sum(lengths))
         for length in lengths:
             yield self._file(name).read(position, length)
             position += length
 
     def open_run(self, name: str, position: int, length: int) -> Take:
         file, end = self._file(name), position + length
-        file.expect(position, length)
+        _expect(file, position, length)
 
         def take(count: int) -> bytes:
             nonlocal position
@@ -116,3 +116,8 @@ class DirectoryTier(SegmentTier):
             if name.endswith(PARTIAL_SUFFIX):
                 self.delete(f"{folder}/{name}")
         self._tidy.add(folder)
+
+
+def _expect(file: File, position: int, length: int) -> None:
+    """Whoever takes a long run reads in order: while one is taken, the disk fetches the next."""
+    file.expect(position, 2 * length if 2 * length > SEGMENT_READ_BYTES_MAX else length)
