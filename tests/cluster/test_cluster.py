@@ -3,7 +3,7 @@
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -14,18 +14,18 @@ from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
 from danube.client import DanubeClientBuilder, DispatchStrategy, SubType
 from danube.model.admin_calls import CreateTopic, DescribeTopics
-from danube.model.errors import DanubeError, UnavailableError
+from danube.model.errors import UnavailableError
 from danube.model.metadata_limits import BROKER_LEASE_TTL_S
 from danube.model.plans import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 from danube.testing.broker_cluster import BrokerCluster
 from danube.testing.etcd_server import EtcdServer
 from danube.testing.process import BrokerProcess
+from tests.cluster.seeing import PATIENCE_S, until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
 
 REDIRECTED_PROGRAM = Path(__file__).parent / "wheel" / "redirected_program.py"
-PATIENCE_S = 60.0
 MESSAGES = 20
 RELIABLE = DispatchStrategy.RELIABLE
 PERSON = Caller(who="ada@desk", face=Face.CLI)
@@ -55,18 +55,6 @@ async def gateways(cluster: BrokerCluster) -> AsyncIterator[list[AdminGateway]]:
         opened(Target(endpoint=cluster.brokers[2].endpoints.admin_url)) as third,
     ):
         yield [first, second, third]
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """What brokers of other processes come to see has no event here. A call that fails is made again."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                if await holds():
-                    return
-            except DanubeError:
-                pass
-            await asyncio.sleep(0.05)
 
 
 async def sent(broker: BrokerProcess, topic: TopicName, count: int, *, since: int = 0) -> None:

@@ -19,7 +19,7 @@ from danube.metadata.shared_log.etcd_client import EtcdSettings
 from danube.metadata.shared_log.opening import open_shared_log
 from danube.metadata.shared_log.zookeeper import ZookeeperBackend
 from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
-from danube.metadata.store import Changed, Put, Removed, SnapshotEnd, Transaction, Watch, WatchEvent
+from danube.metadata.store import Changed, Put, Removed, SnapshotEnd, Transaction
 from danube.model.errors import MetadataError, SettingsError, UnavailableError, UnknownOutcomeError
 from danube.model.metadata_limits import METADATA_ATTEMPT_TIMEOUT_S
 from danube.runtime.clock import SystemClock
@@ -31,6 +31,7 @@ from danube.testing.metadata_nemesis import FaultKind
 from danube.testing.metadata_soak_round import Ground, Measure, Round
 from danube.testing.shared_log_servers import SERVERS, Ensemble, backend_among, new_root
 from danube.testing.zookeeper_server import ZookeeperServer, ZookeeperTls
+from tests.cluster.seeing import take
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(120)]
 
@@ -91,15 +92,6 @@ async def running(work: Coroutine[Any, Any, T]) -> AsyncIterator["asyncio.Task[T
     finally:
         task.cancel()
         await asyncio.wait([task])
-
-
-async def take(watch: Watch, count: int) -> list[WatchEvent]:
-    events: list[WatchEvent] = []
-    async for event in watch:
-        events.append(event)
-        if len(events) == count:
-            break
-    return events
 
 
 # A leader that dies

@@ -19,7 +19,7 @@ from danube.metadata.shared_log.opening import open_shared_log
 from danube.metadata.shared_log.snapshots import SnapshotRule
 from danube.metadata.shared_log.zookeeper import ZookeeperBackend
 from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
-from danube.metadata.store import Changed, Entry, Resync, Watch, WatchEvent
+from danube.metadata.store import Changed, Entry, Resync
 from danube.model.errors import MetadataError, UnavailableError, UnknownOutcomeError
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
@@ -27,6 +27,7 @@ from danube.testing.etcd_server import EtcdServer, find_etcd
 from danube.testing.free_ports import free_port
 from danube.testing.service_process import ServiceProcess
 from danube.testing.shared_log_servers import SERVERS, backend_at, new_root
+from tests.cluster.seeing import take
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -214,15 +215,6 @@ async def test_a_member_that_was_away_for_long_gets_on_by_a_snapshot(
         assert await away.list("/", linearizable=True) == await store.list("/")
         assert await take(watch, 1) == [Resync()]
         assert (await gates[0].read(1, 1)) is None
-
-
-async def take(watch: Watch, count: int) -> list[WatchEvent]:
-    events: list[WatchEvent] = []
-    async for event in watch:
-        events.append(event)
-        if len(events) == count:
-            break
-    return events
 
 
 class Gate:

@@ -3,7 +3,7 @@
 import asyncio
 import datetime as dt
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, ExitStack
 from functools import partial
 from pathlib import Path
@@ -18,17 +18,15 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
 from danube.model.admin_calls import ClusterDescription, CreateTopic
-from danube.model.errors import DanubeError
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.free_ports import free_port
 from danube.testing.process import BrokerProcess
+from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
 
 SIZE = 3
-PATIENCE_S = 60.0
 START_S = 60.0
-POLL_S = 0.05
 
 
 class Authority:
@@ -100,18 +98,6 @@ async def gateways(brokers: list[BrokerProcess]) -> AsyncIterator[list[AdminGate
     async with AsyncExitStack() as parts:
         targets = [Target(endpoint=broker.endpoints.admin_url) for broker in brokers]
         yield [await parts.enter_async_context(opened(target)) for target in targets]
-
-
-async def until(holds: Callable[[], Awaitable[bool]]) -> None:
-    """What other processes come to see, or say, has no event here. A call that fails is made again."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            try:
-                if await holds():
-                    return
-            except DanubeError:
-                pass
-            await asyncio.sleep(POLL_S)
 
 
 async def agreed(gateways: list[AdminGateway]) -> ClusterDescription:
