@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from danube.model.limits import SEGMENT_OPEN_FILES_MAX
+from danube.model.limits import MIB, SEGMENT_OPEN_FILES_MAX
 from danube.runtime.disk import PARTIAL_SUFFIX, Buffer
 from danube.storage.tiers.directory import DirectoryTier
-from danube.testing.disk import MachineOffError, Operation, SimDisk
+from danube.testing.disk import MachineOffError, Operation, SimDisk, SimFile
 
 FOLDER = "segments/7"
 NAME = f"{FOLDER}/a"
@@ -140,3 +140,23 @@ def test_no_more_files_are_open_than_the_bound_says() -> None:
     assert len(tier._open) == SEGMENT_OPEN_FILES_MAX - 1
     tier.close()
     assert not tier._open
+
+
+@pytest.mark.parametrize(
+    ("asked_bytes", "expected_bytes"),
+    [(len(WHOLE), len(WHOLE)), (MIB, 2 * MIB)],
+    ids=["one block", "a long run, and the next"],
+)
+def test_a_run_is_said_to_the_disk_before_it_is_taken(
+    monkeypatch: pytest.MonkeyPatch, asked_bytes: int, expected_bytes: int
+) -> None:
+    """Else the disk fetches what the system guesses, and the journal's syncs wait behind that."""
+    expected: list[tuple[int, int]] = []
+    monkeypatch.setattr(SimFile, "expect", lambda _, position, length: expected.append((position, length)))
+    tier = DirectoryTier(SimDisk(1))
+    tier.put(NAME, CHUNKS)
+    take = tier.open_run(NAME, 3, asked_bytes)
+    assert expected == [(3, expected_bytes)]
+    assert take(4) == WHOLE[3:7]
+    assert next(iter(tier.read_run(NAME, 5, [asked_bytes]))) == WHOLE[5:]
+    assert expected[1:] == [(5, expected_bytes)]
