@@ -3,12 +3,16 @@
 The file holds the same bodies one after the other, and is read a mebibyte at a time. Both take turns, and everything is
 in the page cache: what is compared is the work, which is the same on every disk. Beside it stands the same with all
 files dropped from the page cache before each turn: what is compared then is how well the disk is kept busy.
+
+The plain read hands its mebibyte to nobody. "Summed" compares with reading body by body, checking the CRC-32C of each
+as the broker must, and keeping the last mebibyte of them: no reader that answers checked batches can be faster.
 """
 
 import asyncio
 import os
 import tempfile
 import time
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +20,7 @@ from pathlib import Path
 from bench.result import Figure, median
 from bench.storage_load import batch_of, opened, publish
 from danube.model.limits import READ_BYTES_MAX
+from danube.storage.checksum import is_intact
 from danube.storage.store import Storage
 from danube.storage.tiered_log import TieredLog
 
@@ -70,9 +75,12 @@ async def _reads(folder: Path, tier: str, topics: int, batch_bytes: int, size: S
         plain.write_bytes(body * turns * topics)
         expected_bytes = len(body) * turns * topics
         hot = [(await _read(logs, expected_bytes), _read_plain(plain)) for _ in range(size.rounds)]
+        summed = [(await _read(logs, expected_bytes), _read_summed(plain, len(body))) for _ in range(size.rounds)]
         cold = [await _read_dropped(folder, logs, expected_bytes) for _ in range(size.rounds if tier != "cache" else 0)]
     name = f"read {batch_bytes >> 10:>2} KiB batches, {topics:>3} topics by turns, {tier}"
-    note = f"{_share(hot):.2f} of plain" + (f", {_share(cold):.2f} from the disk" if cold else "")
+    note = f"{_share(hot):.2f} of plain, {_share(summed):.2f} of plain summed" + (
+        f", {_share(cold):.2f} from the disk" if cold else ""
+    )
     return Figure(name, expected_bytes / median([ours_s for ours_s, _ in hot]) / 1e6, "MB/s", note)
 
 
@@ -125,6 +133,18 @@ def _read_plain(path: Path) -> float:
     descriptor, started_s = os.open(path, os.O_RDONLY), time.monotonic()
     while os.read(descriptor, READ_BYTES_MAX):
         pass
+    elapsed_s = time.monotonic() - started_s
+    os.close(descriptor)
+    return elapsed_s
+
+
+def _read_summed(path: Path, body_bytes: int) -> float:
+    kept: deque[bytes] = deque(maxlen=max(1, READ_BYTES_MAX // body_bytes))
+    descriptor, started_s = os.open(path, os.O_RDONLY), time.monotonic()
+    while body := os.read(descriptor, body_bytes):
+        if not is_intact(body):
+            raise RuntimeError(f"a body of {path} is not what was written")
+        kept.append(body)
     elapsed_s = time.monotonic() - started_s
     os.close(descriptor)
     return elapsed_s

@@ -9,10 +9,12 @@ import inspect
 import logging
 import os
 import signal
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from _pytest.assertion import rewrite
 from blockbuster import BlockBuster, BlockBusterFunction
 from hypothesis import HealthCheck, settings
 
@@ -38,6 +40,10 @@ _WAITING_WORKERS = 2
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Hundreds of processes are started from here, and each would compile all that it imports where nobody keeps it.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 settings.register_profile("fast", deadline=None, max_examples=10, print_blob=True)
 settings.register_profile("ci", deadline=None, max_examples=50, print_blob=True)
 settings.register_profile(
@@ -51,6 +57,26 @@ def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Of `-n auto`: one for each processor where tests were chosen by their marks, since the fast ones never wait."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return processors if config.option.markexpr else processors + _WAITING_WORKERS
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection(session: pytest.Session) -> None:
+    """Workers share the rewriting of asserts, half a minute of it, before each of them needs all of it."""
+    worker: dict[str, str | int] = getattr(session.config, "workerinput", {})
+    if not worker:
+        return
+    first, step = int(str(worker["workerid"]).removeprefix("gw")), int(worker["workercount"])
+    for path in sorted(Path(__file__).parent.rglob("test_*.py"))[first::step]:
+        _rewrite(path, session.config)
+
+
+def _rewrite(path: Path, config: pytest.Config) -> None:
+    """Leave a module's asserts rewritten where pytest looks for them; it does the same where that fails."""
+    folder = rewrite.get_cache_dir(path)
+    cached = folder / f"{path.stem}{rewrite.PYC_TAIL}"
+    if rewrite.try_makedirs(folder) and rewrite._read_pyc(path, cached) is None:
+        source, code = rewrite._rewrite_test(path, config)
+        rewrite._write_pyc(config.stash[rewrite.assertstate_key], code, source, cached)
 
 
 @pytest.hookimpl(trylast=True)

@@ -14,13 +14,14 @@ import typer
 from danube import __version__
 from danube.broker import metadata_cli, storage_cli
 from danube.broker.settings import BrokerSettings, load_broker_settings
-from danube.model.errors import DanubeError, DataFolderInUseError, SettingsError
+from danube.model.errors import DamagedDataError, DanubeError, DataFolderInUseError, SettingsError
 from danube.model.exit_codes import exit_code_of
 from danube.runtime.disk import LocalDisk
 from danube.runtime.log import configure_logging
 from danube.runtime.memory import settle_memory
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.tasks import TaskScope
+from danube.storage.damage import with_data_folder
 
 if TYPE_CHECKING:
     from danube.broker.app import Addresses, Broker
@@ -160,8 +161,12 @@ def show_settings(
 
 def run(settings: BrokerSettings, ready_file: Path | None) -> None:
     """Run a broker until SIGTERM or SIGINT; both drain it."""
-    configure_logging(settings.log_level, settings.log_format)
-    asyncio.run(_serve(settings, ready_file))
+    folder = str(settings.data_dir.absolute())
+    configure_logging(settings.log_level, settings.log_format, lambda text: with_data_folder(text, folder))
+    try:
+        asyncio.run(_serve(settings, ready_file))
+    except DamagedDataError as error:
+        raise DamagedDataError(with_data_folder(str(error), folder)) from error
 
 
 async def _serve(settings: BrokerSettings, ready_file: Path | None) -> None:

@@ -16,6 +16,7 @@ from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerU
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
+from danube.broker.control.durability import DurabilityControl
 from danube.broker.control.namespaces import BUILT_IN_NAMESPACES, NamespaceControl
 from danube.broker.control.peeking import Peeking
 from danube.broker.control.planned import planned_operations
@@ -26,7 +27,7 @@ from danube.broker.control.positions import PositionControl
 from danube.broker.control.retention import RetentionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
-from danube.broker.data_folder import DataFolder, open_data_folder
+from danube.broker.data_folder import REPAIRED, DataFolder, open_data_folder
 from danube.broker.dead_letters import DeadLetters
 from danube.broker.departures import Departures
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
@@ -195,6 +196,10 @@ class _Assembly:
         if is_shared and not folder.identity.is_shared and folder.identity.cluster_id == cluster_id:
             await self._carry_over(store, folder, restore_id)
         await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
+        if await self._writer.run(lambda: folder.disk.exists(REPAIRED)):
+            from danube.broker.after_repair import take_in_repair  # noqa: PLC0415 - once after a repair
+
+            await take_in_repair(store, folder, rng, self._writer)
         records = Records(store, rng, owner=folder.broker_id)
         for namespace in (*BUILT_IN_NAMESPACES, *self._settings.bootstrap_namespaces):
             await records.ensure_namespace(namespace)
@@ -274,6 +279,7 @@ class _Assembly:
             cut_runner=self._cutter,
             settings=settings,
             broker_id=folder.broker_id,
+            has_begun=folder.identity.has_journal,
             known_topics={
                 record.topic_id
                 for record in await metadata.records.topics()
@@ -281,14 +287,18 @@ class _Assembly:
             },
         )
         self._parts.push_async_callback(storage.close)
-        await self._note_restore(folder, metadata)
+        await self._note_opened(folder, metadata)
         return storage
 
-    async def _note_restore(self, folder: DataFolder, metadata: "_Metadata") -> None:
-        """Not before the storage is open: who has mended what kept it closed is to have the folder looked at again."""
-        cluster_id, restore_id, is_shared = metadata.cluster_id, metadata.restore_id, metadata.cluster is not None
-        if restore_id != folder.identity.restore_id:
-            await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id))
+    async def _note_opened(self, folder: DataFolder, metadata: "_Metadata") -> None:
+        """Not before the storage is open: its journal has to be there, and who has mended what kept it closed after a
+        restore is to have the folder looked at again.
+        """
+        cluster_id, is_shared = metadata.cluster_id, metadata.cluster is not None
+        restore_id = metadata.restore_id if metadata.restore_id != folder.identity.restore_id else None
+        await self._writer.run(
+            lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id, has_journal=True)
+        )
 
     async def _open_topics(self, metadata: "_Metadata", storage: Storage, folder: DataFolder) -> ServiceContext:
         settings, clock, records = self._settings, self._world.clock, metadata.records
@@ -360,8 +370,17 @@ class _Assembly:
         subscriptions = SubscriptionControl(topics, consumers)
         positions = PositionControl(topics, records, clock=clock, rng=self._world.rng)
         retention = RetentionControl(topics, storage, records)
+        durability = DurabilityControl(
+            topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
+        )
         operations = planned_operations(
-            topic_control, subscriptions, namespaces, positions, retention, members=Members(cluster, metadata.mark)
+            topic_control,
+            subscriptions,
+            namespaces,
+            positions,
+            retention,
+            durability=durability,
+            members=Members(cluster, metadata.mark),
         )
         return Control(
             brokers=brokers,
@@ -400,7 +419,7 @@ class _Assembly:
         registry = new_registry(context.topics, storage, context.counts)
         server = HttpServer(registry, lambda: storage.stopped, self._tasks)  # no restart mends a full disk
         await server.start(self._settings.prom_exporter)
-        self._parts.callback(server.stop)
+        self._parts.push_async_callback(server.stop)
         return server.address
 
     async def _start_telemetry(self, context: ServiceContext, storage: Storage, broker_id: int) -> None:

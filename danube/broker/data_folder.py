@@ -8,7 +8,7 @@ import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from danube.model.errors import DataFolderError, DataFolderInUseError
+from danube.model.errors import DataFolderError, DataFolderInUseError, NewerDataFolderError
 from danube.runtime.disk import Disk, DiskLock, LocalDisk
 from danube.runtime.rng import Rng
 
@@ -17,6 +17,8 @@ IDENTITY = "broker.json"
 LOCK = "lock"
 METADATA = "metadata.sqlite3"
 JOURNAL = "journal"
+REPAIRED = "repaired.json"
+"""What a repair has made and the cluster's metadata has yet to be told."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,6 +35,8 @@ class Identity:
     accepted_restore_id: str | None = None
     """Of a restore that may cost messages which are in here: a person has said so (`metadata adopt`). "" is the
     metadata from before any restore."""
+    has_journal: bool = False
+    """Whether a journal was begun in here, durably: then it never begins another in silence, should that be gone."""
 
     def encode(self) -> bytes:
         """The file."""
@@ -76,12 +80,20 @@ class DataFolder:
                 "them over first (danube-broker metadata backup, then restore), or choose another with --data-dir"
             )
 
-    def adopt(self, cluster_id: str, *, is_shared: bool, restore_id: str | None = None) -> None:
+    def adopt(
+        self, cluster_id: str, *, is_shared: bool, restore_id: str | None = None, has_journal: bool = False
+    ) -> None:
         """Write down, durably, which metadata knows what is in here, once it was checked.
 
-        With `restore_id` also as of which restore: then what was accepted for it is over.
+        With `restore_id` also as of which restore: then what was accepted for it is over. With `has_journal` also that
+        there is a journal, which has to be durable already.
         """
-        adopted = replace(self.identity, cluster_id=cluster_id, is_shared=is_shared)
+        adopted = replace(
+            self.identity,
+            cluster_id=cluster_id,
+            is_shared=is_shared,
+            has_journal=has_journal or self.identity.has_journal,
+        )
         if restore_id is not None:
             adopted = replace(adopted, restore_id=restore_id, accepted_restore_id=None)
         if adopted != self.identity:
@@ -133,21 +145,34 @@ def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> Id
     return found
 
 
+def forget_journal(disk: Disk, folder: Path) -> None:
+    """Have the next start begin a journal, should there be none: a repair has taken care of what was in the old one.
+
+    Raises OSError, DataFolderError.
+    """
+    identity = read_identity(folder)
+    if identity.has_journal:
+        disk.replace_file(IDENTITY, replace(identity, has_journal=False).encode())
+
+
 def read_identity(folder: Path) -> Identity:
-    """What `broker.json` in a data folder says. Raises DataFolderError when it is damaged or newer, OSError."""
+    """What `broker.json` in a data folder says.
+
+    Raises NewerDataFolderError, DataFolderError when it is damaged, OSError.
+    """
     path = folder / IDENTITY
     try:
         fields = json.loads(path.read_bytes())
         version, accepted = int(fields["format"]), fields.get("accepted_restore_id")
-        found = Identity(
+        if version > FORMAT:  # first: what else is in it nobody here knows
+            raise NewerDataFolderError(f"{folder} was written by a newer version (format {version}): use that version")
+        return Identity(
             broker_id=int(fields["broker_id"]),
             cluster_id=str(fields.get("cluster_id", "")),
             is_shared=bool(fields.get("is_shared", False)),
             restore_id=str(fields.get("restore_id", "")),
             accepted_restore_id=None if accepted is None else str(accepted),
+            has_journal=bool(fields.get("has_journal", False)),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DataFolderError(f"{path} is damaged: restore it, or choose another folder with --data-dir") from None
-    if version > FORMAT:
-        raise DataFolderError(f"{folder} was written by a newer version (format {version}): upgrade this broker")
-    return found

@@ -1,6 +1,7 @@
 """What nobody will read any more: messages older than their topic allows, subscriptions that nobody has come back to.
 
 Both are off unless they are set. An expired message stays stored; subscriptions are led past it, and it is counted.
+A clock that jumps has nothing expire at once: time goes on as `storage/steady_time.py` says, from the broker's start.
 """
 
 import logging
@@ -9,7 +10,9 @@ from danube.broker.consumers import Consumers
 from danube.broker.topic import ReliableTopic
 from danube.broker.topics import Topics
 from danube.model.errors import DanubeError
+from danube.model.limits import CLOCK_SETTLED_EXPIRY_S
 from danube.runtime.clock import Clock
+from danube.storage.believed_time import BelievedTime
 
 _log = logging.getLogger(__name__)
 
@@ -26,10 +29,11 @@ class Expiry:
         self._consumers = consumers
         self._clock = clock
         self._subscription_expiry_s = subscription_expiry_s
+        self._time = BelievedTime(clock, "message_ttl_s", settled_s=CLOCK_SETTLED_EXPIRY_S)
 
     async def sweep(self) -> None:
         """Lead subscriptions past messages that have expired, and delete the abandoned ones."""
-        now_ms = self._clock.now_ms()
+        now_ms = self._time.now_ms()
         reliable = [topic for topic in self._topics if isinstance(topic, ReliableTopic)]
         for topic in reliable:
             if topic.limits.message_ttl_s and not topic.is_closed and not topic.is_lost:

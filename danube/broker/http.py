@@ -1,10 +1,11 @@
 """The metrics port: `/metrics` for Prometheus, `/health` for whoever restarts brokers."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry, make_asgi_app
 
+from danube.model.limits import METRICS_DRAIN_S, METRICS_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
 from danube.rpc.http_port import HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
@@ -20,20 +21,21 @@ class HttpServer:
         self._metrics = make_asgi_app(registry)
         self._health = health
         self._tasks = tasks
-        self._port: HttpPort | None = None
+        self._stop: Callable[[], Awaitable[None]] | None = None
         self.address = ""
 
     async def start(self, address: str) -> None:
         """Listen on `host:port`. Raises SettingsError when it cannot."""
         listener = listen(*split_address(address), "choose another address for metrics with --prom-exporter")
         self.address = join_address(*listener.getsockname()[:2])
-        self._port = HttpPort(self._answer)
-        self._tasks.spawn(self._port.serve(sockets=[listener]), "metrics port")
+        port = HttpPort(self._answer, requests_max=METRICS_REQUESTS_MAX, drain_s=METRICS_DRAIN_S)
+        serving = self._tasks.spawn(port.serve(sockets=[listener]), "metrics port")
+        self._stop = lambda: port.stop(serving)
 
-    def stop(self) -> None:
-        """Take no more requests; the owner's task scope awaits the end."""
-        if self._port is not None:
-            self._port.should_exit = True
+    async def stop(self) -> None:
+        """Take no more requests; those under way have METRICS_DRAIN_S. The owner's task scope ends what is left."""
+        if self._stop is not None:
+            await self._stop()
 
     async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":

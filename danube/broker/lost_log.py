@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container
 from typing import NoReturn
 
+from danube.model.durability import Durability
 from danube.model.errors import StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.storage.log import AppendDone, Saved, StoredBatch, TopicStorageStats
@@ -38,6 +39,9 @@ class LostLog:
 
     def append_batch(self, body: bytes, done: AppendDone) -> None:  # noqa: ARG002 - refused
         self._refuse()
+
+    def set_durability(self, durability: Durability | None) -> None:
+        """It acknowledges nothing."""
 
     def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:  # noqa: ARG002 - there is nothing
         return None

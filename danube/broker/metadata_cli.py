@@ -14,7 +14,6 @@ from danube.model.exit_codes import ExitCode
 if TYPE_CHECKING:
     from danube.broker.metadata_places import Wanted
 
-_GROUP = "meta_store."
 
 _EPILOG = """Examples:
 
@@ -148,16 +147,10 @@ def adopt(
 
 
 def _wanted(context: typer.Context, data_dir: Path | None, store: StoreKind | None) -> "Wanted":
-    from danube.broker.metadata_places import Wanted  # noqa: PLC0415 - as above
+    from danube.broker.metadata_places import wanted_of  # noqa: PLC0415 - as above
 
-    loaded = loaded_of(context)
-    given = [key for key, origin in loaded.origins.items() if key.startswith(_GROUP) and origin != "default"]
-    return Wanted(
-        data_dir=folder_of(context, data_dir),
-        meta_store=loaded.settings.meta_store,
-        store=MetaStoreType(store) if store is not None else None,
-        is_set=frozenset(key.removeprefix(_GROUP) for key in given),
-    )
+    kind = MetaStoreType(store) if store is not None else None
+    return wanted_of(loaded_of(context), folder_of(context, data_dir), kind)
 
 
 def _end(work: Callable[[], ExitCode]) -> None:

@@ -13,6 +13,7 @@ from danube.broker.data_folder import METADATA, Identity
 from danube.broker.meta_store import etcd_settings, raft_settings, zookeeper_settings
 from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType
 from danube.broker.offline_folder import identity_in, locked
+from danube.broker.settings import BrokerSettings
 from danube.metadata.backup import cluster_id_of
 from danube.metadata.backup_format import Backup, Origin
 from danube.metadata.backup_raft import begin_group, own_address, read_raft
@@ -32,10 +33,12 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.log import configure_logging
 from danube.runtime.rng import SystemRng
+from danube.runtime.settings import Loaded
 
 STAGING = "metadata-restore.new"
 """In a data folder: what is being restored, and does not count yet."""
 
+_GROUP = "meta_store."
 _NOBODY = Identity(broker_id=0)  # where no broker was yet, or nobody can say which
 _BESIDE = ("-wal", "-journal", "-shm")  # what SQLite may keep beside its file
 
@@ -50,6 +53,12 @@ class Wanted:
     """None for the one that the settings say, or that is in the data folder."""
     is_set: frozenset[str] = frozenset()
     """Which settings of `meta_store` were given, and are not defaults."""
+
+
+def wanted_of(loaded: Loaded[BrokerSettings], data_dir: Path, store: MetaStoreType | None = None) -> Wanted:
+    """What is meant when a broker's settings are these."""
+    given = [key for key, origin in loaded.origins.items() if key.startswith(_GROUP) and origin != "default"]
+    return Wanted(data_dir, loaded.settings.meta_store, store, frozenset(key.removeprefix(_GROUP) for key in given))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from danube.broker.storage_metrics import storage_families
+from danube.broker.storage_metrics import storage_families, topic_storage_families
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
@@ -56,6 +56,7 @@ class BrokerCollector(Collector):
     """What a broker tells Prometheus."""
 
     def __init__(self, topics: Topics, storage: Storage, rpc: RpcCounts) -> None:
+        self._topics = topics
         self._storage = storage
         self._table = [*_topic_table(topics), *_subscription_table(topics), _rpc_series(rpc)]
 
@@ -66,6 +67,7 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         for series in self._table:
             yield series.family()
+        yield from topic_storage_families(self._topics)
         yield from storage_families(self._storage)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from danube.broker.data_folder import IDENTITY, JOURNAL, LOCK, METADATA, Identity, read_identity
 from danube.metadata.raft.folder import FOLDER as RAFT
-from danube.model.errors import DataFolderError, DataFolderInUseError
+from danube.model.errors import DataFolderError, DataFolderInUseError, NewerDataFolderError
 from danube.runtime.disk import LocalDisk
 
 _TRACES = (IDENTITY, JOURNAL, METADATA, RAFT)
@@ -43,8 +43,10 @@ def locked(path: Path, *, to_fill: bool = False) -> Iterator[LocalDisk]:
 
 
 def identity_in(path: Path) -> Identity | None:
-    """Whose folder it is, as far as that can be read."""
+    """Whose folder it is, as far as that can be read. Raises NewerDataFolderError: who knows what is in it."""
     try:
         return read_identity(path)
+    except NewerDataFolderError:
+        raise
     except (OSError, DataFolderError):
         return None

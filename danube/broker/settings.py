@@ -14,14 +14,14 @@ from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType, 
 from danube.broker.original_settings import translate_original
 from danube.broker.secret_files import check_private
 from danube.model import limits
+from danube.model.durability import Durability
 from danube.model.errors import DanubeError
-from danube.model.policies import POLICY_NAMES, Policies
+from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, Policies
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import check_name_part
 from danube.rpc.address import join_address, split_address
 from danube.runtime.log import LogFormat
 from danube.runtime.settings import Loaded, fields_of, load_settings, read_settings_file
-from danube.storage.journal.settings import Durability
 
 
 class Mode(StrEnum):
@@ -230,7 +230,8 @@ class BrokerSettings(BaseModel):
 
 def default_policies(settings: BrokerSettings) -> Policies:
     """What holds for topics that set nothing themselves, in namespaces that set nothing either."""
-    return Policies(**{name: int(getattr(settings, name)) for name in POLICY_NAMES})
+    limits_set = {name: int(getattr(settings, name)) for name in POLICY_NAMES if name != DURABILITY_NAME}
+    return Policies(durability=settings.durability.number, **limits_set)
 
 
 def own_policies(settings: BrokerSettings) -> dict[str, Policies]:

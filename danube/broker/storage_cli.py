@@ -1,10 +1,14 @@
 """`danube-broker storage`: what is in the data folder of a broker that does not run, whether it is sound; repair."""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from danube.broker.cli_options import DataDir, Output, OutputFormat, end, folder_of
+from danube.broker.cli_options import DataDir, Output, OutputFormat, end, folder_of, loaded_of
+
+if TYPE_CHECKING:
+    from danube.broker.metadata_places import Wanted
 
 _EPILOG = """Examples:
 
@@ -14,12 +18,15 @@ _EPILOG = """Examples:
 
   danube-broker storage verify --data-dir /var/lib/danube
 
+  danube-broker --config-file broker.yml storage verify   (of a cluster: the metadata is read where the broker has it)
+
   danube-broker storage repair --data-dir /var/lib/danube   (only says what it would do)
 
   danube-broker storage repair --data-dir /var/lib/danube --accept-loss
 
-Exit codes: 0 done or sound, 2 wrong usage, 3 a repair that needs --accept-loss, 4 no such topic or file, 7 data folder
-cannot be used or a broker has it, 8 stored data is damaged.
+Exit codes: 0 done or sound, 2 wrong usage, or a repair that needs metadata kept elsewhere, 3 a repair that needs
+--accept-loss, 4 no such topic or file, 5 topics have no names, 7 data folder cannot be used or a broker has it, 8
+stored data is damaged.
 """
 
 app = typer.Typer(
@@ -46,8 +53,8 @@ def inspect(
     """Show what is in a data folder: journal files, topics, subscriptions, leftovers. Changes nothing."""
     from danube.broker import storage_commands  # noqa: PLC0415 - `--help` needs none of it
 
-    folder = folder_of(context, data_dir)
-    end(lambda: storage_commands.inspect(folder, topic=topic, file=file, output=output))
+    wanted = _wanted(context, data_dir)
+    end(lambda: storage_commands.inspect(wanted, topic=topic, file=file, output=output))
 
 
 @app.command("verify")
@@ -55,8 +62,8 @@ def verify(context: typer.Context, data_dir: DataDir = None, output: Output = Ou
     """Read every byte of a data folder and tell each fault, with file, byte, topic and offsets. Changes nothing."""
     from danube.broker import storage_commands  # noqa: PLC0415 - as above
 
-    folder = folder_of(context, data_dir)
-    end(lambda: storage_commands.verify_folder(folder, output=output))
+    wanted = _wanted(context, data_dir)
+    end(lambda: storage_commands.verify_folder(wanted, output=output))
 
 
 @app.command("repair")
@@ -73,5 +80,11 @@ def repair(
     """
     from danube.broker import storage_commands  # noqa: PLC0415 - as above
 
-    folder = folder_of(context, data_dir)
-    end(lambda: storage_commands.repair(folder, accept_loss=accept_loss, output=output))
+    wanted = _wanted(context, data_dir)
+    end(lambda: storage_commands.repair(wanted, accept_loss=accept_loss, output=output))
+
+
+def _wanted(context: typer.Context, data_dir: Path | None) -> "Wanted":
+    from danube.broker.metadata_places import wanted_of  # noqa: PLC0415 - as above
+
+    return wanted_of(loaded_of(context), folder_of(context, data_dir))

@@ -1,16 +1,19 @@
 """What `danube-broker storage` does: opens a data folder that no broker has, and shows what inspection finds."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from danube.broker import storage_views as views
+from danube.broker.after_repair import note_repair
 from danube.broker.answers import shown
 from danube.broker.cli_options import PROGRAM, OutputFormat
-from danube.broker.data_folder import METADATA
+from danube.broker.data_folder import JOURNAL, METADATA, Identity, forget_journal
+from danube.broker.metadata_places import Wanted
 from danube.broker.offline_folder import identity_in, locked
+from danube.broker.offline_metadata import FolderMetadata, metadata_of
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords, TopicStorage
 from danube.model.errors import StorageUnavailableError, TopicNotFoundError
@@ -19,83 +22,123 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, write
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
+from danube.storage.damage import with_data_folder
 from danube.storage.inspection.aside import Aside
-from danube.storage.inspection.known import Known, read_known
+from danube.storage.inspection.known import Known
 from danube.storage.inspection.one_file import file_content, find_file
-from danube.storage.inspection.repair import TEXT_REPORT, carry_out
-from danube.storage.inspection.repair_plan import plan_repair
+from danube.storage.inspection.repair import TEXT_REPORT, Point, carry_out
+from danube.storage.inspection.repair_plan import RepairPlan, plan_repair
 from danube.storage.inspection.report import plan_lines, report_of
 from danube.storage.inspection.survey import survey
 from danube.storage.inspection.verifying import Verification, total_bytes, verify
+
+_TOLD_LATER = "This broker's cluster learns of it when the broker starts next; nothing has to be done for that."
 
 
 @dataclass(frozen=True, slots=True)
 class _Folder:
     """A data folder that this process has locked."""
 
+    path: Path
     disk: LocalDisk
-    known: Known
+    metadata: FolderMetadata
     broker_id: str | None
+    has_journal: bool
+    """Whether there was one once."""
+
+    @property
+    def known(self) -> Known:
+        """What metadata says."""
+        return self.metadata.known
 
 
-def inspect(path: Path, *, topic: str | None, file: str | None, output: OutputFormat) -> ExitCode:
+def inspect(wanted: Wanted, *, topic: str | None, file: str | None, output: OutputFormat) -> ExitCode:
     """Show what there is."""
-    with _opened(path) as folder:
+    path = str(wanted.data_dir)
+    with _opened(wanted) as folder:
         if file is not None:
             content = file_content(folder.disk, find_file(folder.disk, file), folder.known)
             write(shown(asdict(content), output, lambda _: views.file_text(content)))
             return ExitCode.OK
-        found = survey(folder.disk, folder.known)
+        found = survey(folder.disk, folder.known, has_journal=folder.has_journal)
         if topic is not None:
             _require_topic(folder.known, topic)
             found.topics = [one for one in found.topics if one.topic == topic]
-        facts = views.survey_facts(found, str(path), folder.broker_id)
-        write(shown(facts, output, lambda _: views.survey_text(found, str(path), topic)))
+        facts = views.survey_facts(found, path, folder.broker_id)
+        write(shown(facts, output, lambda _: views.survey_text(found, path, topic)))
     return ExitCode.OK
 
 
-def verify_folder(path: Path, *, output: OutputFormat) -> ExitCode:
+def verify_folder(wanted: Wanted, *, output: OutputFormat) -> ExitCode:
     """Read everything and tell what is wrong."""
-    with _opened(path) as folder:
+    with _opened(wanted) as folder:
         found = _verified(folder)
-        write(shown(views.verification_facts(found), output, lambda _: views.verification_text(found)))
+        text = with_data_folder(views.verification_text(found), str(wanted.data_dir))
+        write(shown(views.verification_facts(found), output, lambda _: text))
     return ExitCode.OK if found.is_sound else ExitCode.DAMAGED_DATA
 
 
-def repair(path: Path, *, accept_loss: bool, output: OutputFormat) -> ExitCode:
+def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCode:
     """Plan a repair, and carry it out when that is accepted."""
-    with _opened(path) as folder:
+    with _opened(wanted) as folder:
         found = _verified(folder)
+        if found.is_sound and folder.known.unread is not None:  # nobody needs to know more
+            return _nothing_to_repair(found, output)
         plan = plan_repair(folder.disk, found)
         if plan.is_empty:
-            write(shown({"done": False, "topics": [], "damage": []}, output, lambda _: "Nothing to repair.\n"))
-            return ExitCode.OK if found.is_sound else ExitCode.DAMAGED_DATA
+            return _nothing_to_repair(found, output)
         planned = "\n".join(plan_lines(plan))
         if not accept_loss:
             write(shown(report_of(plan, None, is_done=False), output, lambda _: f"{planned}\n"))
             say("nothing was changed: repeat with --accept-loss to do this", PROGRAM)
             return ExitCode.NEEDS_YES
-        aside = Aside(path, SystemClock().now_ms())
-        carry_out(folder.disk, found, plan, aside, _pointer(path / METADATA))
+        aside = Aside(folder.path, SystemClock().now_ms())
+        if plan.journal:
+            aside.check_movable(JOURNAL)
+        point = _pointer(folder, plan)
+        carry_out(folder.disk, found, plan, aside, point, forget_journal=lambda: _forget_journal(folder))
         done = f"{planned}\n\nRepaired. The report: {aside.path / TEXT_REPORT}\n"
+        if folder.metadata.is_shared:
+            done += f"{_TOLD_LATER}\n"
         write(shown(report_of(plan, aside.name, is_done=True), output, lambda _: done))
     return ExitCode.OK
 
 
+def _nothing_to_repair(found: Verification, output: OutputFormat) -> ExitCode:
+    write(shown({"done": False, "topics": [], "damage": []}, output, lambda _: "Nothing to repair.\n"))
+    return ExitCode.OK if found.is_sound else ExitCode.DAMAGED_DATA
+
+
 @contextmanager
-def _opened(path: Path) -> Iterator[_Folder]:
+def _opened(wanted: Wanted) -> Iterator[_Folder]:
     """Lock a data folder and read its metadata. Raises DataFolderError, DataFolderInUseError."""
-    with locked(path) as disk:
-        identity = identity_in(path)
-        yield _Folder(disk, read_known(path), str(identity.broker_id) if identity is not None else None)
+    with locked(wanted.data_dir) as disk:
+        identity = identity_in(wanted.data_dir)
+        broker_id = str(identity.broker_id) if identity is not None else None
+        yield _Folder(wanted.data_dir, disk, metadata_of(wanted, identity, disk), broker_id, _has_journal(identity))
+
+
+def _has_journal(identity: Identity | None) -> bool:
+    return identity is not None and identity.has_journal
+
+
+def _forget_journal(folder: _Folder) -> None:
+    if folder.has_journal:
+        forget_journal(folder.disk, folder.path)
 
 
 def _verified(folder: _Folder) -> Verification:
     with views.progress(total_bytes(folder.disk)) as read:
-        return verify(folder.disk, folder.known, read)
+        return verify(folder.disk, folder.known, read, has_journal=folder.has_journal)
 
 
-def _pointer(metadata: Path) -> Callable[[Sequence[tuple[TopicStorage, int]]], None]:
+def _pointer(folder: _Folder, plan: RepairPlan) -> Point:
+    """How metadata learns which manifests count: at once, or from the broker when it starts next."""
+    if folder.metadata.is_shared:
+        note_repair(folder.disk, {**folder.metadata.newer, **{one.topic_id: one.generation for one in plan.topics}})
+        return lambda _: None
+    metadata = folder.path / METADATA
+
     async def point(changes: Sequence[tuple[TopicStorage, int]]) -> None:
         store = await SqliteStore.open(metadata, SystemClock())
         try:
@@ -107,7 +150,8 @@ def _pointer(metadata: Path) -> Callable[[Sequence[tuple[TopicStorage, int]]], N
 
 
 def _require_topic(known: Known, topic: str) -> None:
-    if known.trouble is not None:
-        raise StorageUnavailableError(f"{known.trouble}: topics have no names without it; leave out --topic")
+    if known.is_blind:
+        why = known.trouble or f"{known.place}: {known.unread}"
+        raise StorageUnavailableError(f"{why}. Topics have no names without it; leave out --topic")
     if known.find(topic) is None:
         raise TopicNotFoundError(f"there is no stored topic {topic}: leave out --topic to see all")

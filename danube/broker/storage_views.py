@@ -25,7 +25,7 @@ from danube.storage.inspection.verifying import Verification
 from danube.storage.segment.manifest import segment_name
 
 _NONE = "-"
-_NEXT_STEP = "Next: danube-broker storage repair says what can be kept, and changes nothing yet."
+_NEXT_STEP = "Next: `danube-broker storage repair --data-dir ...` says what can be kept, and changes nothing yet."
 
 
 def survey_text(found: Survey, folder: str, topic: str | None) -> str:
@@ -33,7 +33,7 @@ def survey_text(found: Survey, folder: str, topic: str | None) -> str:
     parts = [f"Data folder: {folder}"]
     if topic is None:
         position = f"begins with file {found.first_sequence}, ends at position {found.end_position:,}"
-        synced = f"synced to {found.synced_to:,} as its headers say"
+        synced = f"synced to {found.synced_to:,} as its headers say, {_marked(found)}"
         parts[0] += f"\nJournal: id {found.journal_id:016x}, {position}, {synced}" if found.files else "\nJournal: none"
         parts.append(_table("Journal files", _FILE_COLUMNS, [_file_row(file) for file in found.files]))
     parts.append(_table("Topics", _TOPIC_COLUMNS, [_topic_row(one) for one in found.topics]))
@@ -44,6 +44,10 @@ def survey_text(found: Survey, folder: str, topic: str | None) -> str:
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
+def _marked(found: Survey) -> str:
+    return f"to {found.marked_to:,} as its mark says" if found.marked_to is not None else "and without a mark"
+
+
 def survey_facts(found: Survey, folder: str, broker_id: str | None) -> Facts:
     """The same as plain data, with what tables leave out."""
     journal = {
@@ -51,6 +55,7 @@ def survey_facts(found: Survey, folder: str, broker_id: str | None) -> Facts:
         "first_sequence": found.first_sequence,
         "end_position": found.end_position,
         "synced_to": found.synced_to,
+        "marked_to": found.marked_to,
         "files": [{**asdict(file), "topics": sorted(file.topics)} for file in found.files],
     }
     topics = [

@@ -19,6 +19,7 @@ from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.metadata.cluster_records import BrokerRegistration
 from danube.metadata.records import Also, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
 from danube.model.audit import AUDIT_TOPIC
+from danube.model.durability import Durability, durability_of
 from danube.model.errors import (
     DanubeError,
     LimitReachedError,
@@ -39,6 +40,8 @@ _log = logging.getLogger(__name__)
 
 _SYSTEM = "system"
 
+_AUDIT_LOG = Policies(durability=Durability.FSYNC.number)
+"""Whatever else is set: what was done is on record before its caller hears that it was done."""
 
 CarryDeadLetter = Callable[[ReliableTopic, str, Callable[[Event], None], DeadLetter], None]
 """Copies a message of a topic's subscription to where it is to go, and has the callback told what became of it."""
@@ -86,6 +89,7 @@ class Topics:
         self.dead_letters: CarryDeadLetter | None = None
         """Takes what failed too often; without it such messages are kept, and tried again."""
         self._policies = policies
+        self._system_policies = Policies(durability=policies.durability)
         self._own_policies = own_policies or {}
         self._namespace_policies: dict[str, Policies] = {}
         """Of the namespaces that set any."""
@@ -272,7 +276,8 @@ class Topics:
         if of_namespace is None:
             of_namespace = self._namespace_policies.get(record.name.namespace, NO_POLICIES)
         at_last = self._own_policies.get(topic.name) or self._own_policies.get(str(record.name.base), NO_POLICIES)
-        return limits_of(record.policies if own is None else own, of_namespace, of_settings, at_last)
+        at_first = _AUDIT_LOG if record.name.is_of(AUDIT_TOPIC) else NO_POLICIES
+        return limits_of(at_first, record.policies if own is None else own, of_namespace, of_settings, at_last)
 
     async def change_namespace_policies(
         self, namespace: str, change: PolicyChange, *, also: Also | None = None
@@ -439,11 +444,14 @@ class Topics:
             return LostLog(record.topic_id, reason)
 
     def _hold(self, topic: AnyTopic) -> None:
-        topic.hold(self.limits_with(topic), self._clock)
+        limits = self.limits_with(topic)
+        topic.hold(limits, self._clock)
+        if isinstance(topic, ReliableTopic):
+            topic.log.set_durability(durability_of(limits.durability))
 
     def _of_settings(self, namespace: str) -> Policies:
-        """The settings are not for the broker's own topics: it has to write its audit log and its telemetry."""
-        return NO_POLICIES if namespace == _SYSTEM else self._policies
+        """The settings do not limit the broker's own topics: it has to write its audit log and its telemetry."""
+        return self._system_policies if namespace == _SYSTEM else self._policies
 
     def _remember_policies(self, namespace: NamespaceRecord) -> None:
         if namespace.policies == NO_POLICIES:

@@ -215,8 +215,9 @@ class _Attempt:
     def given_up(self) -> MetadataError:
         """What to tell the caller."""
         if self.may_be_ordered:
+            why = f" (another attempt was refused: {self._refusal})" if self._refusal is not None else ""
             return UnknownOutcomeError(
-                f"nothing was agreed on within {METADATA_SUBMIT_TIMEOUT_S:g} s, and the change may still be made:"
+                f"nothing was agreed on within {METADATA_SUBMIT_TIMEOUT_S:g} s{why}, and the change may still be made:"
                 " submit it again"
             )
         return MetadataError(f"the change was not made: {self._refusal}; see to it that what keeps the metadata runs")

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from danube.model.durability import Durability
 from danube.model.limits import MESSAGE_BYTES_MAX
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
@@ -249,6 +250,8 @@ class TopicStorageDescription:
     newest_ms: int | None
     unsynced_bytes: int
     """Acknowledged and not synced: a power cut may take them. 0 with durability fsync."""
+    durability: Durability | None = None
+    """When a publish is acknowledged; None where the broker does not tell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

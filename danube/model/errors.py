@@ -48,8 +48,9 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   |   `-- StorageChangedError   others changed where these topics are stored
     |   `-- UnknownOutcomeError       the command may or may not have been applied
     `-- StorageError                  of this machine's files; never crosses the wire
-        |-- DataFolderError           unreadable, not a data folder, of a newer format
-        |-- DataFolderInUseError      another broker has it
+        |-- DataFolderError           unreadable, not a data folder
+        |   |-- DataFolderInUseError  another broker has it
+        |   `-- NewerDataFolderError  a later version wrote it
         |-- DamagedDataError          damage below what was known to be synced
         `-- JournalStoppedError       a failed sync: nothing more is written
             `-- JournalFencedError    another broker has taken the journal's topics over
@@ -375,6 +376,12 @@ class DataFolderInUseError(DataFolderError):
     """Another broker runs on this data folder."""
 
     code = "DATA_FOLDER_IN_USE"
+
+
+class NewerDataFolderError(DataFolderError):
+    """A later version wrote the data folder."""
+
+    code = "DATA_FOLDER_NEWER"
 
 
 class DamagedDataError(StorageError):

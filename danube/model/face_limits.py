@@ -133,8 +133,8 @@ ANALYTICS_LOG_BYTES = 4 * KIB
 # MCP
 MCP_ANSWER_BYTES_MAX = 24 * KIB
 """Of one answer, structured and text together: some six thousand tokens of an assistant's attention."""
-MCP_LIST_BYTES_MAX = 32 * KIB
-"""Of all tools together, which an assistant reads before its first call."""
+MCP_LIST_BYTES_MAX = 36 * KIB
+"""Of all tools together, which an assistant reads before its first call; the default set takes 25 KiB."""
 MCP_ROWS_DEFAULT = 50
 """Rows of a page that an assistant asks for without a limit."""
 MCP_ERROR_CHARS_MAX = 2_000
@@ -153,6 +153,8 @@ MCP_MESSAGE_BYTES_MAX = 4 * MIB
 """One JSON-RPC message from a host, on stdio and over HTTP."""
 MCP_SESSIONS_MAX = 1_000
 """Open HTTP sessions of the protocol's older era."""
+MCP_REQUESTS_MAX = 2 * MCP_SESSIONS_MAX
+"""Connections and requests over HTTP at one time: of each session one that waits for news, and a call."""
 MCP_SESSION_IDLE_S = 1_800.0
 """Such a session is forgotten after this long without a call."""
 MCP_NOTES_MAX = 64

@@ -84,6 +84,10 @@ CURSOR_INTERVAL_S = 0.2
 """A changed cursor is written at most this much later."""
 IDLE_MARK_DELAY_S = 0.05
 """An idle journal says in an empty round that its last round is synced, this long after it."""
+IDLE_MARK_FILE_DELAY_S = 1.0
+"""And beside its files, this long after it: that takes two syncs more, which a message now and then is not to pay."""
+BUSY_MARK_FILE_DELAY_S = 10.0
+"""While it is not idle it says so all the same, this long after the last time."""
 
 # Segments
 SEGMENT_BYTES_MAX = 32 * MIB
@@ -115,6 +119,9 @@ STORAGE_POINTERS_MAX = 1_000
 """Topics whose newest manifests are pointed to in one transaction; more take several."""
 LOST_MARKERS_MAX = 16_777_216
 """Lost messages of one topic that a repair fills with markers, 4 bytes each; past it the log begins behind them."""
+LOST_OFFSETS_SKIPPED_MAX = 1_048_576
+"""Offsets of a topic that a repair passes over, at most, where nobody can say how many were given out: as many as a
+journal file has messages of 100 bytes. They cost 4 MiB of markers."""
 
 # Storage
 CUT_TOPIC_BYTES = 1 * MIB
@@ -142,6 +149,28 @@ STORAGE_CHECK_INTERVAL_S = 1.0
 """Between two looks at the disk's free space, and at whether there are journal files to cut."""
 JOURNAL_FILE_AGE_MIN_S = 60.0
 """A journal file that retention by time waits for is closed at most this often."""
+JOURNAL_FILE_DEAD_BYTES = 1 * MIB
+"""Of deleted topics in the journal's open file: with so many it is closed within JOURNAL_FILE_AGE_MIN_S, and cut."""
+JOURNAL_FILE_DEAD_WAIT_S = 3_600.0
+"""With fewer, this long after such a file was closed: a cut is paid by the topic, and topics may come and go often."""
+CLOCK_STEP_MAX_S = 60.0
+"""By which wall time may be off from what monotonic time makes of it before retention doubts the clock: more than NTP
+corrects without being asked, and less than a retention by time that anybody sets."""
+CLOCK_SETTLED_S = 43_200.0
+"""After which retention believes a clock that stepped, and went on evenly since: half a day in which somebody can set
+it right, and less than a day, so that what happens every day does not begin it anew."""
+CLOCK_SETTLED_EXPIRY_S = 600.0
+"""The same for message_ttl_s, which deletes nothing and is often short: long enough for a clock that is set right by
+itself, as after a suspend or at a start without one."""
+CLOCK_CAUGHT_UP_S = 3_600.0
+"""The same for retention after a start with a clock behind the newest message, once it is beyond that: the message
+bears it out, unless it came while the clock was ahead, and the clock is ahead again."""
+CLOCK_AWAY_TOLD_S = 86_400.0
+"""At a start the newest message may be this old without a word: brokers rest over night."""
+CLAMP_WARNING_INTERVAL_S = 3_600.0
+"""Between two warnings that messages are stamped with a time that the clock has not reached."""
+SEEN_MARKS_PER_AGE = 16
+"""How finely it is noted when segments stamped ahead of the clock came: they outlive their time by a sixteenth."""
 DISK_WARN_BYTES = 1024 * MIB
 """Free bytes below which the log says so."""
 DISK_REFUSE_BYTES = 256 * MIB
@@ -403,6 +432,10 @@ CLI_ANSWER_CHARS_MAX = 1_000
 # Process
 DRAIN_TIMEOUT_S = 10.0
 """From SIGTERM to the end, at most."""
+METRICS_REQUESTS_MAX = 100
+"""Connections and requests of the metrics port at one time; beyond it the answer is 503."""
+METRICS_DRAIN_S = 1.0
+"""Requests of the metrics port that are under way have this long to end when the broker stops."""
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 30.0
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import lru_cache
 
+from danube.model.durability import Durability
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import (
     ACK_TIMEOUT_S,
@@ -87,6 +88,7 @@ _MOST = {
     "retention_time_s": RETENTION_TIME_S_MAX,
     "retention_bytes": RETENTION_BYTES_MAX,
     "retention_drops_unread": 1,
+    "durability": max(each.number for each in Durability),
 }
 """Of a limit that may not be up to POLICY_NUMBER_MAX."""
 
@@ -118,6 +120,8 @@ class Policies:
     """Bytes of a topic above which its oldest messages are deleted, whole segments at a time."""
     retention_drops_unread: int | None = None
     """1: retention deletes what a subscription has not acknowledged, too. 0: that stays, whatever the limits say."""
+    durability: int | None = None
+    """When a publish is acknowledged: the number of a `Durability`."""
 
     def __post_init__(self) -> None:
         for name, value in self.given().items():
@@ -141,6 +145,12 @@ POLICY_NAMES = tuple(field.name for field in fields(Policies))
 RETENTION_NAMES = ("retention_time_s", "retention_bytes", "retention_drops_unread")
 """Limits that delete messages for good: they change by a plan alone."""
 
+DURABILITY_NAME = "durability"
+"""What an acknowledgement means: it changes by a plan alone."""
+
+PLANNED_NAMES = (*RETENTION_NAMES, DURABILITY_NAME)
+"""What changes by a plan alone."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
@@ -159,6 +169,8 @@ class Limits:
     retention_bytes: int = 0
     retention_drops_unread: int = 0
     """1 or 0, which is no."""
+    durability: int | None = None
+    """The number of a `Durability`; None where nobody has said it, or the broker does not tell."""
 
     @property
     def message_bytes_max(self) -> int:
@@ -242,18 +254,18 @@ class SetDispatchWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetNamespacePolicies:
-    """Change the limits of a namespace, its retention excepted. Raises InvalidRequestError."""
+    """Change the limits of a namespace, but those that take a plan. Raises InvalidRequestError."""
 
     namespace: str
     change: PolicyChange
 
     def __post_init__(self) -> None:
-        _refuse_retention(self.change, "set_namespace_retention")
+        _refuse_planned(self.change, "namespace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetTopicPolicies:
-    """Change the limits of a topic, its retention excepted; of a base name, of all its partitions.
+    """Change the limits of a topic, but those that take a plan; of a base name, of all its partitions.
 
     Raises InvalidRequestError.
     """
@@ -262,16 +274,19 @@ class SetTopicPolicies:
     change: PolicyChange
 
     def __post_init__(self) -> None:
-        _refuse_retention(self.change, "set_topic_retention")
+        _refuse_planned(self.change, "topic")
 
 
-def _refuse_retention(change: PolicyChange, planned: str) -> None:
-    found = sorted(change.names & set(RETENTION_NAMES))
-    if found:
-        raise InvalidRequestError(
-            f"{found[0]} deletes messages for good and is changed by a plan: plan {planned}, look at the plan, and "
-            "apply it"
-        )
+def _refuse_planned(change: PolicyChange, of_what: str) -> None:
+    found = [name for name in PLANNED_NAMES if name in change.names]
+    if not found:
+        return
+    rule, does = ("durability", "says what an acknowledgement means")
+    if found[0] in RETENTION_NAMES:
+        rule, does = ("retention", "deletes messages for good")
+    raise InvalidRequestError(
+        f"{found[0]} {does} and is changed by a plan: plan set_{of_what}_{rule}, look at the plan, and apply it"
+    )
 
 
 def _require(name: str, value: int, least: int, most: int) -> int:

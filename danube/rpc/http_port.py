@@ -1,5 +1,6 @@
 """A listening HTTP port: what Danube's small servers have in common, whoever answers there."""
 
+import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable, Iterator, MutableMapping
@@ -18,19 +19,20 @@ App = Callable[[Message, Receive, Send], Awaitable[None]]
 
 
 class HttpPort(uvicorn.Server):
-    """Carries requests to an application: `serve(sockets=[listener])`, until `should_exit`."""
+    """Carries requests to an application: `serve(sockets=[listener])`, until `stop`."""
 
     def __init__(
         self,
         app: App,
         *,
         lifespan: Literal["off", "on"] = "off",
-        requests_max: int | None = None,
-        drain_s: float | None = None,
+        requests_max: int,
+        drain_s: float,
     ) -> None:
-        """Of requests there are `requests_max` at once; those under way at the end have `drain_s`, in whole seconds.
+        """Of requests and connections there are `requests_max` at once; beyond it the answer is 503.
 
-        None is no bound. With the lifespan on, the application is told of the start and the end.
+        Those under way at the end have `drain_s`, in whole seconds. With the lifespan on, the application is told of
+        the start and the end.
         """
         config = uvicorn.Config(
             app,
@@ -45,9 +47,19 @@ class HttpPort(uvicorn.Server):
             proxy_headers=False,
             server_header=False,
             limit_concurrency=requests_max,
-            timeout_graceful_shutdown=None if drain_s is None else round(drain_s),
+            timeout_graceful_shutdown=round(drain_s),
         )
         super().__init__(config)
+        self._drain_s = drain_s
+
+    async def stop(self, serving: "asyncio.Task[None]") -> None:
+        """Take no more requests, and wait for those under way and for the end of `serving`, which is `serve`.
+
+        It takes no longer than twice `drain_s`; whoever owns the task ends what is left. Idempotent.
+        """
+        self.should_exit = True
+        await asyncio.wait([serving], timeout=2 * self._drain_s)
+        self.force_exit = True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ import fcntl
 import os
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
 
@@ -21,6 +22,16 @@ _REWRITE_BYTES = 1 << 20  # at a time
 _EXPECTED_BYTES = 1 << 20  # in one hint: of a longer one Linux may heed only the beginning
 _WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}  # what file systems without hard links answer
 _IOV_MAX = 1024  # Linux refuses more buffers in one writev
+
+
+@dataclass(frozen=True, slots=True)
+class DiskRoom:
+    """How full a disk is, roughly."""
+
+    free_bytes: int
+    """What can still be written before it is full."""
+    total_bytes: int
+    """The whole disk, with what is on it."""
 
 
 class DiskLock(Protocol):
@@ -115,8 +126,8 @@ class Disk(Protocol):
         Tried out with a file in the root. Raises OSError.
         """
 
-    def free_bytes(self) -> int:
-        """What can still be written before the disk is full, roughly."""
+    def room(self) -> DiskRoom:
+        """How much can still be written, and how large the disk is. Raises OSError."""
 
 
 class LocalFile:
@@ -277,9 +288,9 @@ class LocalDisk:
             second.unlink(missing_ok=True)
             first.unlink(missing_ok=True)
 
-    def free_bytes(self) -> int:
+    def room(self) -> DiskRoom:
         found = os.statvfs(self.root)
-        return found.f_bavail * found.f_frsize
+        return DiskRoom(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize)
 
     def _open(self, name: str, flags: int) -> LocalFile:
         return LocalFile(os.open(self.root / name, flags | os.O_CLOEXEC, 0o600))

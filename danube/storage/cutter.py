@@ -10,10 +10,10 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from danube.model.errors import MetadataError
-from danube.model.limits import CUT_DELAY_S, CUT_RETRY_S, CUT_TOPICS_MAX
+from danube.model.limits import CUT_DELAY_S, CUT_RETRY_S, CUT_TOPICS_MAX, JOURNAL_FILE_AGE_MIN_S
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
-from danube.storage.cutting import files_of_pass, first_needed, is_worth_a_pass
+from danube.storage.cutting import Waiting, files_of_pass, first_needed, is_worth_a_pass, is_worth_closing
 from danube.storage.generations import GenerationWriter, NextGeneration, Run, TopicCut, blank_history
 from danube.storage.journal import Journal
 from danube.storage.journal.topic_base import ClosedFile
@@ -86,6 +86,11 @@ class Cutter:
         self._others_until_s = _FOR_GOOD
         self._unnamed: Sequence[NextGeneration] = ()
         """Written while the metadata store failed: they are named once it works, and nothing is written twice."""
+        self._waiting = Waiting()
+        self._note_closed()
+        journal.on_file_closed(self._note_closed)
+        self._ended_s = self._looked_s = clock.monotonic_s()
+        """When a file was ended for deleted topics, and when it was looked at whether one should be."""
 
     @property
     def is_due(self) -> bool:
@@ -94,8 +99,22 @@ class Cutter:
             return True
         if self._is_others_turn_over() or any(self._is_foreign_due(each) for each in self._foreign):
             return True
-        cold = [file for file in self._pending() if self._is_cold(file)]
-        return is_worth_a_pass(files_of_pass(cold), self._clock.now_ms())
+        files = files_of_pass([file for file in self._pending() if self._is_cold(file)])
+        return is_worth_a_pass(files, self._waited_s(files[0]) if files else 0.0)
+
+    def wants_new_file(self) -> bool:
+        """Whether the journal should go on in a new file now, so that what deleted topics have in the last one can go.
+
+        It is asked often, looks now and then, and answers yes once.
+        """
+        now_s = self._clock.monotonic_s()
+        if now_s - self._looked_s < JOURNAL_FILE_AGE_MIN_S:
+            return False
+        self._looked_s = now_s
+        if not is_worth_closing(self._journal.bytes_in_last_file(self._topics.is_dead), now_s - self._ended_s):
+            return False
+        self._ended_s = now_s
+        return True
 
     def topic_is_gone(self) -> None:
         """A topic that may have held journal files does so no more."""
@@ -224,7 +243,13 @@ class Cutter:
         """Whether those who read close behind the end do not read this file from memory any more."""
         if self._journal.end_position - file.end_position >= self._cache_bytes:
             return True
-        return file.newest_append_ms + CUT_DELAY_S * 1_000 <= self._clock.now_ms()
+        return self._waited_s(file) >= CUT_DELAY_S
+
+    def _note_closed(self) -> None:
+        self._waiting.note(self._journal.closed_files(), self._clock.now_ms(), self._clock.monotonic_s())
+
+    def _waited_s(self, file: ClosedFile) -> float:
+        return self._waiting.waited_s(file, self._clock.monotonic_s())
 
     def _is_due(self, topic_id: int, position: int) -> bool:
         if topic_id in self._topics.refused or not self._topics.is_owned(topic_id):

@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from danube.metadata.storage_records import EpochRange, TopicStorage
-from danube.model.limits import CUT_FILES_MAX, CUT_FILES_WAIT_MAX, CUT_TOPIC_BYTES, CUT_WAIT_S
+from danube.model.limits import (
+    CUT_FILES_MAX,
+    CUT_FILES_WAIT_MAX,
+    CUT_TOPIC_BYTES,
+    CUT_WAIT_S,
+    JOURNAL_FILE_AGE_MIN_S,
+    JOURNAL_FILE_DEAD_BYTES,
+    JOURNAL_FILE_DEAD_WAIT_S,
+)
 from danube.model.subscription import Cursor
 from danube.storage.envelope import ENVELOPE_BYTES
 from danube.storage.journal.index import Located
@@ -36,14 +44,47 @@ def files_of_pass(closed: Sequence[ClosedFile]) -> Sequence[ClosedFile]:
     return closed[:CUT_FILES_MAX]
 
 
-def is_worth_a_pass(files: Sequence[ClosedFile], now_ms: int) -> bool:
-    """Whether these files, the first closed ones, should be cut now, or wait until there is more for each topic."""
+class Waiting:
+    """Since when closed files wait, in monotonic time: by a clock that was wrong they may have been closed next year.
+
+    The clock is asked once for each file, how old its newest record is when the file is seen first.
+    """
+
+    def __init__(self) -> None:
+        self._since_s: dict[int, float] = {}
+
+    def note(self, closed: Sequence[ClosedFile], now_ms: int, now_s: float) -> None:
+        """These are the files that are closed now."""
+        self._since_s = {
+            file.sequence: self._since_s.get(file.sequence, now_s - max(0, now_ms - file.newest_append_ms) / 1_000)
+            for file in closed
+        }
+
+    def waited_s(self, file: ClosedFile, now_s: float) -> float:
+        """For how long a file has waited; 0 of one that was not noted."""
+        return now_s - self._since_s.get(file.sequence, now_s)
+
+
+def is_worth_a_pass(files: Sequence[ClosedFile], waited_s: float) -> bool:
+    """Whether these files, the first closed ones, should be cut now, or wait until there is more for each topic.
+
+    `waited_s` is for how long the first of them has waited.
+    """
     if not files:
         return False
-    if len(files) >= CUT_FILES_WAIT_MAX or files[0].newest_append_ms + CUT_WAIT_S * 1_000 <= now_ms:
+    if len(files) >= CUT_FILES_WAIT_MAX or waited_s >= CUT_WAIT_S:
         return True
     topics = frozenset[int]().union(*(file.topics for file in files))
     return files[-1].end_position - files[0].base_position >= len(topics) * CUT_TOPIC_BYTES
+
+
+def is_worth_closing(dead_bytes: int, waited_s: float) -> bool:
+    """Whether the journal's open file is to be closed so that what deleted topics have in it can go.
+
+    `waited_s` is how long ago one was closed for that.
+    """
+    wait_s = JOURNAL_FILE_AGE_MIN_S if dead_bytes >= JOURNAL_FILE_DEAD_BYTES else JOURNAL_FILE_DEAD_WAIT_S
+    return dead_bytes > 0 and waited_s >= wait_s
 
 
 def first_needed(closed: Sequence[ClosedFile], covered: Callable[[int], float]) -> int:

@@ -1,7 +1,20 @@
 """What to do about damaged data: the same words wherever it is found. Pure."""
 
-NEXT_STEP = (
-    "Restore the file from a backup; or stop the broker and see what can be kept: "
-    "danube-broker storage inspect --data-dir ..., and verify and repair beside it"
-)
-"""Behind the sentence that names file, byte and trouble."""
+import shlex
+
+_DATA_DIR = "--data-dir ..."  # what is stored does not know where; who speaks to people does
+
+
+def next_step(file: str | None) -> str:
+    """Behind the sentence that names file, byte and trouble; `file` where there is one to look into."""
+    look = f"`danube-broker storage inspect {_DATA_DIR} --file {file}` shows the file, " if file else ""
+    return (
+        f"Restore the file from a backup; or stop the broker and see what can be kept: {look}"
+        f"`danube-broker storage verify {_DATA_DIR}` all damage, and `danube-broker storage repair {_DATA_DIR}` what"
+        " would be lost"
+    )
+
+
+def with_data_folder(text: str, folder: str) -> str:
+    """The same text; the commands in it can be run as they stand."""
+    return text.replace(_DATA_DIR, f"--data-dir {shlex.quote(folder)}")

@@ -2,7 +2,7 @@
 
 Promises of every implementation (DESIGN, "Durability and storage"; the numbers are its rules):
 - offsets of a topic are contiguous from 0 for its whole life;
-- `done` is called after the batch is as durable as the broker's durability setting says, never before (1);
+- `done` is called after the batch is as durable as its topic's durability says, never before (1);
 - `durable_end`, `read` and `on_durable` show nothing that is not durable (1);
 - a body whose checksum or counts are wrong is refused before it is written (2);
 - a failed append leaves nothing behind: its offsets go to the next one (3);
@@ -15,6 +15,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Protocol
 
+from danube.model.durability import Durability
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.storage.numbering import NumberedBatch
@@ -131,6 +132,13 @@ class BatchLog(Protocol):
 
 class TopicLog(BatchLog, Protocol):
     """The log of one topic, wherever its batches are kept."""
+
+    def set_durability(self, durability: Durability | None) -> None:
+        """From now on appends are acknowledged so; None is as the broker's settings say.
+
+        Whatever was not acknowledged before a change to fsync is acknowledged after its sync. In a folder that other
+        brokers reach everything is, whatever is set.
+        """
 
     @property
     def stats(self) -> TopicStorageStats:

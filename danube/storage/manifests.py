@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, StorageUnavailableError
-from danube.storage.damage import NEXT_STEP
+from danube.storage.damage import next_step
 from danube.storage.histories import History
 from danube.storage.journal.topic_base import TopicBase
 from danube.storage.segment.manifest import Manifest, manifest_name
@@ -45,7 +45,7 @@ def load_history(tier: SegmentTier, record: TopicStorage) -> History:
     try:
         encoded = tier.read(name, 0, tier.size(name))
     except FileNotFoundError as error:
-        raise _damaged(name, "the file is not there") from error
+        raise DamagedDataError(f"{name} is damaged: the file is not there. {next_step(None)}") from error
     except OSError as error:
         raise StorageUnavailableError(f"{name} could not be read: {error.strerror or error}. Check the disk") from error
     manifest = decode_manifest(encoded)
@@ -72,4 +72,4 @@ def base_of(history: History) -> TopicBase:
 
 
 def _damaged(name: str, what: str) -> DamagedDataError:
-    return DamagedDataError(f"{name} is damaged: {what}. {NEXT_STEP}")
+    return DamagedDataError(f"{name} is damaged: {what}. {next_step(name)}")

@@ -31,7 +31,7 @@ class LogPart(Protocol):
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         """From the batch that holds `offset`, which is within the part: at least one, and what fits of this part.
 
-        Raises DamagedDataError, StorageUnavailableError.
+        Fewer before a fault. Raises DamagedDataError, StorageUnavailableError when the first cannot be read.
         """
 
     async def offset_at(self, append_time_ms: int) -> int:
@@ -66,8 +66,8 @@ class SegmentsPart:
         return self._body_bytes
 
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
-        topic_id, segment = self._manifest.topic_id, self._holding(offset)
-        return await self._runner.run(lambda: self._reader.read(topic_id, segment, offset, bytes_max))
+        topic_id, segments = self._manifest.topic_id, self._manifest.segments
+        return await self._runner.run(lambda: self._reader.read(topic_id, segments, offset, bytes_max))
 
     async def offset_at(self, append_time_ms: int) -> int:
         segments = self._manifest.segments

@@ -1,14 +1,17 @@
 """Letting go of what topics need not keep any more: a generation that begins later, named as a cut's is."""
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from danube.model.limits import CUT_TOPICS_MAX, JOURNAL_FILE_AGE_MIN_S
+from danube.model.limits import CLOCK_AWAY_TOLD_S, CLOCK_SETTLED_S, CUT_TOPICS_MAX, JOURNAL_FILE_AGE_MIN_S
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
+from danube.storage.believed_time import BelievedTime
 from danube.storage.generations import GenerationWriter, NextGeneration
 from danube.storage.histories import History
 from danube.storage.publishing import Publisher
+from danube.storage.segment.ahead import Marks, as_seen, is_ahead, note_seen
 from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.retention import Going, Retention, Unsealed, going, segments_to_drop
 from danube.storage.stored_topics import StoredTopics
@@ -25,6 +28,8 @@ _Wanted = Callable[[TieredLog, History], int]
 
 _LOGS_PER_TURN = 100
 
+_log = logging.getLogger(__name__)
+
 
 class Retainer:
     """Applies retention to the topics that are open. One pass at a time."""
@@ -37,29 +42,37 @@ class Retainer:
         *,
         clock: Clock,
         runner: BlockingRunner,
+        newest_ms: int | None = None,
     ) -> None:
+        """`newest_ms` is when the newest message of all topics was appended; None when there is none."""
         self._topics = topics
         self._writer = writer
         self._publisher = publisher
         self._clock = clock
         self._runner = runner
         self._rotated_s = clock.monotonic_s()
+        self._time = BelievedTime(clock, "retention", settled_s=CLOCK_SETTLED_S, newest_ms=newest_ms)
+        self._marks: dict[int, Marks] = {}
+        """By topic, of those that are stamped ahead of the clock."""
+        self._tell_of_rest()
 
     async def retain(self, logs: Iterable[TieredLog], policies: Policies, oldest_unread: OldestUnread) -> int:
         """One pass over these topics; answers how many segments went. Raises MetadataError."""
         made: list[tuple[NextGeneration, TieredLog]] = []
-        dropped = 0
+        dropped, now_ms = 0, self._time.now_ms()
+        marks, self._marks = self._marks, {}
 
         def wanted(log: TieredLog, history: History) -> int:
             unsealed_bytes = log.body_bytes - history.body_bytes
             unread = oldest_unread(log.topic_id)
-            policy, now_ms = policies(log.topic_id), self._clock.now_ms()
-            return segments_to_drop(history.manifest, policy, now_ms, unread, unsealed_bytes)
+            manifest = as_seen(history.manifest, self._marks.get(log.topic_id, ()), now_ms)
+            return segments_to_drop(manifest, policies(log.topic_id), now_ms, unread, unsealed_bytes)
 
         async for log in _in_turns(logs):
             history = self._topics.histories.get(log.topic_id)
             if history is None:
                 continue
+            self._note_seen(history.manifest, marks.get(log.topic_id, ()), policies(log.topic_id), now_ms)
             count = wanted(log, history)
             trimmed = await self._trim(history, count) if count else None
             if trimmed is not None:
@@ -71,10 +84,11 @@ class Retainer:
 
     def going(self, log: TieredLog, retention: Retention, oldest_unread: int | None) -> Going:
         """What `retain` would take of a topic now, and soon, if it kept this; changes nothing."""
-        history, now_ms = self._topics.histories.get(log.topic_id), self._clock.now_ms()
+        history, now_ms = self._topics.histories.get(log.topic_id), self._time.now_ms()
         start = log.start_offset
         empty = Manifest(topic_id=log.topic_id, generation=0, start_offset=start, end_offset=start)
         manifest = history.manifest if history is not None else empty
+        manifest = as_seen(manifest, self._marks.get(log.topic_id, ()), now_ms)
         old_end_offset = log.offset_in_journal(now_ms - (retention.max_age_ms or 0))
         unsealed = Unsealed(
             start_offset=manifest.end_offset,
@@ -84,20 +98,40 @@ class Retainer:
         )
         return going(manifest, retention, now_ms, oldest_unread, unsealed)
 
-    async def wants_new_file(self, logs: Iterable[TieredLog], policies: Policies) -> bool:
+    async def wants_new_file(self, logs: Iterable[TieredLog], policies: Policies, file_begun_s: float) -> bool:
         """Whether the journal should begin a new file, so that what topics need not keep can be cut, and go.
 
-        What is in its closed files is cut without that.
+        What is in its closed files is cut without that. `file_begun_s` says when the last one began, in monotonic time.
         """
-        if self._clock.monotonic_s() - self._rotated_s < JOURNAL_FILE_AGE_MIN_S:
+        now_s = self._clock.monotonic_s()
+        if now_s - self._rotated_s < JOURNAL_FILE_AGE_MIN_S:
             return False
-        now_ms = self._clock.now_ms()
+        now_ms = self._time.now_ms()
         async for log in _in_turns(logs):
             max_age_ms, oldest_ms = policies(log.topic_id).max_age_ms, log.oldest_in_last_file_ms
-            if max_age_ms is not None and oldest_ms is not None and oldest_ms < now_ms - max_age_ms:
-                self._rotated_s = self._clock.monotonic_s()
+            if max_age_ms is None or oldest_ms is None:
+                continue
+            begun_ms = now_ms - round((now_s - file_begun_s) * 1_000)
+            if (begun_ms if is_ahead(oldest_ms, now_ms) else oldest_ms) < now_ms - max_age_ms:
+                self._rotated_s = now_s
                 return True
         return False
+
+    def _tell_of_rest(self) -> None:
+        """A broker that has rested finds old messages only: they are let go of once it is sure that time has passed."""
+        step_ms = self._time.step_ms
+        if step_ms is not None and step_ms >= CLOCK_AWAY_TOLD_S * 1_000:
+            _log.warning(
+                "the newest message is %d h old: for retention it and those before it age from now on, until the clock "
+                "has gone on evenly for %d h. If it is wrong, set it right before that",
+                *(step_ms // 3_600_000, CLOCK_SETTLED_S // 3_600),
+            )
+
+    def _note_seen(self, manifest: Manifest, marks: Marks, policy: Retention, now_ms: int) -> None:
+        if policy.max_age_ms is not None:
+            noted = note_seen(marks, manifest, policy.max_age_ms, now_ms)
+            if noted:
+                self._marks[manifest.topic_id] = noted
 
     async def _trim(self, history: History, count: int) -> NextGeneration | None:
         topic_id = history.manifest.topic_id

@@ -5,7 +5,8 @@ from collections.abc import Callable
 
 from danube.model.errors import StorageUnavailableError
 from danube.runtime.blocking import BlockingRunner
-from danube.storage.watermarks import SpaceLevel, Watermarks, space_level
+from danube.runtime.disk import DiskRoom
+from danube.storage.watermarks import SpaceLevel, Watermarks, enough_bytes, space_level
 
 _MIB = 1024 * 1024
 
@@ -32,37 +33,50 @@ class SpaceGate:
         if self._refusal is not None:
             raise StorageUnavailableError(self._refusal)
 
-    def note(self, free_bytes: int) -> None:
+    def note(self, room: DiskRoom) -> None:
         """Go by what is free now; a change of the level is said in the log, once."""
-        self.free_bytes = free_bytes
-        level = space_level(free_bytes, self.level, self._marks)
-        self._refusal = self._text(free_bytes) if level is SpaceLevel.REFUSE else None
+        self.free_bytes = room.free_bytes
+        level = space_level(room.free_bytes, self.level, self._marks)
+        self._refusal = _refusal(room, self._marks.refuse_below_bytes) if level is SpaceLevel.REFUSE else None
         if level is not self.level:
             self.level = level
-            self._say(free_bytes)
+            self._say(room)
 
-    def _text(self, free_bytes: int) -> str:
-        kept_back = self._marks.refuse_below_bytes // _MIB
-        return (
-            f"the disk has {free_bytes // _MIB} MiB left, and {kept_back} are kept back: free some space or let topics "
-            "keep less. Appends then go on by themselves; reading goes on all the time"
-        )
-
-    def _say(self, free_bytes: int) -> None:
+    def _say(self, room: DiskRoom) -> None:
         if self._refusal is not None:
             _log.error("appends are refused: %s", self._refusal)
         elif self.level is SpaceLevel.WARN:
-            _log.warning("the disk has %d MiB left: below %s", free_bytes // _MIB, self._next_step())
+            _log.warning("%s", _warning(room, self._marks))
         else:
-            _log.warning("the disk has room again: %d MiB are free", free_bytes // _MIB)
-
-    def _next_step(self) -> str:
-        return f"{self._marks.refuse_below_bytes // _MIB} MiB appends are refused; free some space"
+            _log.warning("the disk has room again: %d MiB are free", room.free_bytes // _MIB)
 
 
-async def look_at_space(gate: SpaceGate, free_bytes: Callable[[], int], runner: BlockingRunner) -> None:
+def _refusal(room: DiskRoom, mark_bytes: int) -> str:
+    if room.total_bytes < enough_bytes(mark_bytes):
+        return (
+            f"the whole disk has {room.total_bytes // _MIB} MiB, and {mark_bytes // _MIB} are to stay free on it: set"
+            " disk_refuse_free_bytes lower (0 keeps nothing back), or use a larger disk. Reading goes on all the time"
+        )
+    return (
+        f"the disk has {room.free_bytes // _MIB} MiB left, and {mark_bytes // _MIB} are kept back: free some space or"
+        " let topics keep less, and appends go on by themselves; or set disk_refuse_free_bytes lower. Reading goes on"
+        " all the time"
+    )
+
+
+def _warning(room: DiskRoom, marks: Watermarks) -> str:
+    left = f"the disk has {room.free_bytes // _MIB} MiB left"
+    if room.total_bytes < enough_bytes(marks.warn_below_bytes):
+        left = f"the whole disk has {room.total_bytes // _MIB} MiB, fewer than disk_warn_free_bytes"
+    if not marks.refuse_below_bytes:
+        return f"{left}: appends go on until it is full (disk_refuse_free_bytes is 0); free some space"
+    refused = f"below {marks.refuse_below_bytes // _MIB} MiB (disk_refuse_free_bytes) appends are refused"
+    return f"{left}: {refused}; free some space"
+
+
+async def look_at_space(gate: SpaceGate, room: Callable[[], DiskRoom], runner: BlockingRunner) -> None:
     """Note what is free; a disk that does not say is left as it was seen last."""
     try:
-        gate.note(await runner.run(free_bytes))
+        gate.note(await runner.run(room))
     except OSError as error:
         _log.warning("the disk does not say how much is free: %s", error)

@@ -105,7 +105,12 @@ class Storage:
             named=ground.named,
         )
         self._retainer = Retainer(
-            ground.topics, self._writer, self._publisher, clock=ground.clock, runner=ground.cut_runner
+            ground.topics,
+            self._writer,
+            self._publisher,
+            clock=ground.clock,
+            runner=ground.cut_runner,
+            newest_ms=ground.journal.newest_append_ms,
         )
         self._deleter = Deleter(
             ground.records,
@@ -139,15 +144,17 @@ class Storage:
         broker_id: int,
         settings: StorageSettings = _DEFAULTS,
         known_topics: Container[int] | None = None,
+        has_begun: bool = False,
     ) -> "Storage":
         """Recover what is there, or start anew, and be ready for appends; `start` begins the background work.
 
         `known_topics` holds the ids of the topics that exist; what is stored of others is let go. None keeps all.
+        With `has_begun` there was a journal once: then one that is not there is missing, and none is begun.
         `runner` is the journal's, `read_runner` is for cold reads, `cut_runner` for making segments: each a thread of
         its own. They stay the caller's: close them after `close()`.
 
         Raises:
-            DamagedDataError: bytes of the journal that were known to be synced are not what was written.
+            DamagedDataError: bytes of the journal that were known to be synced are not there, or not what was written.
             DataFolderError: the folder cannot be read or written, or is another broker's, or of a newer format.
             MetadataError: the metadata store failed.
         """
@@ -168,6 +175,7 @@ class Storage:
             broker_id=broker_id,
             known_topics=Readable(known_topics, found.refused),
             bases={history.manifest.topic_id: base_of(history) for history in found.histories},
+            has_begun=has_begun,
         )
         await keep_cursors_within(journal, [history.manifest for history in found.histories])
         storage = cls(
@@ -243,7 +251,7 @@ class Storage:
         Raises MetadataError, ShuttingDownError.
         """
         logs = list(self._logs.values())
-        if await self._retainer.wants_new_file(logs, policies):
+        if await self._retainer.wants_new_file(logs, policies, self._file_begun_s):
             with contextlib.suppress(StorageUnavailableError):  # the journal says so; what is sealed goes all the same
                 await self._journal.rotate()
         async with self._turn:
@@ -269,7 +277,7 @@ class Storage:
 
     async def look_at_space(self) -> None:
         """See how much room the disk has, and refuse or take appends accordingly."""
-        await look_at_space(self._gate, self._ground.disk.free_bytes, self._ground.read_runner)
+        await look_at_space(self._gate, self._ground.disk.room, self._ground.read_runner)
 
     @property
     def stats(self) -> StorageStats:
@@ -327,7 +335,8 @@ class Storage:
 
     async def _end_old_file(self) -> None:
         age_s = self._ground.settings.journal_file_age_s
-        if age_s and self.stopped is None and self._ground.clock.monotonic_s() >= self._file_begun_s + age_s:
+        is_old = age_s and self._ground.clock.monotonic_s() >= self._file_begun_s + age_s
+        if self.stopped is None and (is_old or self._cutter.wants_new_file()):
             self._note_new_file()
             await self._journal.rotate()
 

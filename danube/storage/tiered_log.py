@@ -5,11 +5,11 @@ under way: a journal file is cut, segments are merged or let go. Then its file m
 what is true then. Cold reads never enter the cache: a replay takes nothing from those who read what is new.
 """
 
-import contextlib
 from collections.abc import Awaitable, Callable, Container, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from danube.model.durability import Durability
 from danube.model.errors import DamagedDataError, InternalError, OffsetTrimmedError, StorageUnavailableError
 from danube.model.limits import COLD_READ_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
@@ -106,6 +106,9 @@ class TieredLog:
             self._cold.gate.check()
         self._journal.append_batch(body, done)
 
+    def set_durability(self, durability: Durability | None) -> None:
+        self._journal.set_durability(durability)
+
     # Reading
 
     def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:
@@ -116,8 +119,8 @@ class TieredLog:
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         """Batches from the one that holds `offset`: at least one, then as many as fit and are kept in the same place.
 
-        Empty at the durable end. Raises OffsetTrimmedError below `start_offset`, DamagedDataError and
-        StorageUnavailableError.
+        Empty at the durable end. Raises OffsetTrimmedError below `start_offset`; DamagedDataError and
+        StorageUnavailableError when that batch cannot be read: what is sound before a fault is answered first.
         """
         found = self.read_hot(offset, bytes_max)
         if found is not None:
@@ -200,15 +203,7 @@ class TieredLog:
         if found is not None:
             return found
         bytes_to_read = ahead.bytes_to_read(self.topic_id, offset, bytes_max)
-        return ahead.keep(self.topic_id, await self._read_from(part, offset, bytes_max, bytes_to_read), bytes_max)
-
-    @staticmethod
-    async def _read_from(part: LogPart, offset: int, bytes_max: int, bytes_to_read: int) -> list[StoredBatch]:
-        """More than was asked for, unless something is wrong with that: nobody asked for it yet."""
-        if bytes_to_read > bytes_max:
-            with contextlib.suppress(StorageUnavailableError, DamagedDataError):
-                return await part.read(offset, bytes_to_read)
-        return await part.read(offset, bytes_max)
+        return ahead.keep(self.topic_id, await part.read(offset, bytes_to_read), bytes_max)
 
     async def _find_time(self, append_time_ms: int) -> int:
         found = self._journal.offset_at(append_time_ms)  # first: what is cut meanwhile would be missing from it

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container
 from typing import TYPE_CHECKING, Protocol
 
+from danube.model.durability import Durability
 from danube.model.subscription import Cursor
 from danube.storage.log import AppendDone, Saved, StoredBatch
 from danube.storage.numbering import NumberedBatch
@@ -14,6 +15,10 @@ if TYPE_CHECKING:  # the journal makes these logs
 
 class JournalAppends(Protocol):
     """What a topic's log asks of the journal's writing side."""
+
+    @property
+    def durability(self) -> Durability:
+        """Of topics that have none of their own."""
 
     def append_record(self, topic: "TopicState", record: bytes, done: AppendDone) -> None:
         """As `TopicLog.append_record`."""
@@ -69,6 +74,10 @@ class JournalTopicLog:
 
     def append_batch(self, body: bytes, done: AppendDone) -> None:
         self._appends.append_batch(self._topic, body, done)
+
+    def set_durability(self, durability: Durability | None) -> None:
+        """As `TopicLog.set_durability`."""
+        self._topic.durability = self._appends.durability if durability is None else durability
 
     def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:
         return self._reads.hot(self._topic, offset, bytes_max)

@@ -39,5 +39,10 @@ def space_level(free_bytes: int, before: SpaceLevel, marks: Watermarks) -> Space
     return SpaceLevel.OK
 
 
+def enough_bytes(mark_bytes: int) -> int:
+    """How much must be free for a level to be left."""
+    return mark_bytes + mark_bytes // _REST
+
+
 def _bound(mark_bytes: int, *, is_left: bool) -> int:
-    return mark_bytes + mark_bytes // _REST if is_left else mark_bytes
+    return enough_bytes(mark_bytes) if is_left else mark_bytes

@@ -53,6 +53,7 @@ from danube.model.stream import FetchFrom, FetchStart
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel
+from danube.testing.patience import PATIENCE_S
 from danube.wire import (
     decode_admin,
     decode_control,
@@ -73,7 +74,7 @@ ASSISTANT = Caller(who="ada@desk", face=Face.MCP, client="host 1.0")
 class AdminPeer:
     """Calls over one channel; each raises the DanubeError that the broker answers."""
 
-    def __init__(self, channel: Channel, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, channel: Channel, *, timeout_s: float = PATIENCE_S) -> None:
         self._channel = channel
         self._timeout_s = timeout_s
 

@@ -11,8 +11,7 @@ from types import TracebackType
 from typing import Self
 
 from danube.model.errors import UnavailableError
-
-_KILLED_S_MAX = 10.0
+from danube.testing.patience import PATIENCE_S
 
 
 class ChildProcess(ABC):
@@ -76,15 +75,15 @@ class ChildProcess(ABC):
 
     def kill(self) -> None:
         """`kill -9`, and wait until it is gone. Harmless when it is not running."""
-        self._end(signal.SIGKILL, _KILLED_S_MAX)
+        self._end(signal.SIGKILL, PATIENCE_S)
 
-    def terminate(self, timeout_s: float = 20.0) -> int:
+    def terminate(self, timeout_s: float = PATIENCE_S) -> int:
         """SIGTERM; answers the exit code. Raises subprocess.TimeoutExpired, and then it was killed."""
         return self._end(signal.SIGTERM, timeout_s)
 
     def pause(self) -> None:
-        """SIGSTOP."""
-        os.kill(self.pid, signal.SIGSTOP)
+        """SIGSTOP; when this returns it stands still."""
+        pause(self.pid)
 
     def resume(self) -> None:
         """SIGCONT. Harmless when it is not paused, and when it is not there."""
@@ -120,6 +119,16 @@ class ChildProcess(ABC):
             process.kill()
             process.wait(timeout_s)
             raise
+
+
+def pause(pid: int) -> None:
+    """SIGSTOP for a child of this process, and wait until it stands still.
+
+    Until one of its threads has seen the signal, which takes a moment where processors are busy, the others go on.
+    """
+    os.kill(pid, signal.SIGSTOP)
+    with suppress(ChildProcessError):  # it has ended, and somebody knows already
+        os.waitid(os.P_PID, pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
 
 def cpu_s(pid: int) -> float:

@@ -11,6 +11,7 @@ from danube.broker.settings import BrokerSettings
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
+from danube.testing.patience import LONG_S
 from danube.testing.peer import Peer
 
 
@@ -35,7 +36,8 @@ async def running_broker(data_dir: Path, **settings: Any) -> AsyncIterator[Cell]
     """A broker on `data_dir`, with any of `BrokerSettings` set; it is stopped at the end. Raises as `Broker.start`."""
     clock = SystemClock()
     carrier = MemoryCarrier(clock)
-    values = {"data_dir": data_dir, "broker_addr": "memory:0", "admin_addr": "memory:0", **settings}
+    values = {"data_dir": data_dir, "broker_addr": "memory:0", "admin_addr": "memory:0", "ack_timeout_s": LONG_S}
+    values |= settings
     wanted = BrokerSettings.model_validate(values)
     broker = await Broker.start(wanted, World(clock=clock, carrier=carrier))
     channels = [carrier.connect(address) for address in (broker.addresses.broker, broker.addresses.admin)]

@@ -16,7 +16,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import PurePosixPath
 
-from danube.runtime.disk import PARTIAL_SUFFIX, Buffer, File
+from danube.runtime.disk import PARTIAL_SUFFIX, Buffer, DiskRoom, File
 from danube.testing.disk_image import FileImage, FolderImage, FolderTree
 
 ROOT = ""
@@ -253,11 +253,12 @@ class SimDisk:
         self._check_on()
         return self.links
 
-    def free_bytes(self) -> int:
+    def room(self) -> DiskRoom:
         self._check_on()
         if self.capacity_bytes is None:
-            return UNBOUNDED_BYTES
-        return max(0, self.capacity_bytes - sum(len(image.visible) for image in self._images().values()))
+            return DiskRoom(UNBOUNDED_BYTES, UNBOUNDED_BYTES)
+        used = sum(len(image.visible) for image in self._images().values())
+        return DiskRoom(max(0, self.capacity_bytes - used), self.capacity_bytes)
 
     # What its files ask
 
@@ -293,7 +294,7 @@ class SimDisk:
         """How many of `size` more bytes fit."""
         if self.capacity_bytes is None:
             return size
-        room = self.free_bytes()
+        room = self.room().free_bytes
         if room < size:
             self.failed[Operation.APPEND] += 1
         return min(room, size)

@@ -13,22 +13,35 @@ def free_port() -> int:
 
     Raises RuntimeError when there is none.
     """
+    port, claim = _claimed()
+    _kept.append(claim)
+    return port
+
+
+def passing_ports(count: int) -> list[int]:
+    """Several that nobody has, for servers that take them at once, and are others' after that. Raises as above."""
+    claimed = [_claimed() for _ in range(count)]
+    for _, claim in claimed:
+        claim.close()
+    return [port for port, _ in claimed]
+
+
+def _claimed() -> tuple[int, socket.socket]:
     for port in random.sample(_RANGE, len(_RANGE)):
-        if _is_free(port) and _keep(port):
-            return port
+        if _is_free(port) and (claim := _claim(port)) is not None:
+            return port, claim
     raise RuntimeError(f"every port from {_RANGE.start} to {_RANGE.stop - 1} is taken")
 
 
-def _keep(port: int) -> bool:
-    """Claim it by a name that the kernel gives to one process at a time, and takes back at its end."""
+def _claim(port: int) -> socket.socket | None:
+    """Hold a name that the kernel gives to one process at a time, and takes back at its end; None when it is held."""
     claim = socket.socket(socket.AF_UNIX)
     try:
         claim.bind(f"\0danube-free-port-{port}")
     except OSError:
         claim.close()
-        return False
-    _kept.append(claim)
-    return True
+        return None
+    return claim
 
 
 def _is_free(port: int) -> bool:

@@ -261,7 +261,10 @@ class MemoryGateway(MemoryRules):
         ]
         page = rest[: wanted.page_size]
         following = DescribeCursor(topic=page[-1].name) if len(page) < len(rest) else None
-        return TopicsPage(topics=tuple(described_topic(topic, self._broker_id) for topic in page), next=following)
+        return TopicsPage(
+            topics=tuple(described_topic(topic, self._broker_id, self.cluster.limits(topic)) for topic in page),
+            next=following,
+        )
 
     async def create_topic(self, wanted: CreateTopic) -> None:
         await self._called("create_topic")

@@ -36,7 +36,7 @@ from danube.model.positions import (
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
-from danube.testing.gateway_state import MemoryCluster, MemorySubscription, MemoryTopic, offset_of
+from danube.testing.gateway_state import AS_SET_UP, MemoryCluster, MemorySubscription, MemoryTopic, offset_of
 
 
 class MemoryRules(ABC):
@@ -73,7 +73,7 @@ class MemoryRules(ABC):
         await self._called("namespace_limits", ours_alone=True)
         self.cluster.require_namespace(namespace)
         own = self.cluster.policies.get(namespace, NO_POLICIES)
-        return PoliciesView(own=own, holding=limits_of(own))
+        return PoliciesView(own=own, holding=limits_of(own, AS_SET_UP))
 
     async def set_namespace_policies(self, wanted: SetNamespacePolicies) -> PoliciesView:
         await self._called("set_namespace_policies", ours_alone=True)
@@ -82,7 +82,7 @@ class MemoryRules(ABC):
         self.cluster.policies[wanted.namespace] = own
         given = {name: value for name, value in own.given().items() if hasattr(shown, name)}
         self.cluster.namespaces[wanted.namespace] = replace(shown, **given)
-        return PoliciesView(own=own, holding=limits_of(own))
+        return PoliciesView(own=own, holding=limits_of(own, AS_SET_UP))
 
     async def topic_policies(self, topic: TopicName) -> PoliciesView:
         await self._called("topic_policies", ours_alone=True)
@@ -159,8 +159,7 @@ class MemoryRules(ABC):
         return self.cluster.subscription(name)
 
     def _limits(self, topic: MemoryTopic) -> PoliciesView:
-        inherited = self.cluster.policies.get(topic.name.namespace, NO_POLICIES)
-        return PoliciesView(own=topic.policies, holding=limits_of(topic.policies, inherited))
+        return PoliciesView(own=topic.policies, holding=self.cluster.limits(topic))
 
 
 def _position(topic: MemoryTopic, subscription: MemorySubscription) -> SubscriptionPosition:

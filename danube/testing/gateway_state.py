@@ -1,6 +1,6 @@
 """A cluster as plain values, for `MemoryGateway`: what is there, what a planned operation touches, and doing it."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from danube.model.admin_calls import (
     BrokerInfo,
@@ -11,6 +11,8 @@ from danube.model.admin_calls import (
     TopicDescription,
     TopicStorageDescription,
 )
+from danube.model.durability import Durability, durability_of
+from danube.model.durability_change import durability_change
 from danube.model.errors import (
     InvalidRequestError,
     NamespaceNotFoundError,
@@ -20,7 +22,16 @@ from danube.model.errors import (
 )
 from danube.model.limits import PLAN_NAMES_MAX
 from danube.model.plans import Arguments, Impact, counted, describe_call, fingerprint_of
-from danube.model.policies import NO_POLICIES, FailurePolicy, Policies, SubscriptionName
+from danube.model.policies import (
+    NO_LIMITS,
+    NO_POLICIES,
+    FailurePolicy,
+    Limits,
+    Policies,
+    PolicyChange,
+    SubscriptionName,
+    limits_of,
+)
 from danube.model.retention import retention_change
 from danube.model.start_text import parse_start
 from danube.model.stream import FetchFrom, FetchStart, FetchTime
@@ -28,6 +39,9 @@ from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
 BUILT_IN_NAMESPACES = ("default", "system")
+
+AS_SET_UP = Policies(durability=Durability.FSYNC.number)
+"""What holds where nobody sets anything, as a broker's settings say it."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -131,6 +145,11 @@ class MemoryCluster:
             )
         return topic, found
 
+    def limits(self, topic: MemoryTopic) -> Limits:
+        """What holds for a topic."""
+        limits = limits_of(topic.policies, self.policies.get(topic.name.namespace, NO_POLICIES), AS_SET_UP)
+        return limits if topic.is_reliable else replace(limits, durability=None)
+
     def digest(self) -> str:
         """Of all of it: two of them are equal where nothing has changed."""
         return fingerprint_of(asdict(self))
@@ -148,7 +167,9 @@ def impact_on(cluster: MemoryCluster, operation: str, arguments: Arguments) -> I
         case "seek_subscription" | "skip_messages":
             return counted(_put_elsewhere(cluster, _subscription(arguments), operation, arguments))
         case "set_topic_retention" | "set_namespace_retention":
-            return counted(_retention_set(cluster, operation, arguments))
+            return counted(_kept_otherwise(cluster, "retention", arguments, retention_change(arguments)))
+        case "set_topic_durability" | "set_namespace_durability":
+            return counted(_kept_otherwise(cluster, "durability", arguments, durability_change(arguments)))
         case _:
             call = describe_call(operation, arguments)
             return Impact(changes=(f"does {call}",), fingerprint=fingerprint_of([call, cluster.digest()]))
@@ -169,12 +190,14 @@ def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> N
             target = _target(topic, subscription, operation, arguments)
             subscription.position, subscription.in_flight, subscription.is_blocked = target, 0, False
         case "set_topic_retention" | "set_namespace_retention":
-            _set_retention(cluster, operation, arguments)
+            _keep_otherwise(cluster, "retention", arguments, retention_change(arguments))
+        case "set_topic_durability" | "set_namespace_durability":
+            _keep_otherwise(cluster, "durability", arguments, durability_change(arguments))
         case _:
             cluster.carried_out.append(describe_call(operation, arguments))
 
 
-def described_topic(topic: MemoryTopic, broker_id: str) -> TopicDescription:
+def described_topic(topic: MemoryTopic, broker_id: str, limits: Limits = NO_LIMITS) -> TopicDescription:
     """The topic in full."""
     subscriptions = sorted(topic.subscriptions.values(), key=lambda each: each.name)
     return TopicDescription(
@@ -189,12 +212,12 @@ def described_topic(topic: MemoryTopic, broker_id: str) -> TopicDescription:
         bytes_in=topic.message_bytes,
         producers=topic.producers,
         subscription_count=len(subscriptions),
-        storage=_stored(topic) if topic.is_reliable else None,
+        storage=_stored(topic, limits) if topic.is_reliable else None,
         subscriptions=tuple(_described_subscription(topic, each) for each in subscriptions),
     )
 
 
-def _stored(topic: MemoryTopic) -> TopicStorageDescription:
+def _stored(topic: MemoryTopic, limits: Limits) -> TopicStorageDescription:
     """All of it is in the journal."""
     return TopicStorageDescription(
         stored_bytes=topic.message_bytes,
@@ -203,6 +226,7 @@ def _stored(topic: MemoryTopic) -> TopicStorageDescription:
         oldest_ms=topic.created_ms if topic.messages else None,
         newest_ms=topic.created_ms if topic.messages else None,
         unsynced_bytes=0,
+        durability=durability_of(limits.durability),
     )
 
 
@@ -312,35 +336,41 @@ def _put_elsewhere(cluster: MemoryCluster, name: SubscriptionName, operation: st
     )
 
 
-def _retention_set(cluster: MemoryCluster, operation: str, arguments: Arguments) -> Impact:
-    change, topics = retention_change(arguments), _retained(cluster, operation, arguments)
-    whose = str(arguments["topic" if operation == "set_topic_retention" else "namespace"])
+_IRREVERSIBLE = {
+    "retention": "what passes the limits is deleted",
+    "durability": "a power cut may take what was acknowledged",
+}
+
+
+def _kept_otherwise(cluster: MemoryCluster, rule: str, arguments: Arguments, change: PolicyChange) -> Impact:
+    """A rule of how messages are kept is another one, of a topic or a namespace."""
+    topics = _kept(cluster, rule, arguments)
+    whose = str(arguments.get("topic") or arguments["namespace"])
     return Impact(
-        changes=(f"sets the retention of {whose}: {change.applied_to(NO_POLICIES).given()}",),
-        irreversible=("what passes the limits is deleted",),
+        changes=(f"sets the {rule} of {whose}: {change.applied_to(NO_POLICIES).given()}",),
+        irreversible=(_IRREVERSIBLE[rule],),
         topics=tuple(str(topic.name) for topic in topics),
         topic_count=len(topics),
         fingerprint=fingerprint_of([whose, [[topic.topic_id, topic.policies.given()] for topic in topics]]),
     )
 
 
-def _set_retention(cluster: MemoryCluster, operation: str, arguments: Arguments) -> None:
-    change = retention_change(arguments)
-    if operation == "set_topic_retention":
-        for topic in _retained(cluster, operation, arguments):
+def _keep_otherwise(cluster: MemoryCluster, rule: str, arguments: Arguments, change: PolicyChange) -> None:
+    if "topic" in arguments:
+        for topic in _kept(cluster, rule, arguments):
             topic.policies = change.applied_to(topic.policies)
     else:
         namespace = str(arguments["namespace"])
         cluster.policies[namespace] = change.applied_to(cluster.policies.get(namespace, NO_POLICIES))
 
 
-def _retained(cluster: MemoryCluster, operation: str, arguments: Arguments) -> list[MemoryTopic]:
-    if operation == "set_namespace_retention":
+def _kept(cluster: MemoryCluster, rule: str, arguments: Arguments) -> list[MemoryTopic]:
+    if "topic" not in arguments:
         return [topic for topic in cluster.in_namespace(str(arguments["namespace"])) if topic.is_reliable]
     name = _topic(arguments)
     found = [topic for topic in cluster.behind(name) if topic.is_reliable]
     if not found:
-        raise PreconditionFailedError(f"{name} is not reliable: it keeps no messages, and has no retention")
+        raise PreconditionFailedError(f"{name} is not reliable: it keeps no messages, and has no {rule}")
     return found
 
 

@@ -36,6 +36,7 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
+from danube.testing.child_process import pause
 from danube.testing.metadata_lines import (
     LINE_BYTES_MAX,
     OPEN,
@@ -48,11 +49,12 @@ from danube.testing.metadata_lines import (
     unpack_entry,
     unpack_event,
 )
+from danube.testing.patience import PATIENCE_S
 from danube.testing.raft_member import methods
 from danube.testing.shared_log_servers import backend_at
 
 MEMBER_PROGRAM = "danube.testing.metadata_member"
-START_TIMEOUT_S = 30.0
+START_TIMEOUT_S = PATIENCE_S
 WATCH_EVENTS_MAX = 65_536
 """That wait for a reader in the judging process."""
 _READS = {"get", "list", "watch", "unwatch", "status", "look"}
@@ -128,8 +130,10 @@ class MemberProcess:
         self._signal(signal.SIGKILL)
 
     def pause(self) -> None:
-        """SIGSTOP."""
-        self._signal(signal.SIGSTOP)
+        """SIGSTOP; when this returns it stands still. Harmless when it is not running."""
+        if self.is_running:
+            with suppress(ProcessLookupError):
+                pause(self.pid)
 
     def resume(self) -> None:
         """SIGCONT."""

@@ -16,10 +16,11 @@ from danube.testing.metadata_nemesis import Cluster, Nemesis, planned
 from danube.testing.metadata_recorder import History, RecordedStore, Watched
 from danube.testing.metadata_soak_judge import PROMISES, Judgement, Violation, judge
 from danube.testing.metadata_soak_ledger import RoundResult
+from danube.testing.patience import PATIENCE_S
 
 T = TypeVar("T")
 ROOT = "/soak"
-WELL_TIMEOUT_S = 30.0
+WELL_TIMEOUT_S = PATIENCE_S
 """Until every member answers again, after the last fault: elections, new sessions, a busy machine."""
 WATCH_TIMEOUT_S = 3.0
 """Until every watch has what was changed last, without any read that could wake its member."""
@@ -154,21 +155,20 @@ class Round:
         return {entry.key: (entry.value.decode(), entry.revision) for entry in standing}
 
     async def _watch_tells(self, member: int) -> None:
-        deadline_s = time.monotonic() + WATCH_TIMEOUT_S
-        while not any(_has_told(watched, member, self._keys.end) for watched in self._history.watches):
-            if time.monotonic() > deadline_s:
-                self._note("watches", f"the watch at member {member} stands still for {WATCH_TIMEOUT_S:g} s")
+        for _ in range(_looks(WATCH_TIMEOUT_S)):
+            if any(_has_told(watched, member, self._keys.end) for watched in self._history.watches):
                 return
             await asyncio.sleep(POLL_S)
+        self._note("watches", f"the watch at member {member} stands still for {WATCH_TIMEOUT_S:g} s")
 
     async def _leases_end(self) -> None:
-        deadline_s = time.monotonic() + LEASE_TIMEOUT_S
-        folder = f"{self._keys.prefix}/lease"
-        while kept := await self._below(folder):
-            if time.monotonic() > deadline_s:
-                self._note("leases", f"{kept[0].key} outlives its lease by {LEASE_TIMEOUT_S - LEASE_TTL_S:g} s")
+        kept: Sequence[Entry] = ()
+        for _ in range(_looks(LEASE_TIMEOUT_S)):
+            kept = await self._below(f"{self._keys.prefix}/lease")
+            if not kept:
                 return
             await asyncio.sleep(POLL_S)
+        self._note("leases", f"{kept[0].key} outlives its lease by {LEASE_TIMEOUT_S - LEASE_TTL_S:g} s")
 
     async def _read_all(self, member: int) -> None:
         keys = self._keys
@@ -235,6 +235,11 @@ class Round:
             what=_shown(judgement.violations),
             left=left,
         )
+
+
+def _looks(seconds: float) -> int:
+    """How often to look in so long a time; a machine that stood still in between has not let any pass."""
+    return round(seconds / POLL_S)
 
 
 def _prefix_of(key: str) -> str:

@@ -18,6 +18,7 @@ from danube.model.errors import UnavailableError
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel, ClientStream
+from danube.testing.patience import PATIENCE_S
 from danube.wire import decode, encode
 
 REQUEST_ID = 7
@@ -51,7 +52,7 @@ class Inbox:
 class Peer:
     """Calls over one channel."""
 
-    def __init__(self, channel: Channel, *, timeout_s: float = 10.0) -> None:
+    def __init__(self, channel: Channel, *, timeout_s: float = PATIENCE_S) -> None:
         self._channel = channel
         self._timeout_s = timeout_s
 

@@ -15,6 +15,7 @@ from typing import Any
 from danube.model.errors import UnavailableError
 from danube.runtime.settings import ENVIRONMENT_PREFIX
 from danube.testing.child_process import ChildProcess
+from danube.testing.patience import PATIENCE_S
 
 _POLL_S = 0.01
 _NO_SETTINGS: Mapping[str, str | int] = {}
@@ -55,7 +56,7 @@ class BrokerProcess(ChildProcess):
         flags: Sequence[str] = (),
         settings: Mapping[str, str | int] = _NO_SETTINGS,
         launcher: Sequence[str] = (),
-        start_timeout_s: float = 20.0,
+        start_timeout_s: float = PATIENCE_S,
     ) -> None:
         variables = {f"{ENVIRONMENT_PREFIX}{name.upper()}": str(value) for name, value in settings.items()}
         super().__init__(data_dir.with_name(data_dir.name + ".log"), variables)

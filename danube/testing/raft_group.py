@@ -3,6 +3,7 @@
 import asyncio
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,14 +78,18 @@ class RaftGroup:
         return status
 
     async def leader(self, *, but: int = -1, within_s: float = 20.0) -> int:
-        """The number of the running member that the running members take for their leader. Raises TimeoutError."""
+        """The number of the running member that most running members take for their leader. Raises TimeoutError.
+
+        One that was outvoted takes itself for the leader until it hears of that.
+        """
         async with asyncio.timeout(within_s):
             while True:
-                for number, process in self._processes.items():
-                    if process.is_running and number != but:
-                        status = await self.status(number)
-                        if status["leader_id"] == status["node_id"]:
-                            return number
+                asked = [number for number, process in self._processes.items() if process.is_running and number != but]
+                told = {number: await self.status(number) for number in asked}
+                followed = Counter(status["leader_id"] for status in told.values())
+                for number, status in told.items():
+                    if status["leader_id"] == status["node_id"] and 2 * followed[status["node_id"]] > len(told):
+                        return number
                 await asyncio.sleep(_POLL_S)
 
     async def until(

@@ -1,7 +1,6 @@
 """Members of one Raft group in one process: real ports on loopback, real threads and folders, short times."""
 
 import asyncio
-import socket
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,11 +14,11 @@ from danube.model.metadata_limits import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
+from danube.testing.free_ports import passing_ports
+from danube.testing.patience import PATIENCE_S
 
 SECRET = b"members of one test know each other by this"
 QUICK = RaftTiming(election_min_s=0.3, election_max_s=0.6, heartbeat_s=0.05, fallback_s=0.6, tick_s=0.01)
-
-_LEADER_TIMEOUT_S = 20.0
 
 
 class GroupStore(ReplicatedStore):
@@ -70,14 +69,14 @@ async def _open(folder: Path, address: str, timing: RaftTiming) -> RaftSequencer
 
 async def _shows_leader(sequencer: RaftSequencer, timing: RaftTiming) -> None:
     """Wait until its status, which is told of now and then, says who leads. Raises TimeoutError."""
-    async with asyncio.timeout(_LEADER_TIMEOUT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while not sequencer.status().leader_id:  # noqa: ASYNC110 - a status tells nobody that it has changed
             await asyncio.sleep(timing.tick_s)
 
 
 def _begin(folders: Sequence[Path]) -> Sequence[str]:
     """Have the folders be those of members that know each other; answers where each is to listen."""
-    addresses = [_free_address() for _ in folders]
+    addresses = [f"127.0.0.1:{port}" for port in passing_ports(len(folders))]
     opened = []
     for folder in folders:
         folder.mkdir()
@@ -87,9 +86,3 @@ def _begin(folders: Sequence[Path]) -> Sequence[str]:
         begin(each, "local", names)
         each.close()
     return addresses
-
-
-def _free_address() -> str:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return f"127.0.0.1:{probe.getsockname()[1]}"

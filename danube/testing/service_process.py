@@ -8,9 +8,10 @@ from pathlib import Path
 from danube.model.errors import UnavailableError
 from danube.testing.child_process import ChildProcess
 from danube.testing.free_ports import free_port
+from danube.testing.patience import PATIENCE_S
 
 _POLL_S = 0.02
-_START_TIMEOUT_S = 30.0
+
 _LOG_CHARS = 2_000
 
 
@@ -36,7 +37,7 @@ class ServiceProcess(ChildProcess):
 
     def wait_until_it_serves(self) -> None:
         """What `start` does after `launch`: for servers that need each other to serve. Raises UnavailableError."""
-        deadline_s = time.monotonic() + _START_TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while not self._serves():
             if not self.is_running or time.monotonic() > deadline_s:
                 self.kill()

@@ -15,13 +15,13 @@ from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
 from danube.model.errors import UnavailableError
 from danube.runtime.rng import Rng
 from danube.testing.etcd_server import EtcdServer
+from danube.testing.patience import PATIENCE_S
 from danube.testing.service_process import ServiceProcess
 from danube.testing.zookeeper_server import ZookeeperServer
 
 SERVERS: dict[str, type[EtcdServer] | type[ZookeeperServer]] = {"etcd": EtcdServer, "zookeeper": ZookeeperServer}
 
 _POLL_S = 0.02
-_LEADER_TIMEOUT_S = 20.0
 
 
 class SharedServers:
@@ -86,13 +86,13 @@ class Ensemble:
 
         Raises UnavailableError when none does for too long.
         """
-        deadline_s = time.monotonic() + _LEADER_TIMEOUT_S
+        deadline_s = time.monotonic() + PATIENCE_S
         while time.monotonic() < deadline_s:
             for server in self.servers:
                 if server is not besides and server.is_running and server.leads():
                     return server
             time.sleep(_POLL_S)
-        raise UnavailableError(f"no server of {self.name} has led for {_LEADER_TIMEOUT_S:g} s")
+        raise UnavailableError(f"no server of {self.name} has led for {PATIENCE_S:g} s")
 
     def close(self) -> None:
         """Kill them."""

@@ -16,8 +16,9 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
+from danube.model.durability import Durability
 from danube.runtime.rng import SystemRng
-from danube.storage.journal import Durability, JournalSettings
+from danube.storage.journal import JournalSettings
 from danube.storage.storage_settings import StorageSettings
 from danube.storage.watermarks import Watermarks
 from danube.testing.checkers import Violation, check, what_must_work_works
@@ -121,6 +122,8 @@ def _simulate_lives(kind: str, seed: int, chance: random.Random, durability: Dur
         steps = [course.misbehave] * LIVES + [course.drain, course.inspect]
         disk = asyncio.run(course.run(steps[number]))
         start_ms = clock.now_ms() + chance.choice([0, 1_000, -60_000])  # it may be set back while the broker is down
+        start_ms -= round(world.clock_off_s * 1_000)
+        world.clock_off_s = 0.0
     violations = check(world.history, after_loss=kind == LATE_SYNCS)
     return Outcome(kind, seed, world.history, world.lives, violations)
 

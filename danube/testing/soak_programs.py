@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Self
 
 from danube.testing import soak_load
+from danube.testing.patience import PATIENCE_S
 from danube.testing.soak_plan import LoadedTopic
 
-BEGIN_S = 30.0
+BEGIN_S = PATIENCE_S
 """Until a program has stored its first message: an interpreter starts, and a machine may be busy."""
 GO_ON_S = 6.0
 """Until it stores again behind a restart: a channel waits a second or more before it connects once more."""
-END_S = 10.0
+END_S = PATIENCE_S
 _POLL_S = 0.05
 
 

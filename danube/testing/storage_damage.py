@@ -12,6 +12,7 @@ from typing import Any
 
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, StorageUnavailableError
 from danube.runtime.rng import SystemRng
+from danube.storage.journal.mark import MARK_NAME
 from danube.storage.segment.manifest import folder_of
 from danube.storage.storage_settings import StorageSettings
 from danube.storage.store import Storage
@@ -37,8 +38,6 @@ class Damage:
 
     name: str
     what: str
-    ends_early: bool
-    """Whether it is the end of the journal that is gone: that cannot be told from what was never written."""
 
     @property
     def topic_folder(self) -> str | None:
@@ -48,8 +47,8 @@ class Damage:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether the file only saves reading another one."""
-        return self.name.endswith(".index")
+        """Whether the file only saves reading another one, or only speaks of others."""
+        return self.name.endswith((".index", f"/{MARK_NAME}"))
 
     def is_named(self, error: DanubeError) -> bool:
         """Whether the error leads to the file; of the journal's files another one may be named that misses it."""
@@ -61,20 +60,19 @@ def damage_one(disk: SimDisk, chance: random.Random) -> Damage:
     contents = {name: data for name, data in disk.contents().items() if data}
     folder = chance.choice(["journal/", "segments/", "segments/"])
     name = chance.choice([name for name in contents if name.startswith(folder)] or [*contents])
-    last = max((name for name in contents if name.endswith(".journal")), default="")
     size = len(contents[name])
     match chance.choice(["flip", "flip", "flip", "cut", "remove"]):
         case "flip":
             position, bit = chance.randrange(size), chance.randrange(8)
             disk.flip_bit(name, position, bit)
-            return Damage(name, f"bit {bit} of byte {position} is flipped", ends_early=False)
+            return Damage(name, f"bit {bit} of byte {position} is flipped")
         case "cut":
             end = chance.randrange(size)
             disk.open_append(name).truncate(end)
-            return Damage(name, f"only {end} of {size} bytes are left", ends_early=name == last)
+            return Damage(name, f"only {end} of {size} bytes are left")
         case _:
             disk.remove(name)
-            return Damage(name, "it is not there any more", ends_early=name == last)
+            return Damage(name, "it is not there any more")
 
 
 @dataclass(slots=True)
@@ -155,7 +153,7 @@ class Damaged:
             except DanubeError as error:
                 self._judge_error(damage, error, topic_id)
             else:
-                self._judge_log(damage, stored, seen)
+                self._judge_log(stored, seen)
 
     def _judge_error(self, damage: Damage, error: DanubeError, topic_id: int | None) -> None:
         """An error is right of whatever the damaged file serves, and it leads there."""
@@ -168,7 +166,7 @@ class Damaged:
         if not isinstance(error, _TOLD) or not damage.is_named(error):
             self.faults.append(f"{error!r} does not say that {damage.name} is damaged")
 
-    def _judge_log(self, damage: Damage, stored: LogFound, seen: list[Event]) -> None:
+    def _judge_log(self, stored: LogFound, seen: list[Event]) -> None:
         before = dict(stored.records)
         for event in seen:
             if isinstance(event, Failed):
@@ -176,7 +174,7 @@ class Damaged:
             for offset, message in event.records if isinstance(event, LogFound) else ():
                 if before.pop(offset, None) != message:
                     self.faults.append(f"{stored.topic}: offset {offset} is {message!r} now")
-        if before and not damage.ends_early:
+        if before:
             self.faults.append(f"{stored.topic}: nobody says that {sorted(before)} are gone")
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from danube.model.limits import CUT_DELAY_S, CUT_WAIT_S
 from danube.testing.history import Failed
 from danube.testing.storage_consumers import ServedSubscription, SimConsumer
 from danube.testing.storage_life import ServedTopic, StorageLife
@@ -11,6 +12,9 @@ from danube.testing.storage_world import World
 _DRAIN_STEPS_MAX = 400  # seconds; the longest back-off is 60
 _READ_STEPS_MAX = 200
 _ALL = range(2**63)
+_CLOCK_OFF, _CLOCK_SET_RIGHT = 0.02, 0.1  # of the steps
+_YEAR_S, _DAYS_S = 365 * 86_400.0, 3 * 86_400.0
+_CUT_S = CUT_WAIT_S + CUT_DELAY_S + 10.0
 
 
 async def take_step(life: StorageLife, world: World) -> None:
@@ -20,6 +24,7 @@ async def take_step(life: StorageLife, world: World) -> None:
         await _replace_topic(life, world)
     elif life.topics:
         world.chance.choices(steps, weights)[0](life, world)
+    _lose_the_time(life, world)
     if world.chance.random() < 0.7:
         passing_s = world.chance.choices([0.002, 0.02, 0.3, 40.0], [40, 40, 18, 2])[0]
         await life.clock.run_for(world.chance.uniform(0.0, passing_s))
@@ -44,10 +49,20 @@ async def drain(life: StorageLife, world: World) -> None:
     if life.storage.stopped:
         life.note(Failed("", f"the journal stopped: {life.storage.stopped}"))
     life.validate()
+    if world.clocks.random() < 0.5:
+        await _check_cuts(life)
     if world.chance.random() < 0.5:
         await life.patiently(check_upkeep(life, world))
     for topic in life.topics:
         await life.look_at(topic)
+
+
+async def _check_cuts(life: StorageLife) -> None:
+    """Note a journal file that is never cut unless it is asked for."""
+    await life.patiently(life.storage._journal.rotate())  # noqa: SLF001 - otherwise only age does it
+    await life.clock.run_for(_CUT_S)
+    if left := life.storage._journal.closed_files():  # noqa: SLF001 - what is left is what is judged
+        life.note(Failed("", f"{len(left)} closed journal files are not cut by themselves"))
 
 
 def _answer_all(life: StorageLife, served: ServedSubscription) -> None:
@@ -143,6 +158,18 @@ def _stall(life: StorageLife, world: World) -> None:
 
 def _jump_clock(life: StorageLife, world: World) -> None:
     life.clock.jump_wall(world.chance.choice([-3_600.0, -1.0, 1.0, 3_600.0]))
+
+
+def _lose_the_time(life: StorageLife, world: World) -> None:
+    """Now and then have the clock be far off, and be set right soon after; each time retention looks at it.
+
+    What is stamped while it is behind is that much older: less than anything is kept for that is kept for long.
+    """
+    if world.clocks.random() < (_CLOCK_SET_RIGHT if world.clock_off_s else _CLOCK_OFF):
+        off_s = 0.0 if world.clock_off_s else world.clocks.choice([-_DAYS_S, _YEAR_S, _YEAR_S])
+        life.clock.jump_wall(off_s - world.clock_off_s)
+        world.clock_off_s = off_s
+        retain(life, world)
 
 
 def _choose(life: StorageLife, world: World) -> tuple[ServedSubscription, SimConsumer] | None:

@@ -12,6 +12,9 @@ from danube.wire.encode import send_message
 from danube.wire.gen import DanubeApi_pb2
 
 _KEEP_ALL = Retention(None, None)
+_FOR_LONG = Retention(max_age_ms=7 * 86_400_000, max_bytes=None)
+"""Longer than any run, whatever its clocks say."""
+_KEPT_FOR_LONG = 0.3  # of the topics
 
 
 @dataclass(slots=True)
@@ -50,7 +53,8 @@ class TopicPlan:
     @property
     def keeps(self) -> Keeps:
         """What retention has to leave."""
-        if self.retention.max_age_ms is None and self.retention.max_bytes is None:
+        by_age = self.retention.max_age_ms is not None and self.retention != _FOR_LONG
+        if not by_age and self.retention.max_bytes is None:
             return Keeps.EVERYTHING
         return Keeps.UNREAD if self.retention.keep_unread else Keeps.NEWEST
 
@@ -68,6 +72,10 @@ class World:
     """What each life of the broker had to go through, in words."""
     sent: int = 0
     metadata: SimMetadata = field(default_factory=SimMetadata)
+    clocks: random.Random = field(default_factory=random.Random)
+    """Decides what has to do with clocks that are wrong."""
+    clock_off_s: float = 0.0
+    """By which the clock is far off at the moment."""
 
     def next_message(self, topic: TopicPlan) -> str:
         """A text that no other message has."""
@@ -80,14 +88,18 @@ class World:
         chance = self.chance
         producers = tuple(f"producer-{topic_id}-{index}" for index in range(chance.randint(1, 3)))
         subscriptions = [_plan_subscription(chance, 10 * topic_id + at, lives) for at in range(chance.randint(1, 2))]
-        topic = TopicPlan(title, topic_id, producers, subscriptions, _plan_retention(chance))
+        retention = _plan_retention(chance)
+        if self.clocks.random() < _KEPT_FOR_LONG:
+            retention = _FOR_LONG
+        topic = TopicPlan(title, topic_id, producers, subscriptions, retention)
         self.topics[topic_id] = topic
         return topic
 
 
 def plan_world(chance: random.Random) -> World:
     """Draw the topics of a run."""
-    return World(chance, [f"/default/topic-{number}" for number in range(1, chance.randint(2, 4) + 1)])
+    clocks = random.Random(repr(chance.getstate()))  # noqa: S311 - a stream of its own: a seed's others stay as they are
+    return World(chance, [f"/default/topic-{number}" for number in range(1, chance.randint(2, 4) + 1)], clocks=clocks)
 
 
 def encode_record(topic: TopicPlan, producer: str, text: str, size: int) -> bytes:

@@ -14,6 +14,7 @@ from danube.model.admin_calls import (
     TopicsPage,
     TopicStorageDescription,
 )
+from danube.model.durability import durability_of
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX
 from danube.model.subscription import SubscriptionType
@@ -85,6 +86,7 @@ def _topic_storage(message: DanubeControl_pb2.TopicStorage) -> TopicStorageDescr
         oldest_ms=message.oldest_ms if message.HasField("oldest_ms") else None,
         newest_ms=message.newest_ms if message.HasField("newest_ms") else None,
         unsynced_bytes=message.unsynced_bytes,
+        durability=durability_of(message.durability) if message.HasField("durability") else None,
     )
 
 

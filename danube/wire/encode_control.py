@@ -83,6 +83,7 @@ def _topic_storage(storage: TopicStorageDescription) -> DanubeControl_pb2.TopicS
         oldest_ms=storage.oldest_ms,
         newest_ms=storage.newest_ms,
         unsynced_bytes=storage.unsynced_bytes,
+        durability=storage.durability.number if storage.durability is not None else None,
     )
 
 

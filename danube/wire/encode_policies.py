@@ -1,5 +1,6 @@
 """Model values -> protobuf bytes, for policies of subscriptions, topics and namespaces."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
 
 from danube.model.policies import (
@@ -110,8 +111,9 @@ def _limits(limits: Limits) -> DanubeControl_pb2.TopicPolicies:
     return _topic_policies(asdict(limits))
 
 
-def _topic_policies(values: dict[str, int]) -> DanubeControl_pb2.TopicPolicies:
+def _topic_policies(values: Mapping[str, int | None]) -> DanubeControl_pb2.TopicPolicies:
     message = DanubeControl_pb2.TopicPolicies()
     for name, value in values.items():
-        setattr(message, name, value)  # the one truth value among them takes 0 and 1, too
+        if value is not None:
+            setattr(message, name, value)  # the one truth value among them takes 0 and 1, too
     return message

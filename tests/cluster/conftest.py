@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.process import BrokerProcess
 
 ROOT = Path(__file__).parents[2]
@@ -15,7 +16,7 @@ WHEEL_PYTHON = ROOT / ".venvs" / "danube-client" / "bin" / "python"
 @pytest.fixture
 def broker(tmp_path: Path) -> Iterator[BrokerProcess]:
     """A running broker on a folder of the test's own."""
-    with BrokerProcess(tmp_path / "data") as process:
+    with BrokerProcess(tmp_path / "data", settings={"ack_timeout_s": round(LONG_S)}) as process:
         yield process
 
 
@@ -29,7 +30,7 @@ def wheel_python() -> Path:
         capture_output=True,
         text=True,
         check=True,
-        timeout=30,
+        timeout=PATIENCE_S,
     )
     assert found.stdout.strip() == "0.5.0"
     return WHEEL_PYTHON

@@ -16,6 +16,7 @@ import pytest
 from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Peer
 from danube.testing.process import BrokerProcess
 
@@ -28,7 +29,7 @@ def broker_command(*arguments: str, **environment: str) -> subprocess.CompletedP
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=PATIENCE_S,
         env={"PATH": os.environ["PATH"], **environment},
     )
 

@@ -24,6 +24,7 @@ from danube.client import (
     ProducerOptions,
 )
 from danube.client.publish_lane import StoredRange
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 from danube.testing.proxy import Cut, CuttingProxy, Direction
 
@@ -36,13 +37,13 @@ MESSAGES = 6
 """Of one conversation; a round has as many as it takes to meet its cut."""
 CONVERSATION_BYTES = 1_500
 """Roughly what they take in one direction: the range in which cuts are placed."""
-ROUND_TIMEOUT_S = 30
-RETRY_S = float(ROUND_TIMEOUT_S)
+ROUND_TIMEOUT_S = PATIENCE_S
+RETRY_S = ROUND_TIMEOUT_S
 """Of one row of failures: what arrives ends the row, however many cuts there are."""
 WHEEL_PROGRAM = Path(__file__).parent / "wheel" / "cut_program.py"
 WHEEL_CUTS = max(6, CUTS // 10)
 """Fewer: after a loss the wheel's channel waits for a second or more before it connects again."""
-WHEEL_TIMEOUT_S = 30 + 10 * WHEEL_CUTS
+WHEEL_TIMEOUT_S = PATIENCE_S + 10 * WHEEL_CUTS
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import IO, Self
 
 import pytest
 
+from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
@@ -40,7 +41,7 @@ class Danube:
             input=stdin,
             capture_output=True,
             check=False,
-            timeout=60,
+            timeout=PATIENCE_S,
             cwd=ROOT,
             env=self._environment,
         )
@@ -77,7 +78,7 @@ class Danube:
 
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("cli") / "data") as process:
+    with BrokerProcess(tmp_path_factory.mktemp("cli") / "data", settings={"ack_timeout_s": round(LONG_S)}) as process:
         yield process
 
 
@@ -178,7 +179,7 @@ def test_interrupted_it_exits_130_with_what_it_wrote_acknowledged(danube: Danube
         danube.done("produce", "-t", danube.topic, stdin=b"1\n2\n3")
         assert [pipe(consuming.stdout).readline() for _ in range(3)] == [b"1\n", b"2\n", b"3\n"]
         consuming.send_signal(signal.SIGINT)
-        rest, said = consuming.communicate(timeout=20)
+        rest, said = consuming.communicate(timeout=PATIENCE_S)
     assert (consuming.returncode, rest) == (130, b"")
     assert said.decode() == f"danube: received 3 messages from {danube.topic}\n"
     danube.done("produce", "-t", danube.topic, "-m", "4")

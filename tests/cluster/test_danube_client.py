@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from danube.client import DanubeClientBuilder
+from danube.testing.patience import LONG_S
 from danube.testing.process import BrokerProcess
 from tests.cluster.wheel.administering import surroundings
 from tests.cluster.wheel.run import load_scenarios
@@ -19,7 +20,9 @@ SLOW = {"flooded_consumer_gets_everything"}
 
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("library") / "data") as process:
+    with BrokerProcess(
+        tmp_path_factory.mktemp("library") / "data", settings={"ack_timeout_s": round(LONG_S)}
+    ) as process:
         yield process
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.process import BrokerProcess
 from tests.cluster.wheel.administering import surroundings
 from tests.cluster.wheel.run import load_scenarios
@@ -23,7 +24,7 @@ SCENARIOS = list(load_scenarios())
 
 @pytest.fixture(scope="module")
 def shared_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    with BrokerProcess(tmp_path_factory.mktemp("wheel") / "data") as process:
+    with BrokerProcess(tmp_path_factory.mktemp("wheel") / "data", settings={"ack_timeout_s": round(LONG_S)}) as process:
         yield process
 
 
@@ -50,7 +51,7 @@ async def test_the_published_client_goes_on_when_its_broker_is_killed_and_comes_
     assert process.stdout is not None
     assert process.stdin is not None
     try:
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(PATIENCE_S):
             await read_until(process.stdout, b"ready\n")
             process.stdin.write(b"go\n")
             for mark in (b"200\n", b"800\n"):

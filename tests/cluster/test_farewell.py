@@ -11,17 +11,19 @@ import pytest
 
 from danube.broker.app import Broker
 from danube.broker.settings import BrokerSettings
+from danube.model.limits import FAREWELL_WAIT_S
 from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(120)]
 
 PROGRAM = Path(__file__).parent / "wheel" / "farewell_program.py"
 TOPIC = TopicName("default", "farewell")
-WAIT_S = 40
+WAIT_S = PATIENCE_S
 PIPE = asyncio.subprocess.PIPE
 
 
@@ -114,7 +116,7 @@ async def test_clients_of_a_deleted_topic_come_to_a_clear_end(
     url = f"http://{served.addresses.broker}"
     async with Application.running(wheel_python, url, tmp_path / "errors") as application:
         assert (await application.ask("send 5"))["read"] == list(range(5))
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(FAREWELL_WAIT_S):  # nobody is waited for
             await AdminPeer(channel).delete_topic(TOPIC)
         assert await application.ask("refused") == "INVALID_ARGUMENT"
         assert await application.ask("end") == {"ended": True, "failures": 0}

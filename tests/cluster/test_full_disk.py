@@ -16,11 +16,12 @@ from danube.model.limits import CUT_RETRY_S
 from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Inbox, Peer
 from danube.testing.process import BrokerProcess
 from tests.cluster.small_disk import MIB, SmallDisk, small_disk
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180), pytest.mark.xdist_group("full_disk")]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300), pytest.mark.xdist_group("full_disk")]
 
 TOPIC = TopicName("default", "full")
 DISK_BYTES = 32 * MIB
@@ -29,7 +30,7 @@ ROOM_BYTES = 8 * MIB
 SIZES = (64 * 1024, 1024, 1)
 """Of payloads: what is too large for the last gap is followed by what is not."""
 SENDERS = 8
-WAIT_S = 30
+WAIT_S = PATIENCE_S
 PROGRAM = Path(__file__).parent / "wheel" / "full_disk_program.py"
 SETTINGS = {"disk_warn_free_bytes": 0, "disk_refuse_free_bytes": 0, "telemetry_interval_s": 0, "cache_bytes_max": MIB}
 """No room is kept back: the disk itself refuses. The small cache has most of it read from the disk."""
@@ -276,7 +277,7 @@ async def cut(disk: SmallDisk, flood: Flood, peer: Peer) -> None:
     """Go on sending until the journal of the full disk is in segments; one that failed is tried again, later."""
     full = max(disk.seen.glob("journal/*.journal"))
     producer, pause = await peer.create_producer(TOPIC), threading.Event()
-    async with asyncio.timeout(2 * CUT_RETRY_S):
+    async with asyncio.timeout(CUT_RETRY_S + PATIENCE_S):
         while full.exists():
             await flood.send(peer, producer, SIZES[0])
             await asyncio.to_thread(pause.wait, 0.2)

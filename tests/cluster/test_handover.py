@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from danube.storage.handover.reading import JOURNALS
+from danube.testing.child_process import pause
 
 WAIT_S = 60
 TOPICS = 3
@@ -309,7 +310,7 @@ def test_an_owner_that_was_stopped_acknowledges_nothing_after_its_topics_were_ta
     with ExitStack() as ends:
         paused = ends.enter_context(broker(shared, 1))
         paused.wait_for(60)
-        paused.process.send_signal(signal.SIGSTOP)
+        pause(paused.process.pid)
         taker = ends.enter_context(broker(shared, 2, rounds=20))
         taker.finish()
         paused.process.send_signal(signal.SIGCONT)
@@ -351,7 +352,7 @@ def test_an_owner_that_was_stopped_wakes_when_its_journal_is_gone_and_acknowledg
     with ExitStack() as ends:
         paused = ends.enter_context(broker(shared, 1, program=STORAGE))
         paused.wait_for(370)  # it has cut after 100 rounds, and does not have the file of metadata open now
-        paused.process.send_signal(signal.SIGSTOP)
+        pause(paused.process.pid)
         taker = ends.enter_context(broker(shared, 2, rounds=20, program=STORAGE))
         taker.content()
         taker.finish()

@@ -28,7 +28,7 @@ from danube.testing.metadata_soak_round import Ground, Measure, Round
 from danube.testing.zookeeper_server import find_zookeeper
 
 BRIEF = Measure(faults=1, clients=4, calm_s=0.2)
-ROUNDS = 5
+ROUNDS = 3
 WAIT_S = 60
 
 
@@ -229,19 +229,23 @@ def test_rounds_of_faults_leave_histories_that_one_order_explains(store: str, tm
 @pytest.mark.parametrize("bug", ["stale", "early"])
 def test_a_bug_planted_in_a_member_of_a_raft_group_is_found_within_three_rounds(bug: str, tmp_path: Path) -> None:
     """Linearizable reads from the member's own copy; changes acknowledged before a majority has them."""
-    program = ["--program", "tests.cluster.planted_member"]
-    ended = subprocess.run(
-        [*command(tmp_path, "raft", 3), *program],
+    rounds = (run_planted(tmp_path, bug, rounds) for rounds in (1, 2, 3))  # it goes on where it stopped
+    ended = next(ended for ended in rounds if ended.returncode)
+    assert ended.returncode == 1, ended.stderr[-4_000:]
+    assert "A PROMISE WAS BROKEN" in ended.stdout
+    assert any(line["violations"]["linearizable"] for line in ledger(tmp_path, "raft")), ended.stdout
+
+
+def run_planted(folder: Path, bug: str, rounds: int) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [*command(folder, "raft", rounds), "--program", "tests.cluster.planted_member"],
         env={**os.environ, "DANUBE_PLANTED": bug},
         cwd=Path(__file__).parents[2],
         capture_output=True,
         text=True,
         check=False,
-        timeout=280,
+        timeout=90 * rounds,
     )
-    assert ended.returncode == 1, ended.stderr[-4_000:]
-    assert "A PROMISE WAS BROKEN" in ended.stdout
-    assert any(line["violations"]["linearizable"] for line in ledger(tmp_path, "raft")), ended.stdout
 
 
 def skip_without(store: str) -> None:

@@ -25,13 +25,14 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.etcd_server import EtcdServer, find_etcd
 from danube.testing.free_ports import free_port
+from danube.testing.patience import PATIENCE_S
 from danube.testing.service_process import ServiceProcess
 from danube.testing.shared_log_servers import SERVERS, backend_at, new_root
 from tests.cluster.seeing import take
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
-_WAIT_S = 40.0
+_WAIT_S = PATIENCE_S
 CERTIFICATES = Path(__file__).parents[1] / "unit" / "rpc" / "certificates"
 
 
@@ -282,10 +283,12 @@ def copy_folder(source: Path, target: Path) -> None:
 
 async def test_an_etcd_whose_quota_is_used_up_refuses_changes_and_says_what_to_do(tmp_path: Path) -> None:
     async with etcd_server(tmp_path, "--quota-backend-bytes=1000000") as server, members(server, 1) as (store,):
-        with pytest.raises(MetadataError, match="quota is used up"):
+        with pytest.raises(MetadataError, match="quota is used up") as refused:
             for number in range(200):
                 await store.put(f"/a/{number}", os.urandom(20_000))
-        assert len(await store.list("/a", linearizable=True)) == number
+        made = len(await store.list("/a", linearizable=True))
+        unknown = isinstance(refused.value, UnknownOutcomeError)  # where a slow disk held up an attempt before
+        assert made == number or (unknown and made == number + 1)
 
 
 async def test_etcd_with_users_lets_in_who_has_the_password_and_nobody_else(tmp_path: Path) -> None:
@@ -353,7 +356,9 @@ async def etcd_server(folder: Path, *flags: str, scheme: str = "http") -> AsyncI
 
 def etcdctl(server: ServiceProcess, *words: str) -> None:
     binary = str(Path(find_etcd()).with_name("etcdctl"))
-    subprocess.run([binary, f"--endpoints={server.address}", *words], check=True, capture_output=True, timeout=30)
+    subprocess.run(
+        [binary, f"--endpoints={server.address}", *words], check=True, capture_output=True, timeout=PATIENCE_S
+    )
 
 
 @pytest.mark.parametrize("server", ["zookeeper"], indirect=True)

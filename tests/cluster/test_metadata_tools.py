@@ -28,6 +28,7 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.broker_cluster import BrokerCluster
 from danube.testing.free_ports import free_port
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 from danube.testing.raft_group import RaftGroup, write_secret
 from danube.testing.service_process import ServiceProcess
@@ -59,7 +60,7 @@ async def metadata(*words: object, flags: tuple[str, ...] = (), variables: Mappi
     process = await asyncio.create_subprocess_exec(
         *command, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE, env=environment
     )
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         out, error = await process.communicate()
     return Ended(process.returncode or 0, out.decode(), error.decode())
 
@@ -187,7 +188,7 @@ async def test_after_a_lost_quorum_the_survivor_goes_on_and_others_join_it(group
 async def _join(group: RaftGroup, asked: int, number: int) -> None:
     """Start a member on a folder of its own, and have it get a vote."""
     starting = asyncio.create_task(group.start([number]))
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 added = await group[asked].ask("add", group.address(number))
@@ -221,7 +222,7 @@ async def test_members_of_the_lost_group_are_not_let_into_the_new_one(group: Raf
 
 async def _added_once(group: RaftGroup, asked: int, address: str) -> None:
     """Ask until somebody answers there: then it says yes, or why not."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 await group[asked].ask("add", address)
@@ -262,7 +263,7 @@ def test_a_broker_that_lost_its_quorum_goes_on_with_its_topics_and_others_join_i
 
 async def _let_in(broker: BrokerProcess, address: str) -> None:
     """Add a broker as soon as it listens."""
-    async with opened(Target(endpoint=broker.endpoints.admin_url)) as gateway, asyncio.timeout(60):
+    async with opened(Target(endpoint=broker.endpoints.admin_url)) as gateway, asyncio.timeout(PATIENCE_S):
         while True:
             try:
                 await gateway.add_node(AddNode(address=address))
@@ -376,7 +377,7 @@ def refused_start(broker: BrokerProcess) -> str:
 async def is_cut(broker: BrokerProcess) -> None:
     """Wait until the topic is in segments, and what it had in the journal is gone from there."""
     first = broker.data_dir / "journal" / "0000000001.journal"
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while first.exists() or not list(broker.data_dir.glob("segments/*/*.manifest")):  # noqa: ASYNC110 - another process
             await asyncio.sleep(0.05)
 

@@ -6,9 +6,10 @@ from collections.abc import AsyncIterator
 import pytest
 
 from danube.rpc.address import join_address, split_address
+from danube.testing.patience import PATIENCE_S
 from danube.testing.proxy import Cut, CuttingProxy, Direction
 
-TIMEOUT_S = 10
+TIMEOUT_S = PATIENCE_S
 
 
 class Echo(asyncio.Protocol):

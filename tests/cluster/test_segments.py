@@ -13,6 +13,7 @@ from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
@@ -53,7 +54,7 @@ async def segments(admin: AdminPeer) -> int:
 
 async def is_cut(admin: AdminPeer) -> None:
     """Wait until most of the topic is in segments."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(PATIENCE_S):
         while await segments(admin) < 2:
             pass
 
@@ -81,7 +82,7 @@ async def test_a_topic_deleted_right_before_kill_9_leaves_no_file(cutting: Broke
         await admin.delete_topic(TOPIC)
     await asyncio.to_thread(cutting.kill)
     await asyncio.to_thread(cutting.start)
-    async with connected(cutting) as (_, admin), asyncio.timeout(60):
+    async with connected(cutting) as (_, admin), asyncio.timeout(PATIENCE_S):
         assert await admin.topics("default") == ()
         while folder.exists():
             await admin.describe_broker()

@@ -15,7 +15,7 @@ from danube.testing.process import end_leftover
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
 
-ROUNDS = 4
+ROUNDS = 3
 WAIT_S = 60
 
 

@@ -9,10 +9,11 @@ from typing import IO
 import pytest
 
 from danube.metadata.sqlite_file import SqliteFile
+from danube.testing.patience import PATIENCE_S
 
 ROUNDS = 3
 ACKNOWLEDGED_BEFORE_KILL = 50
-WAIT_S = 30
+WAIT_S = PATIENCE_S
 
 WRITER = """
 import asyncio, sys

@@ -11,6 +11,7 @@ import pytest
 import danube
 from danube.model.exit_codes import ExitCode
 from danube.storage.lost import LOST_ATTRIBUTE
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 from tests.unit.storage.inspection.folder_world import flip
 
@@ -25,7 +26,7 @@ def storage(data_dir: Path, *words: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=60,
+        timeout=PATIENCE_S,
         env={"PATH": os.environ["PATH"]},
     )
 

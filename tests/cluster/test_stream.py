@@ -14,6 +14,7 @@ from danube.model.stream import PublishOpen
 from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 from danube.testing.stream_peer import StreamPeer
 from danube.wire import encode_stream
@@ -75,7 +76,7 @@ async def test_a_peer_that_never_reads_is_told_that_its_stream_was_refused(
     channel = GrpcCarrier(SystemClock()).connect(broker.endpoints.broker)
     peer = StreamPeer(channel)
     for _ in range(40):
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             told = await asyncio.gather(*(send_on_and_never_read(peer) for _ in range(10)), return_exceptions=True)
         assert all(isinstance(error, DanubeError) for error in told), told
     await channel.close()

@@ -13,11 +13,12 @@ from danube.broker.settings import BrokerSettings
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
+from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.peer import Peer
 from danube.testing.seeded import seed, seeded_gateway
 from tests.contracts.original_broker import OriginalBroker
 
-TIMEOUT_S = 10.0
+TIMEOUT_S = PATIENCE_S
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +50,7 @@ async def seeded_broker(folder: Path) -> AsyncIterator[str]:
     """A whole broker in this process, over gRPC; its endpoint."""
     settings = BrokerSettings.model_validate(
         {"data_dir": folder, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0", "telemetry_interval_s": 0}
+        | {"ack_timeout_s": LONG_S}
     )
     async with AsyncExitStack() as parts:
         broker = await Broker.start(settings)

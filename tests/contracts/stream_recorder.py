@@ -5,9 +5,10 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 
 from danube.rpc.carrier import ClientStream, ServerStream, Service, StreamFactory, StreamHandler
+from danube.testing.patience import PATIENCE_S
 
 PATH = "/test.Things/Watch"
-SOON_S = 5.0
+SOON_S = PATIENCE_S
 """For what is going to happen."""
 BLOCKED_S = 0.3
 """For what must not happen; either carrier has moved long before what it would move."""

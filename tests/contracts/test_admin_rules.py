@@ -8,6 +8,8 @@ import pytest
 
 from danube.admin.gateway import AdminGateway
 from danube.model import errors
+from danube.model.admin_calls import DescribeTopics
+from danube.model.durability import Durability
 from danube.model.plans import Caller, Effect, Face, Plan, PlanApplication, PlanRequest
 from danube.model.policies import (
     FailurePolicy,
@@ -128,7 +130,8 @@ async def test_on_the_original_each_is_refused_with_what_it_does_not_do(
         for words, ask in OURS_ALONE.items():
             with pytest.raises(errors.UnsupportedError, match=f"does not {words}.*the original has no such call"):
                 await ask(world.gateway)
-        for operation in ("seek_subscription", "skip_messages", "set_topic_retention", "set_namespace_retention"):
+        planned_ones = ("seek_subscription", "skip_messages", "set_topic_retention", "set_namespace_retention")
+        for operation in (*planned_ones, "set_topic_durability", "set_namespace_durability"):
             with pytest.raises(errors.UnsupportedError, match=operation):
                 await planned(world.gateway, operation, topic=str(ORDERS), subscription=AUDIT)
 
@@ -172,6 +175,35 @@ async def test_retention_of_what_is_not_there_or_keeps_nothing_is_not_planned(ou
         await planned(ours, "set_topic_retention", topic=str(TICKS), time_s=1)
     with pytest.raises(errors.InvalidRequestError):
         await planned(ours, "set_topic_retention", topic=str(ORDERS))
+
+
+async def test_durability_is_set_by_a_plan_and_shown_with_the_limits_and_the_topic(ours: AdminGateway) -> None:
+    assert (await ours.topic_policies(ORDERS)).holding.durability == Durability.FSYNC.number
+    await apply(ours, await planned(ours, "set_namespace_durability", namespace="default", durability="interval"))
+    await apply(ours, await planned(ours, "set_topic_durability", topic=str(EVENTS), durability="os", clear=False))
+    for index in range(PARTITIONS):
+        view = await ours.topic_policies(EVENTS.partition(index))
+        assert (view.own, view.holding.durability) == (Policies(durability=2), 2)
+    assert (await ours.topic_policies(ORDERS)).holding.durability == Durability.INTERVAL.number
+    page = await ours.describe_topics(DescribeTopics(topics=(ORDERS, EVENTS.partition(0)), page_size=2))
+    shown = {each.topic: each.storage.durability for each in page.topics if each.storage is not None}
+    assert shown == {ORDERS: Durability.INTERVAL, EVENTS.partition(0): Durability.OS}
+    await apply(ours, await planned(ours, "set_namespace_durability", namespace="default", clear=True))
+    assert (await ours.namespace_limits("default")).own == Policies()
+    assert (await ours.namespace_limits("default")).holding.durability == Durability.FSYNC.number
+
+
+async def test_durability_of_what_is_not_there_or_keeps_nothing_is_not_planned(ours: AdminGateway) -> None:
+    with pytest.raises(errors.TopicNotFoundError):
+        await planned(ours, "set_topic_durability", topic=str(MISSING), durability="os")
+    with pytest.raises(errors.NamespaceNotFoundError):
+        await planned(ours, "set_namespace_durability", namespace="missing", durability="os")
+    with pytest.raises(errors.PreconditionFailedError):
+        await planned(ours, "set_topic_durability", topic=str(TICKS), durability="os")
+    assert (await ours.topic_policies(TICKS)).holding.durability is None
+    for arguments in ({}, {"durability": "soon"}, {"durability": 2}):
+        with pytest.raises(errors.InvalidRequestError):
+            await planned(ours, "set_topic_durability", topic=str(ORDERS), **arguments)
 
 
 async def test_limits_of_what_is_not_there_are_not_found(ours: AdminGateway) -> None:

@@ -10,10 +10,11 @@ from danube.model.errors import DanubeError
 from danube.rpc.carrier import Caller, Channel, Service, UnaryCall, UnaryHandler
 from danube.rpc.options import CarrierOptions
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 from tests.contracts.carrier_network import CarrierNetwork
 
 PATH = "/test.Things/Do"
-SOON_S = 5.0
+SOON_S = PATIENCE_S
 
 
 def things(handler: UnaryHandler) -> Service:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.runtime.disk import Disk, LocalDisk
+from danube.runtime.disk import Disk, DiskRoom, LocalDisk
 from danube.testing.disk import MachineOffError, SimDisk
 
 
@@ -319,12 +319,13 @@ def test_a_lock_has_one_holder_at_a_time(disk: Disk) -> None:
 # Room
 
 
-def test_a_disk_says_how_much_is_free(disk: Disk) -> None:
-    assert disk.free_bytes() > 0
+def test_a_disk_says_how_much_is_free_of_how_much(disk: Disk) -> None:
+    room = disk.room()
+    assert 0 < room.free_bytes <= room.total_bytes
 
 
 def test_what_is_written_is_not_free_any_more() -> None:
     disk = SimDisk()
     disk.capacity_bytes = 1_000
     put(disk, "a", b"x" * 400)
-    assert disk.free_bytes() == 600
+    assert disk.room() == DiskRoom(600, 1_000)

@@ -16,6 +16,7 @@ from danube.storage.numbering import NumberedBatch, numbered_batch
 from danube.storage.segment.retention import Retention
 from danube.storage.tiered_log import TieredLog
 from danube.testing.disk import Operation
+from danube.testing.patience import PATIENCE_S
 from tests.contracts.topic_log_places import DISKS, PLACEMENTS, TAKEN, LogPlace, log_place
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import always, cut_all, fill, read_all, record_of, records_from
@@ -29,7 +30,7 @@ async def place(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     placement, _, disk = request.param.partition("-")
     one = log_place(placement, disk, tmp_path)
     await one.open()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         yield one
     await one.close()
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 
 pytestmark = pytest.mark.cluster
@@ -43,6 +44,6 @@ def run(command: str, root: Path, broker: BrokerProcess) -> str:
         "DANUBE_SERVICE_ADDR": broker.endpoints.service_url,
     }
     full = [sys.executable, "-m", module, *arguments]
-    done = subprocess.run(full, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(full, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from danube.testing.patience import PATIENCE_S
+
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
 
 PUBLISHING = "Publishing"
@@ -47,7 +49,7 @@ def test_an_interrupted_demo_leaves_nothing_behind(
         said += line
     demo.send_signal(number)
     said += demo.stdout.read()
-    assert demo.wait(timeout=30) == 130, said
+    assert demo.wait(timeout=PATIENCE_S) == 130, said
     assert list(tmp_path.iterdir()) == []
     assert processes_of(said) == []
 

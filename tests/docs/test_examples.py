@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 
 pytestmark = pytest.mark.cluster
@@ -74,7 +75,7 @@ def commands_shown(program: Path) -> list[list[str]]:
 
 def run_admin(words: list[str], broker: BrokerProcess) -> None:
     admin = Path(sys.executable).with_name("danube-admin")
-    subprocess.run([admin, *words, "--endpoint", broker.endpoints.admin_url], check=True, timeout=30)
+    subprocess.run([admin, *words, "--endpoint", broker.endpoints.admin_url], check=True, timeout=PATIENCE_S)
 
 
 def output_of(python: str | Path, program: Path, broker: BrokerProcess) -> str:
@@ -83,6 +84,6 @@ def output_of(python: str | Path, program: Path, broker: BrokerProcess) -> str:
     if python == sys.executable:
         environment["PYTHONPATH"] = str(program.parents[1])
     command = [python, program, broker.endpoints.service_url]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=PATIENCE_S)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout

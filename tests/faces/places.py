@@ -13,7 +13,7 @@ from danube.broker.meta_store import MetaStore
 from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.settings import BrokerSettings
 from danube.metadata.memory import MemoryStore
-from danube.model.admin_calls import DescribeTopics, TopicDescription
+from danube.model.admin_calls import DescribeTopics, ReliableState, TopicDescription
 from danube.model.limits import DESCRIBE_TOPICS_MAX
 from danube.model.plans import Caller, Decision, Face, fingerprint_of
 from danube.model.telemetry import SYSTEM_NAMESPACE
@@ -21,6 +21,7 @@ from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
 from danube.testing.membership import MemoryMembership
+from danube.testing.patience import LONG_S
 from danube.testing.peer import Peer
 from danube.testing.seeded import SEEDED_REQUEST, seed
 
@@ -55,9 +56,18 @@ class Place:
 
 
 def _kept(topic: TopicDescription) -> list[object]:
-    """What of a topic stays the same while nobody acts on it."""
-    subscriptions = [[each.name, each.type.name, each.created_ms, repr(each.reliable)] for each in topic.subscriptions]
+    """What of a topic stays the same while nobody acts on it, however long that takes."""
+    subscriptions = [
+        [each.name, each.type.name, each.created_ms, _answered(each.reliable)] for each in topic.subscriptions
+    ]
     return [str(topic.topic), topic.topic_id, topic.strategy.name, topic.start_offset, topic.end_offset, subscriptions]
+
+
+def _answered(state: ReliableState | None) -> list[int] | None:
+    """Not which of the others are sent and which wait: that goes by time, as acknowledgements run out of it."""
+    if state is None:
+        return None
+    return [state.position, state.acknowledged_beyond, state.lag, state.blocked, state.dead_letters]
 
 
 @asynccontextmanager
@@ -69,6 +79,7 @@ async def seeded_place(data_dir: Path, *, is_cluster: bool = False) -> AsyncIter
     clock = SystemClock()
     carrier = GrpcCarrier(clock)
     values = {"data_dir": data_dir, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
+    values |= {"ack_timeout_s": LONG_S, "telemetry_interval_s": LONG_S}  # so that nothing that is told goes by time
     world = World(clock=clock, carrier=carrier)
     if is_cluster:
         values |= {"mode": "cluster"}

@@ -100,6 +100,8 @@ EFFECTS = {
     "set_topic_policies": "write",
     "set_namespace_retention": "destroy",
     "set_topic_retention": "destroy",
+    "set_namespace_durability": "destroy",
+    "set_topic_durability": "destroy",
     "peek_messages": "read",
     "create_subscription": "write",
     "seek_subscription": "destroy",

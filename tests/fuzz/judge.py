@@ -11,6 +11,7 @@ from pathlib import Path
 from danube.model.errors import AcknowledgeError, CancelledError, DanubeError
 from danube.model.topic import DispatchStrategy
 from danube.rpc.carrier import Channel, ClientStream
+from danube.testing import patience
 from danube.testing.admin_peer import AdminPeer
 from danube.testing.cluster import running_broker
 from danube.testing.peer import Inbox, Peer
@@ -20,7 +21,7 @@ from tests.fuzz.vocabulary import CALM, MEMBERS, NON_RELIABLE, SUBSCRIPTIONS, TO
 
 ROUNDS = int(os.environ.get("FUZZ_ROUNDS", "2000"))
 """Inputs to judge; `make fuzz ROUNDS=100000` sets it."""
-ANSWER_TIMEOUT_S = 10.0
+ANSWER_TIMEOUT_S = patience.PATIENCE_S
 PATIENCE_S = 1.0
 """For the good answer to a call that may have none."""
 STAY_S = 0.02

@@ -39,6 +39,7 @@ from danube.storage.publishing import Publisher
 from danube.storage.segment import block
 from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.retention import Retention, segments_to_drop
+from danube.storage.steady_time import SteadyTime
 from danube.storage.tiered_log import TieredLog
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
@@ -165,6 +166,12 @@ def take_damage_for_a_torn_end(patch: pytest.MonkeyPatch) -> None:
         return None
 
     patch.setattr(FileScan, "claimed_beyond", claimed_beyond)
+    miss_no_end(patch)
+
+
+def miss_no_end(patch: pytest.MonkeyPatch) -> None:
+    """Never ask how far the journal is marked."""
+    patch.setattr(JournalFolder, "read_mark", lambda _: None)
 
 
 def believe_blocks(patch: pytest.MonkeyPatch) -> None:
@@ -244,6 +251,23 @@ def drop_what_is_unread(patch: pytest.MonkeyPatch) -> None:
         return segments_to_drop(manifest, retention, now_ms, None, journal_bytes)
 
     patch.setattr(retaining, "segments_to_drop", drop)
+
+
+# Clocks that are wrong
+
+
+def believe_the_clock(patch: pytest.MonkeyPatch) -> None:
+    """Have retention go by what the clock says."""
+    patch.setattr(SteadyTime, "look", lambda _self, now_ms, _now_s: now_ms)
+
+
+def wait_by_append_times(patch: pytest.MonkeyPatch) -> None:
+    """Have closed journal files wait until the clock is far enough beyond what is in them."""
+
+    def waited_s(self: Cutter, file: ClosedFile) -> float:
+        return (self._clock.now_ms() - file.newest_append_ms) / 1_000
+
+    patch.setattr(Cutter, "_waited_s", waited_s)
 
 
 # Rule 7: whose fault it is
@@ -416,26 +440,29 @@ SABOTAGES = [
     Sabotaged("1: nothing is seen before it is durable", show_what_is_written, 40),
     Sabotaged("2: a body is checked on receipt", take_any_body, 0),
     Sabotaged("3: a round that failed is undone first", leave_failed_rounds, 7),
-    Sabotaged("3: after a failed sync nothing is retried", retry_failed_syncs, 34),
+    Sabotaged("3: after a failed sync nothing is retried", retry_failed_syncs, 4),
     Sabotaged("4: a torn end is cut before anything is appended", keep_torn_ends, 13),
-    Sabotaged("4: what is read is synced before it is shown", trust_what_is_read, 60),
-    Sabotaged("5: damage below the mark is refused", take_damage_for_a_torn_end, 97, DAMAGE),
+    Sabotaged("4: what is read is synced before it is shown", trust_what_is_read, 342),
+    Sabotaged("5: damage below the mark is refused", take_damage_for_a_torn_end, 63, DAMAGE),
+    Sabotaged("5: an end that is missing is damage", miss_no_end, 135, DAMAGE),
     Sabotaged("5: every byte of a segment is checked", believe_blocks, 13, DAMAGE),
     Sabotaged("5: an index that is not what was written is none", believe_indexes, 64, DAMAGE),
     Sabotaged("6: a journal file goes when metadata points to its records", remove_files_before_metadata_points, 0),
     Sabotaged("6: a journal file goes when all its records are elsewhere", remove_files_that_are_needed, 1),
     Sabotaged("6: cursors included", forget_cursors, 0),
-    Sabotaged("6: where the journal begins is said before files go", remove_before_it_is_said, 47),
+    Sabotaged("6: where the journal begins is said before files go", remove_before_it_is_said, 32),
     Sabotaged("6: what is unread stays", drop_what_is_unread, 1),
+    Sabotaged("clock: one that jumps deletes nothing", believe_the_clock, 20),
+    Sabotaged("clock: one that was wrong stops no cuts", wait_by_append_times, 3),
     Sabotaged("7: a fault of a segment stops its topic only", stop_everybody_for_one, 1, DAMAGE),
     Sabotaged("7: without room reading goes on", read_only_while_there_is_room, 72),
     Sabotaged("7: after a fault of the journal reading goes on", read_only_while_it_can_write, 0),
     Sabotaged("cut: files are durable before metadata points to them", point_to_what_is_not_synced, 0),
     Sabotaged("cut: a manifest is there before metadata points to it", point_before_the_files_are_there, 2),
-    Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 120),
-    Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 108),
-    Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 25),
-    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 253),
+    Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 91),
+    Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 9),
+    Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 135),
+    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 293),
     Sabotaged("6: a journal goes when no topic's record names it", remove_journals_that_are_needed, 1, SHARED),
     Sabotaged("6: a file is kept for topics that are others' by now", forget_what_is_given, 1, SHARED),
     Sabotaged("take: what a former owner left is cut before one's own", cut_ones_own_first, 0, SHARED),

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from danube.testing.checkers import Violation
+from danube.testing.patience import PATIENCE_S
 from danube.testing.simulation import (
     KINDS,
     POWER_CUTS,
@@ -78,7 +79,7 @@ def test_a_run_is_the_same_in_any_process() -> None:
             capture_output=True,
             text=True,
             check=True,
-            timeout=50,
+            timeout=PATIENCE_S,
         ).stdout.strip()
         for hash_seed in ("1", "2")
     }

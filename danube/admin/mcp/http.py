@@ -10,7 +10,13 @@ from mcp.server.transport_security import TransportSecuritySettings
 
 from danube.admin.mcp.tokens import BearerToken
 from danube.model.errors import SettingsError
-from danube.model.face_limits import MCP_DRAIN_S, MCP_MESSAGE_BYTES_MAX, MCP_SESSION_IDLE_S, MCP_SESSIONS_MAX
+from danube.model.face_limits import (
+    MCP_DRAIN_S,
+    MCP_MESSAGE_BYTES_MAX,
+    MCP_REQUESTS_MAX,
+    MCP_SESSION_IDLE_S,
+    MCP_SESSIONS_MAX,
+)
 from danube.rpc.address import is_loopback
 from danube.rpc.http_port import App, HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
@@ -70,7 +76,7 @@ class HttpServer:
             max_sessions=MCP_SESSIONS_MAX,
             transport_security=options.security(),
         )
-        self._http = HttpPort(_Guarded(app, token), lifespan="on", drain_s=MCP_DRAIN_S)
+        self._http = HttpPort(_Guarded(app, token), lifespan="on", requests_max=MCP_REQUESTS_MAX, drain_s=MCP_DRAIN_S)
 
     @property
     def address(self) -> str:
@@ -85,11 +91,8 @@ class HttpServer:
         try:
             await asyncio.shield(serving)
         finally:
-            self._http.should_exit = True
-            with contextlib.suppress(asyncio.CancelledError, TimeoutError):
-                async with asyncio.timeout(2 * MCP_DRAIN_S):
-                    await asyncio.shield(serving)
-            self._http.force_exit = True
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._http.stop(serving)
             await tasks.close()
             self._listener.close()
 

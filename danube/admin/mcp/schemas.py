@@ -83,7 +83,8 @@ def _argument(part: Schema, whole: Schema) -> Schema:
     part = _resolved(part, whole)
     choices = [each for each in part.get("anyOf", ()) if each.get("type") != "null"]
     if len(choices) == 1:
-        part = {**part, **_argument(choices[0], whole)}
+        own_words = {"description": part["description"]} if "description" in part else {}
+        part = {**part, **_argument(choices[0], whole), **own_words}
         part.pop("anyOf")
     kept = {key: value for key, value in part.items() if key not in _DROPPED}
     if part.get("default") is not None:

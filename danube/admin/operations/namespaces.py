@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import asdict, fields
+from typing import Any
 
 from pydantic import Field
 
@@ -10,9 +11,10 @@ from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
 from danube.model.admin_calls import NamespacePolicies
+from danube.model.durability import Durability, durability_of
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.plans import Effect
-from danube.model.policies import POLICY_NAMES, Limits
+from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, Limits
 
 
 class NamespaceParams(Params):
@@ -59,6 +61,10 @@ class Policies(Result):
         description="Whether retention also deletes what a subscription has not acknowledged; null where the broker has"
         " no retention."
     )
+    durability: Durability | None = Field(
+        description="When a publish is acknowledged: fsync, after the sync; interval and os, before. Null where the"
+        " broker does not tell."
+    )
 
 
 class NamespaceCreated(Result):
@@ -82,7 +88,8 @@ async def _policies(call: Call, params: NamespaceParams) -> Policies:
     known, limits = await asyncio.gather(
         call.gateway.namespace_policies(params.namespace), _limits(call, params.namespace)
     )
-    ours = {name: getattr(limits, name, None) for name in _OURS_ALONE}
+    ours: dict[str, Any] = {name: getattr(limits, name, None) for name in _OURS_ALONE}
+    ours[DURABILITY_NAME] = durability_of(ours[DURABILITY_NAME])
     return Policies.model_validate(asdict(known) | ours)
 
 

@@ -9,6 +9,7 @@ from pydantic import Field, field_validator, model_validator
 from danube.admin.operations.fields import NamespaceText, Params, Result, TopicText
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.topics import TopicParams
+from danube.model.durability import Durability, durability_of
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import MESSAGE_TTL_S_MAX, POLICY_NUMBER_MAX
 from danube.model.plans import Effect
@@ -131,10 +132,15 @@ class LimitsResult(Result):
         title="Retention drops unread",
         description="Whether retention also deletes what a subscription has not acknowledged.",
     )
+    durability: Durability | None = Field(
+        description="When a publish is acknowledged: fsync, after the sync; interval and os, before. Null where"
+        " nothing is kept, or the broker does not tell."
+    )
 
 
 def _limits(name: str, view: PoliciesView) -> LimitsResult:
-    return LimitsResult(name=name, set_here=list(view.own.given()), **asdict(view.holding))
+    named = asdict(view.holding) | {"durability": durability_of(view.holding.durability)}
+    return LimitsResult(name=name, set_here=list(view.own.given()), **named)
 
 
 async def _set_namespace(call: Call, params: SetNamespacePoliciesParams) -> LimitsResult:
@@ -156,7 +162,8 @@ SET_NAMESPACE_POLICIES = Operation(
     words=("namespaces", "set-policies"),
     summary="Set limits for the topics of a namespace.",
     description="What is not named stays; 0 is no limit. They hold at once, where a topic does not set its own."
-    " How long messages are kept is for set_namespace_retention.",
+    " How long messages are kept is for set_namespace_retention, and when they are acknowledged for"
+    " set_namespace_durability.",
     effect=Effect.WRITE,
     params=SetNamespacePoliciesParams,
     result=LimitsResult,
@@ -193,7 +200,8 @@ SET_TOPIC_POLICIES = Operation(
     words=("topics", "set-policies"),
     summary="Set limits for a topic.",
     description="What is not named stays; 0 is no limit. They hold at once, and come before those of the namespace."
-    " How long messages are kept is for set_topic_retention.",
+    " How long messages are kept is for set_topic_retention, and when they are acknowledged for"
+    " set_topic_durability.",
     effect=Effect.WRITE,
     params=SetTopicPoliciesParams,
     result=LimitsResult,

@@ -2,7 +2,7 @@
 
 import asyncio
 from enum import StrEnum
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import Field, model_validator
 
@@ -27,6 +27,7 @@ from danube.model.admin_calls import (
     TopicInfo,
     TopicStorageDescription,
 )
+from danube.model.durability import Durability
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.limits import PARTITIONS_MAX
 from danube.model.plans import Effect
@@ -144,6 +145,10 @@ class TopicDetail(Result):
     unsynced_bytes: int | None = Field(
         description="Acknowledged and not synced: a power cut may take them. 0 with durability fsync."
     )
+    durability: Durability | None = Field(
+        description="When a publish is acknowledged: fsync, after the sync; interval and os, before. Null where"
+        " nothing is kept, or the broker does not tell."
+    )
     messages_expired: int | None = Field(
         description="Passed over unread since the broker started: too old, or let go of by retention."
     )
@@ -207,7 +212,7 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
     )
 
 
-def _storage_fields(storage: TopicStorageDescription | None) -> dict[str, int | None]:
+def _storage_fields(storage: TopicStorageDescription | None) -> dict[str, Any]:
     return {
         "stored_bytes": storage.stored_bytes if storage else None,
         "segments": storage.segments if storage else None,
@@ -215,6 +220,7 @@ def _storage_fields(storage: TopicStorageDescription | None) -> dict[str, int | 
         "oldest_message_ms": storage.oldest_ms if storage else None,
         "newest_message_ms": storage.newest_ms if storage else None,
         "unsynced_bytes": storage.unsynced_bytes if storage else None,
+        "durability": storage.durability if storage else None,
     }
 
 

@@ -67,8 +67,7 @@ async def serving(
             try:
                 yield Running(address, ended)
             finally:
-                port.should_exit = True
-                await asyncio.wait([ended], timeout=2 * WEB_DRAIN_TIMEOUT_S)
+                await port.stop(ended)
                 await tasks.close()
 
 

@@ -18,8 +18,10 @@ from danube.model.admin_calls import (
     TopicsPage,
     TopicStorageDescription,
 )
+from danube.model.durability import durability_of
 from danube.model.errors import TopicNotFoundError
 from danube.model.limits import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX, DESCRIBE_LOOKS_MAX
+from danube.model.policies import Limits
 from danube.model.topic import TopicName
 from danube.storage.log import TopicStorageStats
 
@@ -146,12 +148,12 @@ def _describe_topic(
         producers=len(topic.producers),
         subscription_count=len(topic.subscriptions),
         messages_expired=expired,
-        storage=_describe_storage(log.stats) if log else None,
+        storage=_describe_storage(log.stats, topic.limits) if log else None,
         subscriptions=subscriptions,
     )
 
 
-def _describe_storage(stats: TopicStorageStats) -> TopicStorageDescription:
+def _describe_storage(stats: TopicStorageStats, limits: Limits) -> TopicStorageDescription:
     return TopicStorageDescription(
         stored_bytes=stats.body_bytes,
         segments=stats.segments,
@@ -159,6 +161,7 @@ def _describe_storage(stats: TopicStorageStats) -> TopicStorageDescription:
         oldest_ms=stats.oldest_append_ms,
         newest_ms=stats.newest_append_ms,
         unsynced_bytes=stats.unsynced_bytes,
+        durability=durability_of(limits.durability),
     )
 
 

@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from danube.broker.control.durability import DurabilityControl
 from danube.broker.control.namespaces import NamespaceControl
+from danube.broker.control.planned_durability import durability_rule
 from danube.broker.control.planned_jumps import SeekCall, SkipCall, parse_seek, parse_skip
+from danube.broker.control.planned_kept import parse_namespace_call, parse_topic_call
 from danube.broker.control.planned_members import Members, PromoteCall, RemoveCall
-from danube.broker.control.planned_retention import parse_namespace_retention, parse_topic_retention
+from danube.broker.control.planned_retention import retention_rule
 from danube.broker.control.positions import PositionControl
 from danube.broker.control.retention import RetentionControl
 from danube.broker.control.subscriptions import SubscriptionControl
@@ -50,6 +53,7 @@ def planned_operations(
     positions: PositionControl,
     retention: RetentionControl,
     *,
+    durability: DurabilityControl,
     members: Members,
 ) -> Mapping[str, PlannedOperation]:
     """All of them, by the names that every face knows them by."""
@@ -74,10 +78,16 @@ def planned_operations(
         return SkipCall(positions, parse_skip(arguments))
 
     def set_topic_retention(arguments: Arguments) -> PlannedCall:
-        return parse_topic_retention(retention, arguments)
+        return parse_topic_call(retention_rule(retention), arguments)
 
     def set_namespace_retention(arguments: Arguments) -> PlannedCall:
-        return parse_namespace_retention(retention, arguments)
+        return parse_namespace_call(retention_rule(retention), arguments)
+
+    def set_topic_durability(arguments: Arguments) -> PlannedCall:
+        return parse_topic_call(durability_rule(durability), arguments)
+
+    def set_namespace_durability(arguments: Arguments) -> PlannedCall:
+        return parse_namespace_call(durability_rule(durability), arguments)
 
     def promote_cluster_node(arguments: Arguments) -> PlannedCall:
         (node_id,) = _texts("promote_cluster_node", arguments, "node_id")
@@ -95,6 +105,8 @@ def planned_operations(
         skip_messages,
         set_topic_retention,
         set_namespace_retention,
+        set_topic_durability,
+        set_namespace_durability,
         remove_cluster_node,
     )
     destroying = {act.__name__: PlannedOperation(Effect.DESTROY, act) for act in acts}

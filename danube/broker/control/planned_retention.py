@@ -5,78 +5,29 @@ The arguments, as JSON values: those of `danube/model/retention.py`, with `topic
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from danube.broker.control.planned_kept import KeptRule, rest
 from danube.broker.control.retention import RetentionControl, RetentionEffect, retention_values
-from danube.metadata.records import Also
 from danube.model.count_text import count_text
-from danube.model.errors import InvalidRequestError
 from danube.model.limits import PLAN_NAMES_MAX, PLAN_READERS_MAX
-from danube.model.plans import Arguments, Impact, describe_call, fingerprint_of
-from danube.model.policies import Limits, PolicyChange
+from danube.model.plans import Impact, fingerprint_of
+from danube.model.policies import Limits
 from danube.model.retention import RETENTION_ARGUMENTS, retention_change
 from danube.model.start_text import start_text
 from danube.model.stream import FetchTime
-from danube.model.topic import TopicName, check_name_part
 
 _ALWAYS = "Deleted messages never come back. What passes the limits later is deleted, too, and no plan asks again."
 
 
-@dataclass(frozen=True, slots=True)
-class TopicRetentionCall:
-    """Change the retention of a topic, or of all partitions of a base name."""
-
-    retention: RetentionControl
-    name: TopicName
-    change: PolicyChange
-
-    async def impact(self) -> Impact:
-        own = self.retention.own_policies(self.name)
-        effects = await self.retention.topic_effects(self.name, self.change)
-        state: list[object] = [str(self.name), [retention_values(each) for each in own]]
-        return _impact(f"Set the retention of topic {self.name}.", effects, state)
-
-    async def act(self, also: Also) -> None:
-        await self.retention.set_topic(self.name, self.change, also)
-
-
-@dataclass(frozen=True, slots=True)
-class NamespaceRetentionCall:
-    """Change the retention of the topics of a namespace that do not set their own."""
-
-    retention: RetentionControl
-    namespace: str
-    change: PolicyChange
-
-    async def impact(self) -> Impact:
-        own = await self.retention.namespace_policies(self.namespace)
-        effects = await self.retention.namespace_effects(self.namespace, self.change)
-        change = f"Set the retention of namespace {self.namespace}, for topics that are made later, too."
-        return _impact(change, effects, [self.namespace, retention_values(own)])
-
-    async def act(self, also: Also) -> None:
-        await self.retention.set_namespace(self.namespace, self.change, also)
-
-
-def parse_topic_retention(retention: RetentionControl, arguments: Arguments) -> TopicRetentionCall:
-    """The call that the arguments of `set_topic_retention` mean. Raises InvalidRequestError, InvalidNameError."""
-    name = TopicName.parse(_named("set_topic_retention", arguments, "topic"))
-    return TopicRetentionCall(retention, name, retention_change(arguments))
-
-
-def parse_namespace_retention(retention: RetentionControl, arguments: Arguments) -> NamespaceRetentionCall:
-    """The same for `set_namespace_retention`."""
-    name = check_name_part("namespace", _named("set_namespace_retention", arguments, "namespace"))
-    return NamespaceRetentionCall(retention, name, retention_change(arguments))
-
-
-def _named(operation: str, arguments: Arguments, whose: str) -> str:
-    name = arguments.get(whose)
-    if not isinstance(name, str) or not arguments.keys() <= {whose, *RETENTION_ARGUMENTS}:
-        call = describe_call(operation, arguments)[:200]
-        known = ", ".join(RETENTION_ARGUMENTS[:-1])
-        raise InvalidRequestError(f"{call} cannot be planned: {operation} takes {whose}, {known} and clear")
-    return name
+def retention_rule(control: RetentionControl) -> KeptRule[RetentionEffect]:
+    """As plans have it."""
+    return KeptRule(
+        control=control,
+        arguments=RETENTION_ARGUMENTS,
+        change=retention_change,
+        values=retention_values,
+        impact=_impact,
+    )
 
 
 def _impact(change: str, effects: Sequence[RetentionEffect], state: list[object]) -> Impact:
@@ -111,7 +62,7 @@ def _changes(effects: Sequence[RetentionEffect]) -> list[str]:
         f"{each.topic.name} keeps {_kept(each.before)} now, and then {_kept(each.after)}."
         for each in effects[:PLAN_NAMES_MAX]
     ]
-    return lines + _rest(len(effects), "And {}.")
+    return lines + rest(len(effects), "And {}.")
 
 
 def _kept(limits: Limits) -> str:
@@ -129,7 +80,7 @@ def _kept(limits: Limits) -> str:
 def _losses(losing: Sequence[RetentionEffect]) -> list[str]:
     lines = [_loss(each) for each in losing[:PLAN_NAMES_MAX]]
     messages = sum(each.messages for each in losing[PLAN_NAMES_MAX:])
-    return lines + _rest(len(losing), f"{count_text(messages, 'message')} of {{}} go as well.")
+    return lines + rest(len(losing), f"{count_text(messages, 'message')} of {{}} go as well.")
 
 
 def _loss(effect: RetentionEffect) -> str:
@@ -151,8 +102,3 @@ def _unread(effect: RetentionEffect) -> str:
     left = len(effect.unread) - len(named)
     more = f" and {count_text(left, 'more subscription')}" if left else ""
     return f"unread by {', '.join(named)}{more}"
-
-
-def _rest(count: int, sentence: str) -> list[str]:
-    left = count - PLAN_NAMES_MAX
-    return [sentence.format(count_text(left, "more topic"))] if left > 0 else []

@@ -1,6 +1,7 @@
 """Policies of subscriptions, topics and namespaces: kept in the metadata, and holding as soon as they are there."""
 
 import asyncio
+from dataclasses import replace
 
 from danube.broker.control.topics import served_topic
 from danube.broker.dispatch.events import PolicyChanged, WindowChanged
@@ -84,7 +85,9 @@ class PolicyControl:
     def topic_policies(self, name: TopicName) -> PoliciesView:
         """The limits of a topic, or of the first partition of a base name. Raises TopicNotFoundError."""
         topic = self._topics.behind(name)[0]
-        return PoliciesView(own=topic.record.policies, holding=topic.limits)
+        # What keeps nothing is not to be taken for synced.
+        holding = topic.limits if isinstance(topic, ReliableTopic) else replace(topic.limits, durability=None)
+        return PoliciesView(own=topic.record.policies, holding=holding)
 
     async def set_topic_policies(self, wanted: SetTopicPolicies) -> PoliciesView:
         """Change the limits of a topic, or of all partitions of a base name. Raises TopicNotFoundError."""

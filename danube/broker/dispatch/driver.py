@@ -76,6 +76,7 @@ class DispatchDriver:
         self.on_dead_letter = on_dead_letter
         """Copies a message, and has `handle` told of DeadLettered or DeadLetterFailed later; without it all fail."""
         self._on_unreadable = on_unreadable
+        self._told_unreadable: str | None = None
         self.counts = DeliveryCounts()
         self._topic_log = log
         self._subscription_id = subscription_id
@@ -267,7 +268,7 @@ class DispatchDriver:
             self._go_on_from(error.start_offset)
             return
         except DanubeError as error:
-            _log.error("cannot read offset %d of topic id %d: %s", offset, self._topic_log.topic_id, error)
+            self._log_unreadable(offset, error)
             self._clock.call_at(self._clock.monotonic_s() + RECEIVE_FAILURE_DELAY_S, self._fail_waiting)
             return
         self._reading = False
@@ -276,6 +277,13 @@ class DispatchDriver:
             if is_marker(batch.body):  # what a repair could not keep is not sent to anybody
                 self.handle(SkipRange(batch.base_offset, batch.end_offset))
         self._pump_all()
+
+    def _log_unreadable(self, offset: int, error: DanubeError) -> None:
+        """Once, however often its consumers come back for it."""
+        what = f"offset {offset} of topic id {self._topic_log.topic_id} cannot be read: {error}"
+        if what != self._told_unreadable:
+            _log.error("%s", what)
+        self._told_unreadable = what
 
     def _go_on_from(self, start_offset: int) -> None:
         """What was to be read is gone: retention has let go of it meanwhile."""

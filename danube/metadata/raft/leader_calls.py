@@ -58,6 +58,7 @@ class LeaderCalls:
         self._changes = Changes(participant, thread)
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
+        self._asked_of: dict[int, Node] = {}
         self._answering = 0
         self._is_closed = False
 
@@ -101,7 +102,7 @@ class LeaderCalls:
             case {"type": "ask", "number": int(number), "what": str(what), "argument": argument}:
                 self._thread.tell(self._answer, node, number, what, argument)
             case {"type": "answer", "number": int(number), "result": dict(result)}:
-                self._thread.tell(self._answered, number, result)
+                self._thread.tell(self._answered, node, number, result)
             case {"type": "dismissed"}:
                 member = self._participant.member
                 if member is not None and node == member.core.leader():
@@ -128,6 +129,7 @@ class LeaderCalls:
             result = unpack_result(await answered)
         finally:
             del self._asked[number]
+            self._asked_of.pop(number, None)
         if isinstance(result, Exception):
             raise result
         return result
@@ -135,11 +137,20 @@ class LeaderCalls:
     def _send_to_leader(self, message: Message, answer: Callable[[Any], None]) -> None:
         member = self._participant.member
         leader = member.core.leader() if member is not None else None
-        answer(member is not None and leader is not None and member.send(leader, message))
+        if member is None or leader is None:
+            answer(None)
+            return
+        self._thread.tell(self._is_asked, leader, message["number"])  # known before the answer can be
+        answer(member.send(leader, message))
 
-    def _answered(self, number: int, result: dict[str, Any]) -> None:
+    def _is_asked(self, leader: Node, number: int) -> None:
+        if number in self._asked:
+            self._asked_of[number] = leader
+
+    def _answered(self, node: Node, number: int, result: dict[str, Any]) -> None:
+        """Only who was asked answers: what another member says under that number is nobody's answer."""
         asked = self._asked.get(number)
-        if asked is not None and not asked.done():
+        if asked is not None and not asked.done() and self._asked_of.get(number) == node:
             asked.set_result(result)
 
     # Answering

@@ -114,7 +114,7 @@ class ZookeeperClient:
                 await self._thread.run(partial(self._start_all, starts, answers))
                 await asyncio.wait(answers)
         except TimeoutError:
-            raise UnknownOutcomeError("ZooKeeper does not answer") from None
+            raise UnknownOutcomeError(f"ZooKeeper at {self._hosts()} does not answer") from None
         return [self._result(answer.result(), ignoring) for answer in answers]
 
     async def close(self) -> None:
@@ -181,7 +181,7 @@ class ZookeeperClient:
                 f"ZooKeeper refused: {type(error).__name__}; check the user and the password, and who may do what"
                 f" below {self._settings.root}"
             ) from None
-        raise UnknownOutcomeError(f"ZooKeeper did not answer: {type(error).__name__}") from None
+        raise UnknownOutcomeError(f"ZooKeeper at {self._hosts()} does not answer: {type(error).__name__}") from None
 
     def _state_changed(self, state: str) -> None:
         """Called in kazoo's thread."""

@@ -79,7 +79,7 @@ class ForeignPart:
 
     def _read(self, places: Sequence[Place]) -> list[StoredBatch]:
         try:
-            return self._reader.read(self._topic_id, places)
+            return self._reader.read_sound(self._topic_id, places)
         finally:
             self._reader.close()
 

@@ -145,6 +145,7 @@ class _Reading:
             self._found.epochs[one.topic_id, one.epoch.epoch] = FoundEpoch(index, one.first_offset)
 
     def run(self) -> FoundJournal:
+        mark = self._folder.read_mark()  # before what it speaks of: the owner may write a newer one meanwhile
         first = self._folder.read_first()
         sequences = self._folder.sequences()
         if first is not None:
@@ -157,6 +158,9 @@ class _Reading:
         for sequence in sequences:
             with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
                 self._read_file(sequence, file, is_last=sequence == sequences[-1])
+        if mark is not None and self._found.end_position < mark.synced_to:
+            what = f"the journal ends at position {self._found.end_position}, though {mark.synced_to} was synced"
+            raise damaged(mark.sequence, 0, what, self._found.folder)
         for one in (one for several in self._wanted.values() for one in several):
             self._finish(one)
         return self._found

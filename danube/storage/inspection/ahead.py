@@ -98,11 +98,18 @@ def _envelopes(seen: object) -> list[Envelope]:
     return []
 
 
+def newest_whole(tier: SegmentTier, record: TopicStorage) -> int | None:
+    """The newest generation beyond the record's of which everything is there. Raises as `find_ahead`."""
+    return next((one for one in _beyond(tier, record) if _is_whole(tier, record.topic_id, one)), None)
+
+
 def _newer(tier: SegmentTier, record: TopicStorage) -> int | None:
     """The newest generation that is whole; where none is, the newest: then the damage is told, and nothing is swept."""
-    newer = [generation for generation in _generations(tier, record.topic_id) if generation > record.generation]
-    whole = (generation for generation in newer if _is_whole(tier, record.topic_id, generation))
-    return next(whole, max(newer, default=None))
+    return newest_whole(tier, record) or max(_beyond(tier, record), default=None)
+
+
+def _beyond(tier: SegmentTier, record: TopicStorage) -> list[int]:
+    return [generation for generation in _generations(tier, record.topic_id) if generation > record.generation]
 
 
 def _messages(tier: SegmentTier, topic_id: int, journal: "_Extent") -> int | None:

@@ -51,9 +51,9 @@ def scan_history(disk: Disk, tier: SegmentTier, known: Known, topic_id: int) -> 
     record = known.record(topic_id)
     folder = folder_of(topic_id)
     files = tuple(f"{folder}/{name}" for name in _listed(disk, folder))
-    if known.trouble is None and topic_id not in known.topics:
+    if not known.is_blind and topic_id not in known.topics:
         return _abandoned(topic_id, record, files, is_deleted=topic_id in known.deleted)
-    if known.trouble is not None:
+    if known.is_blind:
         record = TopicStorage(topic_id, generation=max((_generation(name) for name in files), default=0))
     try:
         manifest = load_history(tier, record).manifest

@@ -4,6 +4,9 @@ What is sound is told apart from what is damaged and what is torn by the rules o
 where recovery refuses, this goes on: behind damaged bytes the next sound round header is looked for. One counts only
 with the journal's id, which nobody outside knows, and its own position, so no payload can pose as one. In what is
 damaged, envelopes and bodies are taken one after the other from where the round began, as long as each is sound.
+
+Of a file that is missing its own index tells what was in it. Where there is none, nobody can say what was in bytes that
+the next file, or the journal's mark, says were there.
 """
 
 import contextlib
@@ -14,7 +17,9 @@ from dataclasses import dataclass
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.runtime.disk import Disk, File
 from danube.storage.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
-from danube.storage.journal.files import FOLDER, FileStart, FileTable, first_path, path
+from danube.storage.inspection.finding import Finding, Level
+from danube.storage.journal.file_index import FileIndex
+from danube.storage.journal.files import FOLDER, FileStart, FileTable, first_path, index_path, mark_path, path
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
     FIRST_SEQUENCE,
@@ -26,6 +31,7 @@ from danube.storage.journal.format import (
     decode_round_header,
     newer_version,
 )
+from danube.storage.journal.mark import MARK_BYTES, Mark
 from danube.storage.journal.scan import FileScan, Round
 
 _WINDOW_BYTES = 1024 * 1024  # read at once
@@ -70,7 +76,13 @@ class Broken:
     lost: tuple[tuple[Envelope, int], ...] = ()
     """Of records in there whose bodies are not: the envelope, and at which byte it is."""
     unknown_bytes: int = 0
-    """In which nobody can say what was."""
+    """In which nobody can say what was; behind all that is kept or lost in there."""
+    unknown_end: int | None = None
+    """The position in the journal behind those; None when it is not known."""
+    is_open_ended: bool = False
+    """Whether there may have been more behind them, nobody can say how much."""
+    index: FileIndex | None = None
+    """Of a file that is missing: what was in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,46 +99,79 @@ Seen = FileBegun | SoundRound | Broken | Torn
 
 
 class JournalWalk:
-    """One pass over a journal. `events` is gone through once; what is known then stands in the attributes."""
+    """One pass over a journal. `events` is gone through once; what is known then stands in the attributes.
 
-    def __init__(self, disk: Disk, folder: str = FOLDER) -> None:
+    `has_begun` says that there was a journal once: then one that is not there is missing.
+    """
+
+    def __init__(self, disk: Disk, folder: str = FOLDER, *, has_begun: bool = False) -> None:
         self._disk = disk
         self._folder = folder
+        self._has_begun = has_begun
         self._number: int | None = 0
         """Of the last round; None behind bytes in which there may have been any number of them."""
         self._position: int | None = None
         """Where the next file begins; None while that is not known."""
         self._said: int | None = None
         """The file that `first` names: it was synced before that was said."""
+        self._missing: list[int] = []
+        """The files before the next one that are not there."""
         self.journal_id = 0
         self.first_sequence = FIRST_SEQUENCE
         """Of the file with which the journal begins."""
         self.files = FileTable()
-        self.leftovers: list[str] = []
-        """Files that were about to be removed."""
+        self.mark: Mark | None = None
+        """How far the journal is synced at least, as the file beside it says."""
+        self.notes: list[Finding] = []
+        """What is harmless."""
         self.end_position = 0
         self.synced_to = 0
         """As the headers say."""
 
     def events(self) -> Iterator[Seen]:
         """What there is, in order. Raises OSError, and DataFolderError for a journal of a later version."""
-        if not self._disk.exists(self._folder):
-            return
         sequences = yield from self._sequences()
         self.journal_id = self.journal_id or self._identity(sequences)
-        expected = self.first_sequence
+        yield from self._read_mark()
+        expected, last = self.first_sequence, self._last(sequences)
         for sequence in sequences:
-            for missing in range(expected, sequence):
-                yield self._missing(missing)
-                self._position = self._number = None
-            yield from self._file(sequence, is_last=sequence == sequences[-1])
+            self._missing += range(expected, sequence)
+            yield from self._file(sequence, is_last=sequence == last)
             expected = sequence + 1
+        self._missing += range(expected, last + 1)
+        yield from self._end(sequences)
         self.end_position = self._position or 0
+
+    def _last(self, sequences: list[int]) -> int:
+        """The last file that there is or was: that of the mark, and one behind each that has an index.
+
+        Without a mark the last file may have an index all the same, as in recovery.
+        """
+        last = sequences[-1] if sequences else self.first_sequence - 1
+        if not sequences and (self._has_begun or self._said is not None):
+            last = self.first_sequence
+        indexed = JournalFolder(self._disk, self._folder).indexed_sequences() if self._disk.exists(self._folder) else []
+        spoken_of = [each for each in indexed if each > last]
+        if self.mark is not None:
+            spoken_of += [self.mark.sequence, *(each + 1 for each in indexed)]
+        return max([last, *spoken_of])
+
+    def _read_mark(self) -> Iterator[Seen]:
+        folder, name = JournalFolder(self._disk, self._folder), mark_path(self._folder)
+        mark = folder.read_mark()
+        if mark is None and folder.has_mark:
+            what = "this mark is not what was written: it is made again at the next start"
+            self.notes.append(Finding(level=Level.NOTE, file=name, at=0, end=_size(self._disk, name), what=what))
+        elif mark is not None and self.journal_id not in {0, mark.journal_id}:
+            yield Broken(0, name, 0, MARK_BYTES, "it is of another journal", is_open_ended=True)
+        else:
+            self.mark = mark
+            self.journal_id = self.journal_id or (mark.journal_id if mark is not None else 0)
 
     def _sequences(self) -> Generator[Seen, None, list[int]]:
         """The files that count, in order."""
         folder = JournalFolder(self._disk, self._folder)
-        found = folder.sequences()
+        found = folder.sequences() if self._disk.exists(self._folder) else []
         try:
             first = folder.read_first()
         except DamagedDataError:
@@ -140,14 +185,50 @@ class JournalWalk:
         self.first_sequence = self._said = first.sequence
         self.journal_id = first.journal_id
         self._position, self._number = first.base_position, first.rounds_before
-        self.leftovers = [path(one, self._folder) for one in found if one < first.sequence]
-        found = [one for one in found if one >= first.sequence]
-        if not found:
-            yield self._missing(first.sequence)
-        return found
+        what = "it was about to be removed: the next start removes it"
+        leftovers = [path(one, self._folder) for one in found if one < first.sequence]
+        self.notes += [Finding(level=Level.NOTE, file=name, at=0, end=0, what=what) for name in leftovers]
+        return [one for one in found if one >= first.sequence]
 
-    def _missing(self, sequence: int) -> Broken:
-        return Broken(sequence, path(sequence, self._folder), 0, 0, "the file is missing")
+    def _gone(self, end_position: int | None, *, is_open_ended: bool = False) -> Iterator[Broken]:
+        """The files that are not there, up to a position; what no index of theirs explains was in the first without."""
+        indexes = {sequence: self._index(sequence) for sequence in self._missing}
+        explained = sum(one.end_position - one.contents.start.base_position for one in indexes.values() if one)
+        is_known = end_position is not None and self._position is not None
+        unknown = max((end_position or 0) - (self._position or 0) - explained, 0) if is_known else 0
+        bare = [sequence for sequence, index in indexes.items() if index is None]
+        for sequence, index in indexes.items():
+            yield Broken(
+                sequence,
+                path(sequence, self._folder),
+                0,
+                0,
+                "the file is missing",
+                unknown_bytes=unknown if sequence == (bare or self._missing)[0] else 0,
+                unknown_end=end_position,
+                is_open_ended=sequence == self._missing[-1] and (is_open_ended or (bool(bare) and not is_known)),
+                index=index,
+            )
+        self._missing.clear()
+        self._number = None
+
+    def _index(self, sequence: int) -> FileIndex | None:
+        """What was in a file that is not there."""
+        try:
+            size = _size(self._disk, index_path(sequence, self._folder))
+        except OSError:
+            return None
+        index = JournalFolder(self._disk, self._folder).read_index(sequence, size)
+        is_own = index is not None and (index.journal_id, index.contents.start.sequence) == (self.journal_id, sequence)
+        return index if is_own else None
+
+    def _end(self, sequences: list[int]) -> Iterator[Broken]:
+        """What is missing at the end."""
+        marked = self.mark.synced_to if self.mark is not None else None
+        if self._missing:
+            yield from self._gone(marked, is_open_ended=True)
+        elif marked is not None and self._position is not None and self._position < marked:
+            yield self._cut_short(sequences[-1], marked, is_open_ended=True)
 
     def _identity(self, sequences: list[int]) -> int:
         """The id that most files name; where no header is sound, that of the first round."""
@@ -168,19 +249,23 @@ class JournalWalk:
             start, size = file.read(0, HEADER_BYTES + 1), file.size()
             if (version := newer_version(start)) is not None:
                 raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
-            if is_last and size <= HEADER_BYTES and sequence != self._said:
+            marked = self.mark.sequence if self.mark is not None else None
+            if is_last and size <= HEADER_BYTES and sequence not in {self._said, marked}:
                 yield Torn(sequence, name, 0, size)  # it was being made
                 return
             header = decode_file_header(start)
             base, trouble = self._base(header, file)
-            if header is not None and base is not None and self._position is not None and base > self._position:
-                yield self._cut_short(sequence - 1, base - self._position)
+            if self._missing:
+                yield from self._gone(base)
+            elif header is not None and base is not None and self._position is not None and base > self._position:
+                yield self._cut_short(sequence - 1, base)
                 self._number = None
-            if trouble:
-                yield Broken(sequence, name, 0, size if base is None else HEADER_BYTES, trouble)
             if base is None:
+                yield Broken(sequence, name, 0, size, trouble, unknown_bytes=size)
                 self._position = self._number = None
                 return
+            if trouble:
+                yield Broken(sequence, name, 0, min(HEADER_BYTES, size), trouble)
             yield FileBegun(sequence, name, base, size, header)
             self.files.add(FileStart(sequence, base, self._number or 0))
             self.synced_to = max(self.synced_to, header.synced_to if header is not None else 0)
@@ -195,13 +280,22 @@ class JournalWalk:
         begun = decode_round_header(file.read(HEADER_BYTES, HEADER_BYTES))
         if begun is not None and begun.journal_id == self.journal_id:
             return begun.position - HEADER_BYTES, "its header is not what was written"
-        return self._position, "its header is not what was written"
+        return None if self._missing else self._position, "its header is not what was written"
 
-    def _cut_short(self, sequence: int, missing_bytes: int) -> Broken:
+    def _cut_short(self, sequence: int, end_position: int, *, is_open_ended: bool = False) -> Broken:
         name = path(sequence, self._folder)
-        size = _size(self._disk, name)
+        size, missing_bytes = _size(self._disk, name), end_position - (self._position or 0)
         what = f"the file ends {missing_bytes} bytes too early"
-        return Broken(sequence, name, size, size, what, unknown_bytes=missing_bytes)
+        return Broken(
+            sequence,
+            name,
+            size,
+            size,
+            what,
+            unknown_bytes=missing_bytes,
+            unknown_end=end_position,
+            is_open_ended=is_open_ended,
+        )
 
     def _rounds(self, reading: "_Reading") -> Iterator[Seen]:
         scan = FileScan(reading.file, self.journal_id, reading.base)
@@ -217,7 +311,8 @@ class JournalWalk:
                 at = scan.at
             if at >= scan.size:
                 break
-            if reading.is_last and scan.claimed_beyond() is None:
+            marked = self.mark.synced_to if self.mark is not None else 0
+            if reading.is_last and reading.base + at >= marked and scan.claimed_beyond() is None:
                 yield Torn(reading.sequence, reading.name, at, scan.size)
                 break
             following = next(self._headers(reading, at + 1, scan.size), None)
@@ -262,9 +357,16 @@ class JournalWalk:
             else:
                 lost.append((envelope, at))
             at += envelope.total_bytes
-        what = "a round is not what was written"
         return Broken(
-            reading.sequence, reading.name, start, end, what, tuple(kept), tuple(lost), max(end - min(at, end), 0)
+            reading.sequence,
+            reading.name,
+            start,
+            end,
+            "a round is not what was written",
+            tuple(kept),
+            tuple(lost),
+            max(end - min(at, end), 0),
+            unknown_end=reading.base + end,
         )
 
 

@@ -1,29 +1,41 @@
 """What metadata says of a data folder: which topics there are, and which manifest of each is the newest.
 
-Nothing in the folder is changed by looking: the metadata's file is opened as a copy, elsewhere.
+Where it is kept decides the broker: in a file of the folder, which is opened as a copy, elsewhere; or by the cluster.
+Nothing in the folder is changed by looking.
 """
 
 import shutil
 import tempfile
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from danube.metadata import keys
 from danube.metadata.record_format import TopicStorage, decode_subscription, decode_topic, decode_topic_storage
 from danube.metadata.sqlite_file import SqliteFile
+from danube.metadata.store import Entry
 from danube.model.errors import DanubeError
 from danube.model.topic import DispatchStrategy
+from danube.storage.inspection.finding import Finding, Level
 
 METADATA = "metadata.sqlite3"
 """The file of the embedded metadata store within a data folder."""
+
+_FAMILIES = (keys.TOPICS, keys.SUBSCRIPTIONS, keys.STORED_TOPICS, keys.DELETED_TOPICS)
 
 
 @dataclass(slots=True)
 class Known:
     """What metadata says."""
 
+    place: str = METADATA
+    """Where it is kept: within the data folder, or elsewhere."""
     trouble: str | None = None
-    """Why it could not be read; then nothing is known."""
+    """Why it could not be read though it is in the folder; then nothing is known."""
+    unread: str | None = None
+    """Why it was not looked at: it is kept elsewhere. Then nothing is known, and nothing is wrong."""
+    note: str | None = None
+    """What else is to be said of it."""
     topics: dict[int, str] = field(default_factory=dict)
     """Names by topic id, of the topics that are stored."""
     subscriptions: dict[int, dict[int, str]] = field(default_factory=dict)
@@ -31,6 +43,16 @@ class Known:
     records: dict[int, TopicStorage] = field(default_factory=dict)
     deleted: set[int] = field(default_factory=set)
     """Topics that were deleted and whose files may still be there."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nobody can say which topics there are."""
+        return self.trouble is not None or self.unread is not None
+
+    def findings(self) -> list[Finding]:
+        """What is to be told of the metadata itself: damage, or a note."""
+        said = [(Level.DAMAGE, self.trouble), (Level.NOTE, self.unread), (Level.NOTE, self.note)]
+        return [Finding(level=level, file=self.place, at=0, end=0, what=what) for level, what in said if what]
 
     def record(self, topic_id: int) -> TopicStorage:
         """Where a topic's messages are."""
@@ -46,15 +68,41 @@ class Known:
 
     def counts(self, topic_id: int) -> bool:
         """Whether a broker would serve the topic, or may, as far as is known."""
-        return self.trouble is not None or topic_id in self.topics
+        return self.is_blind or topic_id in self.topics
 
     def find(self, name: str) -> int | None:
         """The id of the topic with this name."""
         return next((topic_id for topic_id, found in self.topics.items() if found == name), None)
 
 
+def known_in(entries: Iterable[Entry], owners: Container[int] | None = None) -> Known:
+    """What entries of the metadata say of the stored topics of these owners; None for all. Raises MetadataError."""
+    known, ids, subscriptions = Known(), {}, []
+    for entry in entries:
+        family = next((one for one in _FAMILIES if entry.key.startswith(f"{one}/")), "")
+        if family == keys.TOPICS:
+            topic = decode_topic(entry)
+            if owners is None or topic.owner in owners:
+                ids[topic.name] = topic.topic_id
+                if topic.strategy is DispatchStrategy.RELIABLE:
+                    known.topics[topic.topic_id] = str(topic.name)
+        elif family == keys.SUBSCRIPTIONS:
+            subscriptions.append(decode_subscription(entry))
+        elif family == keys.STORED_TOPICS:
+            record = decode_topic_storage(entry)
+            known.records[record.topic_id] = record
+        elif family == keys.DELETED_TOPICS:
+            known.deleted.add(keys.parse_deleted_topic(entry.key))
+    for one in subscriptions:
+        if one.topic in ids:
+            known.subscriptions.setdefault(ids[one.topic], {})[one.subscription_id] = one.name
+    if owners is not None:
+        known.records = {topic_id: known.records[topic_id] for topic_id in known.topics if topic_id in known.records}
+    return known
+
+
 def read_known(data_folder: Path) -> Known:
-    """What the metadata in a data folder says."""
+    """What the metadata's file in a data folder says."""
     if not (data_folder / METADATA).exists():
         return Known(trouble=f"{METADATA} is not there")
     try:
@@ -73,30 +121,11 @@ def _read(path: Path) -> Known:
     except DanubeError as error:
         return Known(trouble=f"{METADATA} could not be read: {_without(error, path)}")
     try:
-        return _take(file)
+        return known_in(entry for family in _FAMILIES for entry in file.below(family))
     except DanubeError as error:
         return Known(trouble=f"{METADATA} could not be read: {_without(error, path)}")
     finally:
         file.close()
-
-
-def _take(file: SqliteFile) -> Known:
-    known = Known()
-    ids = {}
-    for entry in file.below(keys.TOPICS):
-        topic = decode_topic(entry)
-        ids[topic.name] = topic.topic_id
-        if topic.strategy is DispatchStrategy.RELIABLE:
-            known.topics[topic.topic_id] = str(topic.name)
-    for entry in file.below(keys.SUBSCRIPTIONS):
-        one = decode_subscription(entry)
-        if one.topic in ids:
-            known.subscriptions.setdefault(ids[one.topic], {})[one.subscription_id] = one.name
-    for entry in file.below(keys.STORED_TOPICS):
-        record = decode_topic_storage(entry)
-        known.records[record.topic_id] = record
-    known.deleted = {keys.parse_deleted_topic(entry.key) for entry in file.below(keys.DELETED_TOPICS)}
-    return known
 
 
 def _without(error: DanubeError, path: Path) -> str:

@@ -5,11 +5,14 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from danube.model.limits import LOST_OFFSETS_SKIPPED_MAX
 from danube.model.subscription import Cursor
+from danube.storage.batch import LENGTH_BYTES
 from danube.storage.cursors import decode_cursor
 from danube.storage.envelope import Envelope, Kind
 from danube.storage.inspection.finding import Finding, Level
 from danube.storage.inspection.journal_walk import Broken, Entry, FileBegun, Seen, SoundRound, Torn
+from danube.storage.journal.file_index import FileIndex
 from danube.storage.journal.index import Located
 from danube.storage.numbering import StoredNumberings, StoredNumbers, numbered_batch
 
@@ -29,7 +32,9 @@ class JournalTopic:
     records: int = 0
     """Envelopes of any kind."""
     lost_end: int = 0
-    """After the last offset that a record names whose body is damaged; 0 when there is none."""
+    """After the last offset that is known of a message that is lost; 0 when there is none."""
+    doubts_before: int = 0
+    """How many of the ledger's doubts lie before its last known batch."""
 
     def __len__(self) -> int:
         """How many batches."""
@@ -71,6 +76,9 @@ class JournalTopic:
         return wrong
 
 
+_NOTHING = JournalTopic()
+
+
 @dataclass(slots=True)
 class FileSummary:
     """One journal file, as far as it was gone through."""
@@ -107,8 +115,31 @@ class JournalLedger:
     topics: dict[int, JournalTopic] = field(default_factory=dict)
     files: list[FileSummary] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    unknown_bytes: int = 0
-    """Damaged bytes in which nobody can say what was."""
+    doubts: list[tuple[int | None, int]] = field(default_factory=list)
+    """Bytes in which nobody can say what was: the position behind them, None when that is not known, and how many."""
+    is_end_missing: bool = False
+    """Whether there were more behind all that is known, nobody can say how many."""
+
+    def topic(self, topic_id: int) -> JournalTopic:
+        """What there is of a topic; nothing, when it is not there."""
+        return self.topics.get(topic_id, _NOTHING)
+
+    @property
+    def unknown_bytes(self) -> int:
+        """Damaged bytes in which nobody can say what was."""
+        return sum(size for _, size in self.doubts)
+
+    def doubtful_offsets(self, topic_id: int, covered: int) -> int:
+        """How many offsets behind all that is known of a topic may have been given out.
+
+        What is below the position `covered` is in segments. A record takes LENGTH_BYTES at least; where the end of the
+        journal is missing, and in a great many bytes, LOST_OFFSETS_SKIPPED_MAX is what is thought of.
+        """
+        if self.is_end_missing:
+            return LOST_OFFSETS_SKIPPED_MAX
+        first = self.topics[topic_id].doubts_before if topic_id in self.topics else 0
+        unknown = sum(size for end, size in self.doubts[first:] if end is None or end > covered)
+        return min(unknown // LENGTH_BYTES, LOST_OFFSETS_SKIPPED_MAX)
 
     @property
     def is_damaged(self) -> bool:
@@ -139,20 +170,48 @@ class JournalLedger:
         file, at, end, what = broken.file, broken.at, broken.end, broken.what
         if broken.unknown_bytes or not broken.lost:
             self.findings.append(Finding(file=file, at=at, end=end, what=what))
-        self.unknown_bytes += broken.unknown_bytes
         summary = self.files[-1] if self.files and self.files[-1].file == file else None
         if summary is not None:
             summary.damaged_bytes += end - at
             self._take_records(file, summary.base_position, broken.kept)
         for envelope, at in broken.lost:
             self._take_lost(file, at, envelope)
+        if broken.index is not None:
+            self._take_gone(file, broken.index)
+        if broken.unknown_bytes:
+            self.doubts.append((broken.unknown_end, broken.unknown_bytes))
+        self.is_end_missing = self.is_end_missing or broken.is_open_ended
+
+    def _take_gone(self, file: str, index: FileIndex) -> None:
+        """A file is missing that had an index: its messages are lost, but not where subscriptions stood in it."""
+        for topic_id, run in index.runs.items():
+            topic = self.topics.setdefault(topic_id, JournalTopic())
+            if run and self.counts(topic_id):
+                self._note_lost(topic, run.end_offset)
+                self.findings.append(
+                    Finding(
+                        file=file,
+                        at=0,
+                        end=0,
+                        what="these messages were in it",
+                        topic_id=topic_id,
+                        first_offset=run.bases[0],
+                        end_offset=run.end_offset,
+                    )
+                )
+        for (topic_id, subscription_id), placed in index.contents.cursors.items():
+            self.topics.setdefault(topic_id, JournalTopic()).cursors[subscription_id] = placed
+
+    def _note_lost(self, topic: JournalTopic, end_offset: int) -> None:
+        topic.lost_end = max(topic.lost_end, end_offset)
+        topic.doubts_before = len(self.doubts)
 
     def _take_lost(self, file: str, at: int, envelope: Envelope) -> None:
         topic = self.topics.setdefault(envelope.topic_id, JournalTopic())
         first = last = None
         if envelope.kind is Kind.DATA:
             first, last = envelope.base_offset, envelope.base_offset + envelope.count
-            topic.lost_end = max(topic.lost_end, last)
+            self._note_lost(topic, last)
         self.findings.append(
             Finding(
                 file=file,
@@ -169,7 +228,10 @@ class JournalLedger:
         summary = self.files[-1]
         for envelope, position, body in entries:
             summary.note(envelope)
-            wrong = self.topics.setdefault(envelope.topic_id, JournalTopic()).take(envelope, position, body)
+            topic = self.topics.setdefault(envelope.topic_id, JournalTopic())
+            wrong = topic.take(envelope, position, body)
+            if envelope.kind is Kind.DATA:
+                topic.doubts_before = len(self.doubts)
             if (
                 wrong and not self.is_damaged and self.counts(envelope.topic_id)
             ):  # behind damage, what was in there is missing, of course
@@ -191,7 +253,9 @@ def numberings_over(
     """The last numbered batches, of a manifest and then of the journal, as far as they are below `end_offset`."""
     merged = StoredNumberings()
     merged.restore(known)
-    later = sorted((one.base_offset, one) for row in (topic.numberings.rows() if topic else ()) for one in row)
+    later = sorted(
+        (one.base_offset, one) for row in (topic.numberings.rows() if topic is not None else ()) for one in row
+    )
     for base_offset, one in later:
         merged.add(one.batch, base_offset)
     merged.drop_from(end_offset)

@@ -52,6 +52,8 @@ class Mended:
     """Sound ones before the new start, because too many behind them are lost."""
     dropped: tuple[Segment, ...] = ()
     """Segments of those."""
+    skipped: range = range(0)
+    """Offsets at the end of which nobody can say whether messages had them: none is to get them again."""
 
     @property
     def lost_count(self) -> int:
@@ -59,17 +61,18 @@ class Mended:
         return sum(len(one) for one in self.lost)
 
 
-def plan_topic(start_offset: int | None, sources: Sequence[Source], end_at_least: int = 0) -> Mended:
+def plan_topic(start_offset: int | None, sources: Sequence[Source], end_at_least: int = 0, doubtful: int = 0) -> Mended:
     """What to make of a topic's sources, which are in offset order.
 
     `start_offset` is where its log begins, None when nothing says it. `end_at_least` is an offset that its log has
-    surely reached.
+    surely reached, `doubtful` how many more may have been given out.
     """
     plan = _Plan(start_offset)
     for source in sources:
         for sound in source.sound:
             plan.take(source, sound)
     plan.reach(end_at_least)
+    plan.skip(doubtful)
     return plan.mended()
 
 
@@ -103,6 +106,7 @@ class _Plan:
         self._filled = 0
         self._left_out: list[range] = []
         self._dropped: list[Segment] = []
+        self._skipped = range(0)
 
     def take(self, source: Source, sound: range) -> None:
         if self._at is None:
@@ -121,6 +125,17 @@ class _Plan:
         if end_offset > (self._at or 0):
             self._lose(end_offset)
 
+    def skip(self, count: int) -> None:
+        if not count:
+            return
+        first = self._at or 0
+        self._skipped = range(first, first + count)
+        self._at = self._skipped.stop
+        if self._steps:
+            self._rewrite(None, self._skipped)
+        else:
+            self._start = self._at
+
     def mended(self) -> Mended:
         start = self._start or 0
         return Mended(
@@ -130,6 +145,7 @@ class _Plan:
             lost=merged(self._lost),
             left_out=merged(self._left_out),
             dropped=tuple(self._dropped),
+            skipped=self._skipped,
         )
 
     def _lose(self, end_offset: int) -> None:

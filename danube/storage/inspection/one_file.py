@@ -11,6 +11,7 @@ from danube.storage.inspection.segment_walk import SegmentWalk
 from danube.storage.inspection.verifying import files_below
 from danube.storage.journal.file_index import decode_index
 from danube.storage.journal.format import FIRST_BYTES, FIRST_NAME, decode_first, file_sequence, index_sequence
+from danube.storage.journal.mark import MARK_BYTES, MARK_NAME, decode_mark
 from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.tiers.directory import DirectoryTier
 
@@ -46,6 +47,7 @@ def file_content(disk: Disk, name: str, known: Known) -> FileContent:
         (file_sequence(stem) is not None, _journal_file),
         (index_sequence(stem) is not None, _index),
         (stem == FIRST_NAME, _first),
+        (stem == MARK_NAME, _mark),
         (stem.endswith(".segment"), _segment),
         (stem.endswith(".manifest"), _manifest),
     ]
@@ -173,6 +175,12 @@ def _first(disk: Disk, name: str, known: Known) -> FileContent:
     del known
     first = decode_first(_whole(disk, name)[: FIRST_BYTES + 1])
     return FileContent(name, "first", _header(asdict(first)) if first is not None else {"state": "damaged"}, [])
+
+
+def _mark(disk: Disk, name: str, known: Known) -> FileContent:
+    del known
+    mark = decode_mark(_whole(disk, name)[: MARK_BYTES + 1])
+    return FileContent(name, "mark", _header(asdict(mark)) if mark is not None else {"state": "damaged"}, [])
 
 
 def _whole(disk: Disk, name: str) -> bytes:

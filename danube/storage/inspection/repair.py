@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Sequence
 from danube.metadata.record_format import TopicStorage
 from danube.model.limits import CUT_TOPICS_MAX
 from danube.runtime.disk import Disk
+from danube.storage.inspection import covered_journal
 from danube.storage.inspection.aside import Aside
-from danube.storage.inspection.ledger import JournalTopic
 from danube.storage.inspection.mended_log import MendedLogWriter
 from danube.storage.inspection.repair_plan import RepairPlan, TopicRepair
 from danube.storage.inspection.report import report_json, report_text
@@ -25,21 +25,36 @@ JSON_REPORT = "report.json"
 TEXT_REPORT = "report.txt"
 
 
-def carry_out(disk: Disk, verification: Verification, plan: RepairPlan, aside: Aside, point: Point) -> None:
-    """Do what the plan says. Raises OSError, and what `point` raises; then it can be done again."""
+def carry_out(
+    disk: Disk,
+    verification: Verification,
+    plan: RepairPlan,
+    aside: Aside,
+    point: Point,
+    *,
+    forget_journal: Callable[[], None] = lambda: None,
+) -> None:
+    """Do what the plan says. Raises OSError, and what `point` raises; then it can be done again.
+
+    `forget_journal` has nobody expect a journal in the folder any more, before it is moved.
+    """
     _report(plan, aside, is_done=False)
+    if plan.covered is not None:
+        aside.write(covered_journal.NAME, plan.covered.encode())
     for name in (name for topic in plan.topics for name in topic.set_aside):
         aside.keep(name)
     writer = MendedLogWriter(disk, verification.walk.files)
     for group in _groups(plan.topics):
         for repair in group:
-            writer.write(repair, verification.ledger.topics.get(repair.topic_id) or JournalTopic())
+            writer.write(repair, verification.ledger.topic(repair.topic_id))
         point([(repair.record, repair.generation) for repair in group])
     writer.close()
     for name in (name for topic in plan.topics for name in topic.set_aside):
         aside.drop(name)
     if plan.journal:
-        aside.move(FOLDER)
+        forget_journal()
+        if disk.exists(FOLDER):
+            aside.move(FOLDER)
     _report(plan, aside, is_done=True)
 
 

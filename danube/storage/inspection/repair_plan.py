@@ -4,9 +4,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from danube.metadata.record_format import TopicStorage
-from danube.model.errors import DamagedDataError, UnsupportedError
+from danube.model.errors import DamagedDataError, SettingsError, UnsupportedError
+from danube.model.limits import LOST_OFFSETS_SKIPPED_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.disk import Disk
+from danube.storage.inspection.covered_journal import CoveredJournal, covered_to
 from danube.storage.inspection.finding import Finding
 from danube.storage.inspection.history_scan import TopicHistory, segment_of, sizes
 from danube.storage.inspection.ledger import JournalTopic, cursors_over, numberings_over
@@ -49,13 +51,14 @@ class TopicRepair:
     @property
     def kept_count(self) -> int:
         """How many messages can be read afterwards."""
-        marked = sum(len(one) for one in self.mended.lost if one.start >= self.mended.start_offset)
+        gone = (*self.mended.lost, self.mended.skipped)
+        marked = sum(len(one) for one in gone if one.start >= self.mended.start_offset)
         return self.end_offset - self.mended.start_offset - marked
 
     @property
     def loses(self) -> bool:
         """Whether anything of the topic is gone."""
-        return bool(self.mended.lost or self.mended.left_out or self.from_start)
+        return bool(self.mended.lost or self.mended.left_out or self.mended.skipped or self.from_start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +72,11 @@ class RepairPlan:
     """Whether the journal goes aside as a whole; what is sound in it goes into segments first."""
     unknown_bytes: int
     """Of the journal, in which nobody can say what was."""
+    is_end_missing: bool
+    """Whether there was more behind those, nobody can say how much."""
     set_aside_bytes: int
+    covered: CoveredJournal | None
+    """Of the journal that goes aside; None when it stays, or nobody knows which it is."""
 
     @property
     def is_empty(self) -> bool:
@@ -86,11 +93,14 @@ def plan_repair(disk: Disk, verification: Verification) -> RepairPlan:
     """What to do about what was found.
 
     Raises DamagedDataError when the metadata cannot be read: without it nobody knows which topics there are.
-    Raises UnsupportedError for topics that several brokers share.
+    Raises SettingsError when it is kept elsewhere and was not read. Raises UnsupportedError for topics that several
+    brokers share.
     """
     known = verification.known
     if known.trouble is not None:
         raise DamagedDataError(f"{known.trouble}: without it nothing can be repaired. Restore it from a backup first")
+    if known.unread is not None:
+        raise SettingsError(f"{known.place}: {known.unread}. Nothing can be repaired before that")
     planner = _Planner(disk, verification)
     topics = tuple(planner.topic(topic_id) for topic_id in sorted(known.topics) if planner.is_affected(topic_id))
     is_journal = verification.ledger.is_damaged
@@ -103,7 +113,9 @@ def plan_repair(disk: Disk, verification: Verification) -> RepairPlan:
         topics=topics,
         journal=is_journal,
         unknown_bytes=verification.ledger.unknown_bytes if is_journal else 0,
+        is_end_missing=verification.ledger.is_end_missing,
         set_aside_bytes=sizes(disk, tuple(files)),
+        covered=planner.covered,
     )
 
 
@@ -114,6 +126,14 @@ class _Planner:
         self._reader = SegmentReader(self._tier)
         self._journal_id = verification.walk.journal_id
         self._is_journal_damaged = verification.ledger.is_damaged
+        end_position = verification.walk.end_position
+        self._repaired_to = covered_to(disk, self._journal_id, end_position) if self._journal_id else None
+        self._behind = self._repaired_to or self._reached() + 1
+        self.covered = (
+            CoveredJournal(journal_id=self._journal_id, end_position=end_position, covered=self._behind)
+            if self._is_journal_damaged and self._journal_id
+            else None
+        )
 
     def close(self) -> None:
         self._tier.close()
@@ -125,6 +145,8 @@ class _Planner:
         if not self._is_journal_damaged:
             return journal_gap(topic, history, self._journal_id) is not None
         covered = _covered(history, self._journal_id)
+        if self._doubtful(topic_id, covered):
+            return True
         has_cursors = any(position >= covered for position, _ in topic.cursors.values())
         return has_cursors or topic.first_above(covered) < len(topic) or topic.lost_end > history.manifest.end_offset
 
@@ -141,7 +163,9 @@ class _Planner:
         if self._is_journal_damaged:
             sources.append(_journal_source(topic, covered))
         start = manifest.start_offset if history.manifest is not None else None
-        mended = plan_topic(start, sources, self._end_at_least(history, topic, covered, sources))
+        end_at_least = self._end_at_least(history, topic, covered, sources)
+        doubtful = max(self._doubtful(topic_id, covered), _doubtful_segments(history, topic, sources))
+        mended = plan_topic(start, sources, end_at_least, doubtful)
         cursors, position = self._cursors(history, topic, covered, mended.end_offset)
         names = tuple(name.rpartition("/")[2] for name in history.files)
         repair = TopicRepair(
@@ -238,23 +262,44 @@ class _Planner:
         """Where subscriptions stand, and up to which position of the journal nothing of the topic counts any more."""
         before = dict(history.manifest.cursors) if history.manifest is not None else {}
         if self._is_journal_damaged:
-            end = max(self._found.walk.end_position, covered, *(topic.positions[-1:] or [0]))
-            return cursors_over(before, topic, covered), end + 1
+            return cursors_over(before, topic, covered), self._behind
         first = _first_from(topic, end_offset, covered)
         position = topic.positions[first] if first < len(topic) else topic.positions[-1] + 1 if len(topic) else covered
         if position <= covered:
             return before, covered
         return cursors_over(before, topic, covered), position
 
+    def _doubtful(self, topic_id: int, covered: int) -> int:
+        """How many offsets may have been given out behind all that is known.
+
+        None while the journal stays; nor where this repair was begun before and came past the topic.
+        """
+        if not self._is_journal_damaged or covered == self._repaired_to:
+            return 0
+        return self._found.ledger.doubtful_offsets(topic_id, covered)
+
+    def _reached(self) -> int:
+        """The highest position of the journal that is known of: nothing was cut beyond it."""
+        known = [_covered(history, self._journal_id) for history in self._found.histories.values()]
+        seen = [topic.positions[-1] for topic in self._found.ledger.topics.values() if len(topic)]
+        return max([self._found.walk.end_position, *known, *seen])
+
     def _moves_journal(self, history: TopicHistory) -> bool:
         return self._is_journal_damaged or history.manifest is None
 
     def _journal_topic(self, topic_id: int) -> JournalTopic:
-        return self._found.ledger.topics.get(topic_id) or JournalTopic()
+        return self._found.ledger.topic(topic_id)
 
 
 def _covered(history: TopicHistory, journal_id: int) -> int:
     return history.manifest.journals.get(journal_id, 0) if history.manifest is not None else 0
+
+
+def _doubtful_segments(history: TopicHistory, topic: JournalTopic, sources: Iterable[Source]) -> int:
+    """How many offsets may have been in segments behind all that is known: where no manifest says what was in them."""
+    segments = [one.segment is not None for one in sources if one.name != FOLDER]
+    is_known = history.manifest is not None or len(topic) or (segments and all(segments))
+    return 0 if is_known else LOST_OFFSETS_SKIPPED_MAX
 
 
 def _first_from(topic: JournalTopic, offset: int, covered: int) -> int:

@@ -27,6 +27,7 @@ def report_of(plan: RepairPlan, folder: str | None, *, is_done: bool) -> dict[st
         "folder": folder,
         "journal_set_aside": plan.journal,
         "unknown_bytes": plan.unknown_bytes,
+        "end_missing": plan.is_end_missing,
         "set_aside_bytes": plan.set_aside_bytes,
         "topics": [_topic(topic) for topic in plan.topics],
         "set_aside": list(plan.set_aside),
@@ -56,6 +57,11 @@ def plan_lines(plan: RepairPlan) -> Iterator[str]:
         yield (
             f"In {_count(plan.unknown_bytes, 'byte')} of the journal nobody can say what was: the newest messages of "
             "any topic may have been there, and positions of subscriptions, which then get messages again."
+        )
+    if plan.is_end_missing:
+        yield (
+            "The end of the journal is missing, and nobody can say how much was behind what is known: messages of any "
+            "topic may be lost that are not counted here."
         )
     yield f"{_count(plan.set_aside_bytes, 'byte')} of files are set aside; nothing is deleted."
 
@@ -91,6 +97,7 @@ def _topic(topic: TopicRepair) -> dict[str, object]:
         "lost_messages": mended.lost_count,
         "lost": _pairs(mended.lost),
         "left_out": _pairs(mended.left_out),
+        "skipped": _pairs(filter(None, [mended.skipped])),
         "unread_by": topic.unread,
         "from_start": list(topic.from_start),
         "generation": topic.generation,
@@ -110,6 +117,8 @@ def _topic_lines(topic: TopicRepair) -> Iterator[str]:
         yield f"  lost: {_count(mended.lost_count, 'message')}, offsets {ranges_text(mended.lost)}"
     if mended.left_out:
         yield f"  set aside, though sound: offsets {ranges_text(mended.left_out)} (too many behind them are lost)"
+    if mended.skipped:
+        yield f"  passed over: offsets {ranges_text([mended.skipped])}; nobody can say whether messages had them"
     yield f"  kept: {_count(topic.kept_count, 'message')}; the topic goes on at offset {topic.end_offset}"
     for name, count in topic.unread.items():
         yield f"  subscription {escaped(name)} had not acknowledged {count} of them"

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 from danube.model.subscription import Cursor
 from danube.runtime.disk import Disk
-from danube.storage.inspection.finding import Finding, Level
+from danube.storage.inspection.finding import Finding
 from danube.storage.inspection.history_scan import TopicHistory, scan_history, topic_ids
 from danube.storage.inspection.journal_walk import JournalWalk
-from danube.storage.inspection.known import METADATA, Known
+from danube.storage.inspection.known import Known
 from danube.storage.inspection.ledger import FileSummary, JournalLedger, JournalTopic, cursors_over
 from danube.storage.tiers.directory import DirectoryTier
 
@@ -66,6 +66,9 @@ class Survey:
     first_sequence: int
     end_position: int
     synced_to: int
+    """As headers say."""
+    marked_to: int | None
+    """As the mark beside the files says; None where there is none that is sound."""
     files: list[FileSummary]
     topics: list[TopicSummary] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
@@ -77,23 +80,24 @@ class Survey:
         return not any(finding.is_damage for finding in self.findings)
 
 
-def survey(disk: Disk, known: Known) -> Survey:
-    """Look at everything but the contents of segments. Raises OSError, DanubeError."""
-    walk, ledger = JournalWalk(disk), JournalLedger(known.counts)
+def survey(disk: Disk, known: Known, *, has_journal: bool = False) -> Survey:
+    """Look at everything but the contents of segments. Raises OSError, DanubeError.
+
+    With `has_journal` one was begun in the folder once: then one that is not there is missing.
+    """
+    walk, ledger = JournalWalk(disk, has_begun=has_journal), JournalLedger(known.counts)
     for seen in walk.events():
         ledger.take(seen)
-    found = Survey(walk.journal_id, walk.first_sequence, walk.end_position, walk.synced_to, ledger.files)
+    marked_to = walk.mark.synced_to if walk.mark is not None else None
+    found = Survey(walk.journal_id, walk.first_sequence, walk.end_position, walk.synced_to, marked_to, ledger.files)
     found.findings += ledger.findings
-    if known.trouble is not None:
-        found.findings.append(Finding(file=METADATA, at=0, end=0, what=known.trouble))
-    for name in walk.leftovers:
-        what = "it was about to be removed: the next start removes it"
-        found.findings.append(Finding(level=Level.NOTE, file=name, at=0, end=0, what=what))
+    found.findings += known.findings()
+    found.findings += walk.notes
     tier = DirectoryTier(disk)
     for topic_id in sorted({*topic_ids(disk, known), *ledger.topics}):
         history = found.histories[topic_id] = scan_history(disk, tier, known, topic_id)
         found.findings += history.findings
-        found.topics.append(_summary(known, history, ledger.topics.get(topic_id) or JournalTopic(), walk.journal_id))
+        found.topics.append(_summary(known, history, ledger.topic(topic_id), walk.journal_id))
     tier.close()
     return found
 

@@ -12,7 +12,7 @@ from danube.runtime.disk import Disk
 from danube.storage.inspection.finding import Finding, Level
 from danube.storage.inspection.history_scan import SEGMENTS, TopicHistory, scan_history, topic_ids
 from danube.storage.inspection.journal_walk import FileBegun, JournalWalk, SoundRound
-from danube.storage.inspection.known import METADATA, Known
+from danube.storage.inspection.known import Known
 from danube.storage.inspection.ledger import JournalLedger, JournalTopic
 from danube.storage.inspection.segment_walk import SegmentWalk
 from danube.storage.journal.file_index import decode_index
@@ -46,12 +46,14 @@ class Verification:
         return not any(finding.is_damage for finding in self.findings)
 
 
-def verify(disk: Disk, known: Known, progress: Progress = lambda _: None) -> Verification:
-    """Look at everything. Raises OSError, StorageUnavailableError, DataFolderError for files of a later version."""
-    walk, ledger = JournalWalk(disk), JournalLedger(known.counts)
+def verify(disk: Disk, known: Known, progress: Progress = lambda _: None, *, has_journal: bool = False) -> Verification:
+    """Look at everything. Raises OSError, StorageUnavailableError, DataFolderError for files of a later version.
+
+    With `has_journal` one was begun in the folder once: then one that is not there is missing.
+    """
+    walk, ledger = JournalWalk(disk, has_begun=has_journal), JournalLedger(known.counts)
     found = Verification(known, walk, ledger)
-    if known.trouble is not None:
-        found.findings.append(Finding(file=METADATA, at=0, end=0, what=known.trouble))
+    found.findings += known.findings()
     _verify_journal(found, progress)
     _verify_indexes(disk, found)
     tier = DirectoryTier(disk)
@@ -97,9 +99,7 @@ def _verify_journal(found: Verification, progress: Progress) -> None:
             found.bytes_read += size
             progress(size)
     found.findings += found.ledger.findings
-    for name in found.walk.leftovers:
-        what = "it was about to be removed: the next start removes it"
-        found.findings.append(Finding(level=Level.NOTE, file=name, at=0, end=0, what=what))
+    found.findings += found.walk.notes
 
 
 def _verify_indexes(disk: Disk, found: Verification) -> None:
@@ -131,7 +131,8 @@ def _verify_topic(disk: Disk, tier: DirectoryTier, found: Verification, topic_id
     reader.forget(topic_id)
     topic = found.ledger.topics.get(topic_id)
     gap = journal_gap(topic, history, found.walk.journal_id) if topic is not None else None
-    if gap is not None and found.known.counts(topic_id) and not found.ledger.is_damaged:
+    is_said = history.record.generation or not found.known.is_blind  # of a deleted topic only the journal may have some
+    if gap is not None and is_said and found.known.counts(topic_id) and not found.ledger.is_damaged:
         found.findings.append(_gap_finding(topic_id, *gap))
 
 

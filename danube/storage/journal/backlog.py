@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
+from danube.model.durability import Durability
 from danube.model.errors import MessageTooLargeError, OverloadedError
 from danube.model.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
 from danube.model.message import NUMBERED_BIT
@@ -11,7 +12,6 @@ from danube.model.subscription import Cursor
 from danube.storage.batch import LENGTH_BYTES, body_bytes, encode_messages
 from danube.storage.envelope import ENVELOPE_BYTES
 from danube.storage.journal.index import TopicIndex
-from danube.storage.journal.settings import Durability
 from danube.storage.log import AppendDone
 from danube.storage.numbering import NumberedBatch, StoredNumberings, StoredNumbers, numbers_of
 

@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
+from danube.model.durability import Durability
 from danube.model.errors import (
     DanubeError,
     JournalStoppedError,
@@ -18,7 +19,13 @@ from danube.model.errors import (
     TopicNotFoundError,
 )
 from danube.model.histogram import LatencyHistogram
-from danube.model.limits import CURSOR_RIDE_BYTES_MAX, JOURNAL_JOIN_SILENT_TURNS, JOURNAL_JOIN_TURNS_MAX
+from danube.model.limits import (
+    BUSY_MARK_FILE_DELAY_S,
+    CURSOR_RIDE_BYTES_MAX,
+    IDLE_MARK_FILE_DELAY_S,
+    JOURNAL_JOIN_SILENT_TURNS,
+    JOURNAL_JOIN_TURNS_MAX,
+)
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -29,7 +36,8 @@ from danube.storage.journal.alarm import Alarm
 from danube.storage.journal.backlog import Backlog, PendingBatch, TopicState
 from danube.storage.journal.format import HEADER_BYTES
 from danube.storage.journal.round import Round, build_round
-from danube.storage.journal.settings import Durability, JournalSettings
+from danube.storage.journal.settings import JournalSettings
+from danube.storage.journal.stamps import StampWatch
 from danube.storage.journal.writer import RoundWriter, Written
 from danube.storage.log import AppendDone, Saved
 
@@ -59,15 +67,19 @@ class GroupCommit:
         self._taken: tuple[list[PendingBatch], dict[CursorKey, PendingCursor]] = ([], {})
         self._rotating: list[asyncio.Future[None]] = []
         """Who waits for a new file."""
-        self._closing = self._sync_due = self._mark_due = False
+        self._closing = self._sync_due = self._mark_due = self._mark_file_due = False
         self._failing = False
         """Whether the last round failed: said once, not once a round."""
         self._is_shared = False
         """Whether the last round had several waiting for it."""
         self._last_round_s = clock.monotonic_s()
         self._cursor_alarm = Alarm(clock, self._hurry_cursors)
+        self._mark_file_s = clock.monotonic_s()
+        """When the file `mark` was written last, as far as that was for time."""
         self._mark_alarm = Alarm(clock, self._ask_for_mark)
+        self._mark_file_alarm = Alarm(clock, self._ask_for_mark_file)
         self._sync_alarm = Alarm(clock, self._ask_for_sync)
+        self._stamps = StampWatch()
         self._wake = asyncio.Event()
         self._tasks = TaskScope("journal")
         self._work: asyncio.Task[None] | None = None
@@ -160,6 +172,8 @@ class GroupCommit:
             await self._work_off()
             if self.stopped is None and self._writer.end.needs_mark:
                 await self._try(self._writer.mark)
+            if self.stopped is None and self._writer.end.is_mark_behind:
+                await self._try(self._writer.write_mark)
             self._tell_rotated(self._refusal())
         except Exception:
             self._stop("the journal's writer met a fault of its own; the broker's log has the details")
@@ -187,6 +201,10 @@ class GroupCommit:
         """Do the next thing that is due; answers whether there was one."""
         if self._rotating:
             self._tell_rotated(await self._try(self._writer.rotate))
+        elif self._mark_file_due:  # before what waits, for under a flood there is always something that does
+            self._mark_file_due = False
+            self._mark_file_s = self._clock.monotonic_s()
+            await self._try(self._writer.write_mark)
         elif self._backlog or self._cursors.urgent:
             await self._write_round()
         elif self._mark_due:
@@ -233,6 +251,9 @@ class GroupCommit:
                     written_round.chunks, written_round.content_bytes, written_round.envelopes, sync=sync
                 )
             )
+            if not sync and written_round.has_become_strict:
+                sync = True
+                await self._runner.run(lambda: self._writer.sync_round(written))
         except StorageUnavailableError as error:
             self._fail_round(error)
         except JournalStoppedError as error:
@@ -250,7 +271,9 @@ class GroupCommit:
         room = self._settings.round_bytes_max - sum(batch.total_bytes for batch in batches)
         cursors = self._cursors.take(room if self._cursors.urgent else min(room, CURSOR_RIDE_BYTES_MAX))
         self._taken = batches, cursors
-        return build_round(batches, cursors, self._clock.now_ms())
+        built = build_round(batches, cursors, self._clock.now_ms())
+        self._stamps.look(built, self._clock.monotonic_s())
+        return built
 
     def _acknowledge(self, written_round: Round, written: Written) -> None:
         self._on_written(written_round, written)
@@ -340,16 +363,27 @@ class GroupCommit:
         self._mark_due = True
         self._wake.set()
 
+    def _ask_for_mark_file(self) -> None:
+        now_s = self._clock.monotonic_s()
+        rest_s = IDLE_MARK_FILE_DELAY_S - (now_s - self._last_round_s)
+        is_busy = self._backlog.bytes or rest_s > 0
+        if is_busy and now_s - self._mark_file_s < BUSY_MARK_FILE_DELAY_S:
+            self._mark_file_alarm.arm(max(rest_s, IDLE_MARK_FILE_DELAY_S / 2))
+            return
+        self._mark_file_due = True
+        self._wake.set()
+
     def _plan_mark(self) -> None:
         if self._writer.end.needs_mark:
             self._mark_alarm.arm(self._settings.idle_mark_delay_s)
+            self._mark_file_alarm.arm(IDLE_MARK_FILE_DELAY_S)
 
     def _ask_for_sync(self) -> None:
         self._sync_due = True
         self._wake.set()
 
     def _cancel_alarms(self) -> None:
-        for alarm in (self._cursor_alarm, self._mark_alarm, self._sync_alarm):
+        for alarm in (self._cursor_alarm, self._mark_alarm, self._mark_file_alarm, self._sync_alarm):
             alarm.cancel()
 
 

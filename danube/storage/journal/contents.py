@@ -22,6 +22,8 @@ class FileContents:
     """Every topic with a record in it."""
     unlisted: set[int] = field(default_factory=set)
     """Those of them with records that were left out when the file was read."""
+    bytes_of: dict[int, int] = field(default_factory=dict)
+    """By topic, of its records; of a file that was found by its index nothing."""
     cursors: dict[CursorKey, tuple[int, Cursor]] = field(default_factory=dict)
     """The last one of each subscription, and the position of its record."""
     rows: dict[tuple[int, int], deque[StoredNumbers]] = field(default_factory=dict)
@@ -29,9 +31,10 @@ class FileContents:
     oldest_append_ms: int = _NEVER_MS
     newest_append_ms: int = 0
 
-    def note(self, topic_id: int, append_time_ms: int) -> None:
+    def note(self, topic_id: int, append_time_ms: int, record_bytes: int) -> None:
         """A record of the topic is in the file."""
         self.topics.add(topic_id)
+        self.bytes_of[topic_id] = self.bytes_of.get(topic_id, 0) + record_bytes
         if append_time_ms != self.newest_append_ms:  # nearly never, within a round
             self.oldest_append_ms = min(self.oldest_append_ms, append_time_ms)
             self.newest_append_ms = max(self.newest_append_ms, append_time_ms)

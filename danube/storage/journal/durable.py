@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from danube.model.durability import Durability
 from danube.storage.cache import BatchCache
 from danube.storage.cursors import PendingCursor, encoded_bytes
 from danube.storage.envelope import ENVELOPE_BYTES
@@ -11,7 +12,6 @@ from danube.storage.journal.files import FileStart, FileTable
 from danube.storage.journal.index import IndexRun, TopicIndex
 from danube.storage.journal.recovered import Recovered
 from danube.storage.journal.round import Round
-from danube.storage.journal.settings import Durability
 from danube.storage.journal.topic_base import TopicBase, TopicSnapshot
 from danube.storage.journal.writer import Written
 from danube.storage.log import StoredBatch
@@ -59,6 +59,16 @@ class DurableTopics:
             topic.numberings = StoredNumberings()
             topic.numberings.restore(base.numberings)
 
+    @property
+    def newest_append_ms(self) -> int | None:
+        """Of the newest batch of all topics, let go or not; None when there never was one."""
+        times = (topic.index.last_append_time_ms for topic in self._topics.values() if topic.index is not None)
+        return max(times, default=0) or None
+
+    def bytes_in_last_file(self, is_meant: Callable[[int], bool]) -> int:
+        """Of the records, in the journal's last file, of the topics that are meant."""
+        return sum(size for topic_id, size in self._contents.bytes_of.items() if is_meant(topic_id))
+
     def index(self, topic_id: int) -> TopicIndex | None:
         """Where the topic's batches are; None when it has none."""
         topic = self._topics.get(topic_id)
@@ -80,8 +90,9 @@ class DurableTopics:
             position += ENVELOPE_BYTES + len(stored.body)
         for (topic_id, subscription_id), pending in written_round.cursors.items():
             self._take_in_cursor(topic_id, subscription_id, pending, position)
-            self._contents.note(topic_id, written_round.now_ms)
-            position += ENVELOPE_BYTES + encoded_bytes(len(pending.cursor.beyond))
+            record_bytes = ENVELOPE_BYTES + encoded_bytes(len(pending.cursor.beyond))
+            self._contents.note(topic_id, written_round.now_ms, record_bytes)
+            position += record_bytes
 
     def snapshot(self, topic_id: int) -> TopicSnapshot:
         """Where the topic's subscriptions and numberings stand."""
@@ -125,7 +136,7 @@ class DurableTopics:
         base, time_ms = stored.base_offset, stored.append_time_ms
         index.add(base, base + stored.count, position, len(stored.body), time_ms)
         self.cache.add(topic.topic_id, stored)
-        self._contents.note(topic.topic_id, time_ms)
+        self._contents.note(topic.topic_id, time_ms, ENVELOPE_BYTES + len(stored.body))
         if batch.numbers is not None:
             self._contents.note_numbers(topic.topic_id, topic.note_numbers(batch.numbers, base))
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.runtime.disk import Disk, File
-from danube.storage.damage import NEXT_STEP
+from danube.storage.damage import next_step
 from danube.storage.journal.format import FIRST_NAME, FileHeader, encode_file_header, file_name, index_name
+from danube.storage.journal.mark import MARK_NAME
 
 FOLDER = "journal"
 """Of a broker's own journal within its data folder."""
@@ -28,6 +29,11 @@ def first_path(folder: str = FOLDER) -> str:
     return f"{folder}/{FIRST_NAME}"
 
 
+def mark_path(folder: str = FOLDER) -> str:
+    """The name of the file that says how far the journal is synced."""
+    return f"{folder}/{MARK_NAME}"
+
+
 def create_file(disk: Disk, header: FileHeader, folder: str = FOLDER) -> File:
     """Make a file and its header durable, its entry in the folder included. Raises OSError.
 
@@ -45,8 +51,9 @@ def create_file(disk: Disk, header: FileHeader, folder: str = FOLDER) -> File:
 
 
 def damaged(sequence: int, at: int, what: str, folder: str = FOLDER) -> DamagedDataError:
-    """The error for bytes that cannot be what was written."""
-    return DamagedDataError(f"{path(sequence, folder)} is damaged at byte {at}: {what}. {NEXT_STEP}")
+    """The error for bytes that cannot be what was written; a file that is missing is damaged at byte 0."""
+    name = path(sequence, folder)
+    return DamagedDataError(f"{name} is damaged at byte {at}: {what}. {next_step(name if at else None)}")
 
 
 @dataclass(frozen=True, slots=True)

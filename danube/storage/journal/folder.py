@@ -5,9 +5,9 @@ import logging
 
 from danube.model.errors import DamagedDataError
 from danube.runtime.disk import Disk
-from danube.storage.damage import NEXT_STEP
+from danube.storage.damage import next_step
 from danube.storage.journal.file_index import FileIndex, decode_index, encode_index
-from danube.storage.journal.files import FOLDER, first_path, index_path, path
+from danube.storage.journal.files import FOLDER, first_path, index_path, mark_path, path
 from danube.storage.journal.format import (
     FIRST_BYTES,
     FirstFile,
@@ -16,6 +16,7 @@ from danube.storage.journal.format import (
     file_sequence,
     index_sequence,
 )
+from danube.storage.journal.mark import MARK_BYTES, Mark, decode_mark, encode_mark
 
 _log = logging.getLogger(__name__)
 
@@ -43,8 +44,46 @@ class JournalFolder:
         with contextlib.closing(self.disk.open_read(name)) as file:
             first = decode_first(file.read(0, FIRST_BYTES + 1))
         if first is None:
-            raise DamagedDataError(f"{name} is damaged: it should say where the journal begins. {NEXT_STEP}")
+            raise DamagedDataError(f"{name} is damaged: it should say where the journal begins. {next_step(name)}")
         return first
+
+    def indexed_sequences(self) -> list[int]:
+        """Of the files that have an index, whether they are there or not, ascending."""
+        return sorted(found for name in self.disk.list(self.name) if (found := index_sequence(name)) is not None)
+
+    def read_mark(self) -> Mark | None:
+        """How far the journal is synced at least; None when nothing says it.
+
+        One that is not what was written says nothing, and neither does one that cannot be read: the journal is none the
+        worse for it, and the next one mends it.
+        """
+        if not self.has_mark:
+            return None
+        name = mark_path(self.name)
+        try:
+            with contextlib.closing(self.disk.open_read(name)) as file:
+                return decode_mark(file.read(0, MARK_BYTES + 1))
+        except OSError as error:
+            _log.warning("%s could not be read, so an end that is missing may not be noticed: %s", name, error)
+            return None
+
+    @property
+    def has_mark(self) -> bool:
+        """Whether there is a mark, sound or not."""
+        return self.disk.exists(mark_path(self.name))
+
+    def write_mark(self, mark: Mark) -> bool:
+        """Say durably how far the journal is synced, which it has to be already; answers whether that is said.
+
+        A disk that fails leaves the mark before, which is still true: so nothing is lost by it, and nothing waits.
+        """
+        name = mark_path(self.name)
+        try:
+            self.disk.replace_file(name, encode_mark(mark))
+        except OSError as error:
+            _log.warning("%s could not be written, so it says less than it could until the next one: %s", name, error)
+            return False
+        return True
 
     def remove_before(self, first: FirstFile) -> int:
         """Say durably that the journal begins there, then remove what is before; answers how many bytes that frees.
@@ -59,8 +98,7 @@ class JournalFolder:
         sequences = self.sequences()
         gone = [path(one, self.name) for one in sequences if one < sequence]
         kept = {one for one in sequences if one >= sequence}
-        indexes = [(name, index_sequence(name)) for name in self.disk.list(self.name)]
-        gone += [f"{self.name}/{name}" for name, of in indexes if of is not None and of not in kept]
+        gone += [index_path(one, self.name) for one in self.indexed_sequences() if one not in kept]
         freed = sum(self._remove(name) for name in gone)
         if gone:
             self.disk.sync_folder(self.name)
@@ -86,6 +124,12 @@ class JournalFolder:
             _log.warning("%s could not be written, so the next start reads the whole file: %s", name, error)
             with contextlib.suppress(OSError):
                 self.disk.remove(name)
+
+    def remove_index(self, sequence: int) -> None:
+        """Have a file durably without an index: it is going to grow."""
+        if self.disk.exists(index_path(sequence, self.name)):
+            self.disk.remove(index_path(sequence, self.name))
+            self.disk.sync_folder(self.name)
 
     def _remove(self, name: str) -> int:
         with contextlib.closing(self.disk.open_read(name)) as file:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
 
+from danube.model.durability import Durability
 from danube.model.errors import StorageUnavailableError
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -19,7 +20,7 @@ from danube.storage.journal.index import Located
 from danube.storage.journal.reader import JournalReader, Place
 from danube.storage.journal.reads import JournalReads
 from danube.storage.journal.recovery import Recovery, run_unfenced
-from danube.storage.journal.settings import Durability, JournalSettings, JournalStats
+from danube.storage.journal.settings import JournalSettings, JournalStats
 from danube.storage.journal.topic_base import ClosedFile, TopicBase, TopicSnapshot
 from danube.storage.journal.writer import RoundWriter
 from danube.storage.topic_log import JournalTopicLog
@@ -61,27 +62,29 @@ class Journal:
         folder: str = FOLDER,
         fence: Fence | None = None,
         journal_id: int | None = None,
+        has_begun: bool = False,
     ) -> "Journal":
         """Recover what is in the folder, or start a new journal, and be ready for appends.
 
         `known_topics` holds the ids of the topics that exist; records of others are skipped. None keeps all. `bases`
         says by topic id what of a topic is in segments: it goes on from there.
         A journal that other brokers reach has a `fence`: it is looked at before anything is shown or acknowledged.
-        `journal_id` is that of a new journal; None has one chosen at random.
+        `journal_id` is that of a new journal; None has one chosen at random. With `has_begun` there is none to begin.
         The runners stay the caller's: close them after `close()`.
 
         Raises:
             JournalFencedError: another broker has taken the journal's topics over; go on in another folder.
-            DamagedDataError: bytes that were known to be synced are not what was written, or do not follow the bases.
+            DamagedDataError: bytes that were known to be synced are not there, or not what was written, or do not
+                follow the bases.
             DataFolderError: the folder cannot be read or written, or is another broker's, or of a newer format.
         """
         new_id = rng.new_id if journal_id is None else lambda: journal_id
-        recovery = Recovery(disk, broker_id, new_id, known_topics, bases=bases, folder=folder)
+        recovery = Recovery(disk, broker_id, new_id, known_topics, bases=bases, folder=folder, has_begun=has_begun)
         file, end = await runner.run(recovery.run if fence is None else partial(run_unfenced, recovery, fence))
         recovered = recovery.recovered
         durable = DurableTopics(recovered, BatchCache(settings.cache_bytes_max), end.position)
         reads = JournalReads(durable.cache, durable.files, JournalReader(disk, folder), read_runner)
-        writer = RoundWriter(disk, file, end, settings.file_bytes_max, folder, fence=fence)
+        writer = RoundWriter(disk, file, end, settings.file_bytes_max, folder, fence=fence, clock=clock)
         commit = GroupCommit(clock, settings, runner, writer, durable.take_in)
         closed = ClosedFiles(recovered.closed, durable, JournalFolder(disk, folder), read_runner, end.journal_id)
         durable.on_file_closed = closed.take
@@ -109,6 +112,11 @@ class Journal:
         return self._durable.end_position
 
     @property
+    def newest_append_ms(self) -> int | None:
+        """When the newest message of all topics was appended, in segments too; None when there never was one."""
+        return self._durable.newest_append_ms
+
+    @property
     def synced_to(self) -> int:
         """Up to which position everything is synced, as far as the loop's thread knows."""
         return self._writer.end.synced_to
@@ -133,6 +141,7 @@ class Journal:
             cache_bytes=self._durable.cache.bytes,
             last_round_ms=commit.last_round_ms,
             round_seconds=commit.round_seconds,
+            sync_seconds=self._writer.sync_seconds,
         )
 
     def topic(self, topic_id: int, epoch: int, durability: Durability | None = None) -> JournalTopicLog:
@@ -169,6 +178,10 @@ class Journal:
     def closed_files(self) -> list[ClosedFile]:
         """The files that are written no more, oldest first."""
         return self._closed.all
+
+    def bytes_in_last_file(self, is_meant: Callable[[int], bool]) -> int:
+        """Of the records of the topics that are meant, in the file that is written now."""
+        return self._durable.bytes_in_last_file(is_meant)
 
     def on_file_closed(self, listener: Callable[[], None]) -> None:
         """Have `listener` called whenever there is another closed file."""

@@ -53,20 +53,26 @@ class JournalReader:
     def read(self, topic_id: int, places: Sequence[Place]) -> list[StoredBatch]:
         """The batches at `places`, in that order. Raises DamagedDataError, StorageUnavailableError."""
         found: list[StoredBatch] = []
-        for sequence, inside in groupby(places, _SEQUENCE):
-            rows = [(base, end, at, length, time_ms) for (base, end, _, length, time_ms), _, at in inside]
-            found += self._read(topic_id, sequence, rows)
+        self._add_places(found, topic_id, places)
+        return found
+
+    def read_sound(self, topic_id: int, places: Sequence[Place]) -> list[StoredBatch]:
+        """The same as far as they are sound: the fault is raised for who goes on there."""
+        found: list[StoredBatch] = []
+        with _unless_some(found):
+            self._add_places(found, topic_id, places)
         return found
 
     def read_run(self, topic_id: int, run: IndexRun, files: FileTable) -> list[StoredBatch]:
-        """The batches of a run of an index, with less work for each. Raises as `read`."""
+        """The batches of a run of an index, with less work for each. As `read_sound`."""
         found: list[StoredBatch] = []
         ends = [*run.bases[1:], run.end_offset]
-        for file, inside in files.split(run.positions):
-            part, start = slice(inside.start, inside.stop), file.base_position
-            ats = [position - start for position in run.positions[part]]
-            rows = list(zip(run.bases[part], ends[part], ats, run.lengths[part], run.times[part], strict=True))
-            found += self._read(topic_id, file.sequence, rows)
+        with _unless_some(found):
+            for file, inside in files.split(run.positions):
+                part, start = slice(inside.start, inside.stop), file.base_position
+                ats = [position - start for position in run.positions[part]]
+                rows = list(zip(run.bases[part], ends[part], ats, run.lengths[part], run.times[part], strict=True))
+                self._add(found, topic_id, file.sequence, rows)
         return found
 
     def read_encoded(self, topic_id: int, places: Sequence[Place]) -> list[EncodedBatch]:
@@ -116,15 +122,17 @@ class JournalReader:
         with contextlib.suppress(OSError):
             file.close()
 
-    def _read(self, topic_id: int, sequence: int, rows: Sequence[_Row]) -> list[StoredBatch]:
-        found: list[StoredBatch] = []
-        for are_alone, stretch in _stretches(rows, _ALONE_BYTES):
-            found += (self._alone if are_alone else self._together)(topic_id, sequence, stretch)
-        return found
+    def _add_places(self, found: list[StoredBatch], topic_id: int, places: Sequence[Place]) -> None:
+        for sequence, inside in groupby(places, _SEQUENCE):
+            rows = [(base, end, at, length, time_ms) for (base, end, _, length, time_ms), _, at in inside]
+            self._add(found, topic_id, sequence, rows)
 
-    def _alone(self, topic_id: int, sequence: int, rows: Sequence[_Row]) -> list[StoredBatch]:
+    def _add(self, found: list[StoredBatch], topic_id: int, sequence: int, rows: Sequence[_Row]) -> None:
+        for are_alone, stretch in _stretches(rows, _ALONE_BYTES):
+            (self._add_alone if are_alone else self._add_together)(found, topic_id, sequence, stretch)
+
+    def _add_alone(self, found: list[StoredBatch], topic_id: int, sequence: int, rows: Sequence[_Row]) -> None:
         """Batches read one by one: a body is what the file answers, and is not copied again."""
-        found: list[StoredBatch] = []
         with self._reading(sequence, rows[0][_AT]) as file:
             read = file.read
             for base, end, at, length, time_ms in rows:
@@ -132,12 +140,10 @@ class JournalReader:
                 if not is_data(envelope, body, (topic_id, base, count, length, time_ms)):
                     raise self._damage(sequence, at, DataFields(topic_id, base, count, length, time_ms), envelope)
                 found.append(StoredBatch(base, count, time_ms, body))
-        return found
 
-    def _together(self, topic_id: int, sequence: int, rows: Sequence[_Row]) -> list[StoredBatch]:
+    def _add_together(self, found: list[StoredBatch], topic_id: int, sequence: int, rows: Sequence[_Row]) -> None:
         """Batches read at once, each cut out."""
         begin, content = self._stretch(sequence, rows)
-        found: list[StoredBatch] = []
         for base, end, at, length, time_ms in rows:
             count, start = end - base, at - begin
             body = body_of_data(content, start, (topic_id, base, count, length, time_ms))
@@ -145,7 +151,6 @@ class JournalReader:
                 says = DataFields(topic_id, base, count, length, time_ms)
                 raise self._damage(sequence, at, says, content[start : start + ENVELOPE_BYTES])
             found.append(StoredBatch(base, count, time_ms, body))
-        return found
 
     def _encoded(self, topic_id: int, sequence: int, rows: Sequence[_Row]) -> list[EncodedBatch]:
         begin, content = self._stretch(sequence, rows)
@@ -172,6 +177,16 @@ class JournalReader:
         elif (found.topic_id, found.base_offset, found.count, found.body_bytes, found.append_time_ms) != says:
             what = f"there should be offset {says.base_offset} of topic {says.topic_id}"
         return damaged(sequence, at, what, self._folder)
+
+
+@contextlib.contextmanager
+def _unless_some(found: list[StoredBatch]) -> Iterator[None]:
+    """A fault is raised only where nothing was found before it."""
+    try:
+        yield
+    except (DamagedDataError, StorageUnavailableError):
+        if not found:
+            raise
 
 
 def _end(row: _Row) -> int:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
 from danube.storage.cursors import CursorKey, decode_cursor
-from danube.storage.envelope import Envelope, Kind
+from danube.storage.envelope import ENVELOPE_BYTES, Envelope, Kind
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.file_index import FileIndex
 from danube.storage.journal.files import FileTable
@@ -48,7 +48,7 @@ class Recovered:
     def take_envelope(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
         """The next record of a file. Raises ValueError when it cannot follow."""
         topic_id = envelope.topic_id
-        contents.note(topic_id, envelope.append_time_ms)
+        contents.note(topic_id, envelope.append_time_ms, ENVELOPE_BYTES + envelope.body_bytes)
         if not self._counts(topic_id, position):
             contents.unlisted.add(topic_id)
         elif envelope.kind is Kind.DATA:

@@ -5,6 +5,8 @@ beyond it, or when it is not in the last file (the next one is created only afte
 was being written when the power went, and is cut together with what follows. A crash in here changes nothing of that:
 each step can be done again.
 
+What is sound has to reach the position that the file `mark` names (`mark.py`), or its end is missing: that is damage.
+
 The last file is read whole. Of a closed one that has a sound index beside it, the index is enough: its records are
 checked when they are read.
 """
@@ -18,7 +20,7 @@ from danube.runtime.disk import Disk, File
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.file_index import FileIndex
-from danube.storage.journal.files import FOLDER, FileStart, create_file, damaged
+from danube.storage.journal.files import FOLDER, FileStart, create_file, damaged, mark_path
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
     FIRST_SEQUENCE,
@@ -28,6 +30,7 @@ from danube.storage.journal.format import (
     decode_file_header,
     newer_version,
 )
+from danube.storage.journal.mark import Mark
 from danube.storage.journal.recovered import Recovered
 from danube.storage.journal.scan import FileScan, Round
 from danube.storage.journal.topic_base import TopicBase
@@ -48,13 +51,17 @@ class Recovery:
         *,
         bases: Mapping[int, TopicBase] | None = None,
         folder: str = FOLDER,
+        has_begun: bool = False,
     ) -> None:
+        """`has_begun` says that there was a journal before: then one that is not there is missing."""
         self._disk = disk
         self._folder = JournalFolder(disk, folder)
         self._broker_id = broker_id
         self._new_id = new_id
+        self._has_begun = has_begun
         self._end: JournalEnd | None = None
         self._first: FirstFile | None = None
+        self._mark: Mark | None = None
         self.recovered = Recovered(known_topics, bases or {})
 
     def run(self) -> tuple[File, JournalEnd]:
@@ -70,41 +77,81 @@ class Recovery:
             ) from error
 
     def _run(self) -> tuple[File, JournalEnd]:
+        if self._has_begun and not self._disk.exists(self._folder.name):  # a disk that is not mounted stays as it is
+            raise self._damaged(FIRST_SEQUENCE, 0, "the file is missing")
         self._disk.make_folder(self._folder.name)
-        self._first = self._folder.read_first()
+        self._first, self._mark = self._folder.read_first(), self._read_mark()
         self.recovered.begin()
         sequences = self._sequences()
         last = sequences[-1] if sequences else 0
         begun = self._start_of_begun(last) if sequences else None
-        for sequence in sequences if begun is None else sequences[:-1]:
-            self._read_file(sequence, is_last=sequence == last)
+        whole = sequences if begun is None else sequences[:-1]
+        for sequence in whole:
+            self._read_file(sequence, is_last=sequence == last, will_grow=sequence == whole[-1])
+        self._check_mark(sequences)
+        if whole:
+            self._folder.remove_index(whole[-1])  # durably, before the next file may go: a closed one has a next one
         if begun is not None:
             if decode_file_header(begun) is not None:
                 self._check_header(last, begun)
             self._disk.remove(self._folder.path(last))  # made durable by what follows
         file, end = self._begin() if self._end is None else (self._settle_end(self._end), self._end)
+        if end.mark == self._mark or self._folder.write_mark(end.mark):
+            end.marked_to = end.synced_to
         self.recovered.finish()
         return file, end
+
+    def _read_mark(self) -> Mark | None:
+        mark = self._folder.read_mark()
+        if mark is None and self._folder.has_mark:
+            name = mark_path(self._folder.name)
+            _log.warning("%s is not what was written: this once, a missing end of the journal may go unnoticed", name)
+        return mark
 
     def _sequences(self) -> list[int]:
         """The journal's files; those that were about to be removed are."""
         first = self._first.sequence if self._first is not None else FIRST_SEQUENCE
-        self._folder.remove_leftovers(first)
-        found = self._folder.sequences()
-        if self._first is not None and not found:
+        found = [sequence for sequence in self._folder.sequences() if sequence >= first]
+        if not found and (self._has_begun or self._first is not None):
             raise self._damaged(first, 0, "the file is missing")
         for expected, sequence in enumerate(found, first):
             if sequence != expected:
                 raise self._damaged(expected, 0, "the file is missing")
+        self._check_last(found[-1] if found else first - 1)
+        self._folder.remove_leftovers(first)
         return found
+
+    def _check_last(self, last: int) -> None:
+        """Raise DamagedDataError when something speaks of a file behind the last one.
+
+        The index of a file is made when the next one is there. In folders from before there were marks, the last file
+        may have one all the same: it was closed once, and the next one made anew.
+        """
+        spoken_of = [sequence for sequence in self._folder.indexed_sequences() if sequence > last]
+        if self._mark is not None:
+            spoken_of += [self._mark.sequence, *(each + 1 for each in self._folder.indexed_sequences() if each == last)]
+        if any(sequence > last for sequence in spoken_of):
+            raise self._damaged(last + 1, 0, "the file is missing")
+
+    def _check_mark(self, sequences: list[int]) -> None:
+        """Raise DamagedDataError when what is sound ends before what was synced, or is another journal's."""
+        mark, end = self._mark, self._end
+        if mark is None or end is None:
+            return
+        if mark.journal_id != end.journal_id:
+            raise self._damaged(sequences[0], 0, f"{mark_path(self._folder.name)} is of another journal")
+        if end.position < mark.synced_to:
+            byte = mark.synced_to - end.base_position
+            raise self._damaged(end.sequence, end.file_bytes, f"what is sound ends here, though byte {byte} was synced")
 
     def _start_of_begun(self, sequence: int) -> bytes | None:
         """The bytes of the last file if it holds no round: the broker died while creating it, or its sync failed.
 
         Then even a header that looks sound may never reach the disk, so the file is made again; but not the one that
-        the journal is said to begin with, which was synced before that was said.
+        the journal is said to begin with, or to be marked in: it was synced before that was said.
         """
-        if self._first is not None and self._first.sequence == sequence:
+        said = (self._first, self._mark)
+        if any(one is not None and one.sequence == sequence for one in said):
             return None
         with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
             start = file.read(0, HEADER_BYTES + 1)
@@ -112,13 +159,13 @@ class Recovery:
             return None  # its journal id may stand in metadata: the header is written again where it is
         return start if len(start) <= HEADER_BYTES and newer_version(start) is None else None
 
-    def _read_file(self, sequence: int, *, is_last: bool) -> None:
+    def _read_file(self, sequence: int, *, is_last: bool, will_grow: bool) -> None:
         with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
             end = self._enter(sequence, file.read(0, HEADER_BYTES))
             if not is_last and self._take_index(end, file.size()):
                 return
             self._scan(file, end, is_last=is_last)
-        if not is_last:
+        if not will_grow:
             self._write_index(end)
 
     def _scan(self, file: File, end: JournalEnd, *, is_last: bool) -> None:

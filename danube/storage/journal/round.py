@@ -2,10 +2,11 @@
 
 from dataclasses import dataclass, field
 
+from danube.model.durability import Durability
+from danube.model.limits import CLOCK_STEP_MAX_S
 from danube.storage.cursors import CursorKey, PendingCursor, encode_cursor
 from danube.storage.envelope import ENVELOPE_BYTES, Kind, encode_data, encode_other
 from danube.storage.journal.backlog import PendingBatch, TopicState
-from danube.storage.journal.settings import Durability
 from danube.storage.log import StoredBatch
 
 
@@ -24,11 +25,18 @@ class Round:
     envelopes: int = 0
     durabilities: set[Durability] = field(default_factory=set)
     """Of all topics with a batch in it."""
+    ahead: tuple[int, int] | None = None
+    """The topic that is furthest ahead of the clock, by more than it may be off, and the append time it gets."""
 
     @property
     def must_sync(self) -> bool:
         """Whether something in it counts as stored only after a sync."""
         return Durability.FSYNC in self.durabilities or any(one.must_sync for one in self.cursors.values())
+
+    @property
+    def has_become_strict(self) -> bool:
+        """Whether the durability of a topic in it was changed since it was gathered, so that it has to be synced."""
+        return any(batch.topic.durability is Durability.FSYNC for batch in self.batches)
 
     def add(self, envelope: bytes, body: bytes) -> None:
         """Add the bytes of one record."""
@@ -40,11 +48,14 @@ class Round:
 def build_round(batches: list[PendingBatch], cursors: dict[CursorKey, PendingCursor], now_ms: int) -> Round:
     """Lay out a round: each batch goes on where its topic ends, and no append time goes back."""
     built = Round(batches, cursors, now_ms, durabilities={batch.topic.durability for batch in batches})
+    furthest_ms = now_ms + round(CLOCK_STEP_MAX_S * 1_000)
     ends: dict[TopicState, tuple[int, int]] = {}
     for batch in batches:
         topic = batch.topic
         base, earliest_ms = ends.get(topic) or (topic.durable_end, max(now_ms, topic.last_append_time_ms))
         body = batch.body()
+        if earliest_ms > furthest_ms:
+            built.ahead, furthest_ms = (topic.topic_id, earliest_ms), earliest_ms
         end = base + batch.count
         ends[topic] = (end, earliest_ms)
         built.add(encode_data(topic.topic_id, topic.epoch, range(base, end), earliest_ms, body), body)

@@ -1,8 +1,8 @@
 """What an administrator may set about the journal, and what it tells about itself."""
 
 from dataclasses import dataclass, field
-from enum import StrEnum
 
+from danube.model.durability import Durability
 from danube.model.histogram import LatencyHistogram
 from danube.model.limits import (
     CACHE_BYTES_MAX,
@@ -13,17 +13,6 @@ from danube.model.limits import (
     JOURNAL_ROUND_BYTES_MAX,
     JOURNAL_SYNC_INTERVAL_S,
 )
-
-
-class Durability(StrEnum):
-    """When a publish is acknowledged."""
-
-    FSYNC = "fsync"
-    """After the sync: it survives a power cut."""
-    INTERVAL = "interval"
-    """After the write, synced every `sync_interval_s`: it survives the broker's death, not a power cut."""
-    OS = "os"
-    """After the write, synced when the operating system likes: the same, with a longer window."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,3 +50,5 @@ class JournalStats:
     """From gathering the last round to its acknowledgement."""
     round_seconds: LatencyHistogram = field(default_factory=LatencyHistogram)
     """The same of every round: writing it, and with durability fsync its sync."""
+    sync_seconds: LatencyHistogram = field(default_factory=LatencyHistogram)
+    """How long the disk took for each sync, whatever it was for, those that failed too."""

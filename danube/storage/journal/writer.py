@@ -4,14 +4,17 @@ Owned by one thread at a time. Whatever the disk does, no bytes of a failed roun
 """
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NoReturn
 
 from danube.model.errors import JournalFencedError, JournalStoppedError, StorageUnavailableError
+from danube.model.histogram import LatencyHistogram
+from danube.runtime.clock import Clock
 from danube.runtime.disk import Buffer, Disk, File
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.files import FOLDER, FileStart, path
+from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
     HEADER_BYTES,
     FileHeader,
@@ -19,6 +22,7 @@ from danube.storage.journal.format import (
     encode_file_header,
     encode_round_header,
 )
+from danube.storage.journal.mark import Mark
 from danube.storage.journal.rotation import needs_new_file
 
 
@@ -42,6 +46,8 @@ class JournalEnd:
     """The position after the last round with something in it."""
     rounds_before: int = 0
     """Rounds of the journal before the last file."""
+    marked_to: int = 0
+    """What the mark beside the files says is synced, as far as is known."""
 
     @property
     def position(self) -> int:
@@ -54,9 +60,19 @@ class JournalEnd:
         return FileStart(self.sequence, self.base_position, self.rounds_before)
 
     @property
+    def mark(self) -> Mark:
+        """What is to be said of how far it is synced."""
+        return Mark(self.journal_id, self.sequence, self.synced_to)
+
+    @property
     def needs_mark(self) -> bool:
         """Whether no header says yet that all content is synced."""
         return self.claimed_to < self.content_end
+
+    @property
+    def is_mark_behind(self) -> bool:
+        """Whether more is synced than the mark beside the files says."""
+        return self.marked_to < self.synced_to
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +103,10 @@ class RoundWriter:
         folder: str = FOLDER,
         *,
         fence: Fence | None = None,
+        clock: Clock,
     ) -> None:
         self._disk = disk
+        self._clock = clock
         self._folder = folder
         self._file = file
         self._file_bytes_max = file_bytes_max
@@ -97,6 +115,8 @@ class RoundWriter:
         self._closed = False
         self.end = end
         self.syncs = 0
+        self.sync_seconds = LatencyHistogram()
+        """How long the disk took for each, those that failed too."""
 
     def write(self, content: Sequence[Buffer], content_bytes: int, envelopes: int, *, sync: bool) -> Written:
         """Append one round, and sync when told."""
@@ -122,7 +142,7 @@ class RoundWriter:
         if content_bytes:
             end.content_end = end.position
         if sync or self._fence is not None:  # other machines may not see what is only written
-            self._sync_round(header)
+            self._sync_round(header.position)
         self._look()
         return Written(header.position + HEADER_BYTES, end.position, end.start)
 
@@ -130,17 +150,27 @@ class RoundWriter:
         """Make all that was written durable."""
         self._check_sound()
         try:
-            self._file.sync()
+            self._timed(self._file.sync)
         except OSError as error:
             self._stop("a sync", self.end.sequence, error)
         self.syncs += 1
         self.end.synced_to = self.end.position
+
+    def sync_round(self, written: Written) -> None:
+        """Sync the last round, which was written without, before anybody is told of it."""
+        self._check_sound()
+        self._sync_round(written.content_position - HEADER_BYTES)
 
     def mark(self) -> Written:
         """Say in an empty round, synced, that all before it is."""
         if self.end.synced_to < self.end.position:
             self.sync()
         return self.write((), 0, 0, sync=True)
+
+    def write_mark(self) -> None:
+        """Say beside the files how far all is synced. Never raises for the disk's faults: what was said stays true."""
+        if self._broken is None and JournalFolder(self._disk, self._folder).write_mark(self.end.mark):
+            self.end.marked_to = self.end.synced_to
 
     def rotate(self) -> Written:
         """Go on in a new file, unless nothing is in the last one; answers where the journal ends now."""
@@ -155,8 +185,8 @@ class RoundWriter:
             self._closed = True
             _close(self._file)
 
-    def _sync_round(self, header: RoundHeader) -> None:
-        """Sync; if that fails, take the round out of sight.
+    def _sync_round(self, position: int) -> None:
+        """Sync; if that fails, take the round at this position out of sight.
 
         A failed sync may leave bytes that programs see, that are not on the disk, and that no later sync writes. The
         next start must not go on behind them.
@@ -165,8 +195,15 @@ class RoundWriter:
             self.sync()
         except JournalStoppedError:
             with contextlib.suppress(OSError):
-                self._file.truncate(header.position - self.end.base_position)
+                self._file.truncate(position - self.end.base_position)
             raise
+
+    def _timed(self, sync: Callable[[], None]) -> None:
+        started_s = self._clock.monotonic_s()
+        try:
+            sync()
+        finally:
+            self.sync_seconds.note(self._clock.monotonic_s() - started_s)
 
     def _look(self) -> None:
         """Look at the fence, after the sync and before anybody is told: who put it up has read what was told before."""
@@ -184,7 +221,7 @@ class RoundWriter:
         end = self.end
         try:
             self._file.truncate(end.file_bytes)
-            self._file.sync()
+            self._timed(self._file.sync)
         except OSError as error:
             self._stop(f"a write failed ({_reason(cause)}) and undoing it", end.sequence, error)
         self.syncs += 1
@@ -213,7 +250,9 @@ class RoundWriter:
             claimed_to=header.synced_to,
             content_end=end.content_end,
             rounds_before=end.round_number,
+            marked_to=end.marked_to,
         )
+        self.write_mark()  # here, in this thread: once there is an index of the old file, the new one is spoken of
 
     def _create(self, header: FileHeader) -> File:
         """As `create_file`, but a file that could not be written is taken away again."""
@@ -229,8 +268,8 @@ class RoundWriter:
             self._discard(file, header.sequence)
             raise _not_created(self._path(header.sequence), error) from error
         try:
-            file.sync()
-            self._disk.sync_folder(self._folder)
+            self._timed(file.sync)
+            self._timed(lambda: self._disk.sync_folder(self._folder))
         except OSError as error:
             file.close()
             self._stop("a sync", header.sequence, error)

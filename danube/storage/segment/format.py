@@ -52,7 +52,7 @@ from dataclasses import dataclass
 
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.storage.checksum import CRC_BYTES, checksum, is_intact, with_crc
-from danube.storage.damage import NEXT_STEP
+from danube.storage.damage import next_step
 from danube.storage.segment.manifest import Segment
 
 VERSION = 1
@@ -140,5 +140,5 @@ def decode_footer(encoded: bytes, name: str, file_bytes: int) -> Footer:
 def damaged(name: str, at: int, what: str) -> DamagedDataError:
     """The error for bytes of a segment that cannot be what was written."""
     return DamagedDataError(
-        f"{name} is damaged at byte {at}: {what}. Its topic cannot be read there, all others can. {NEXT_STEP}"
+        f"{name} is damaged at byte {at}: {what}. Its topic cannot be read there, all others can. {next_step(name)}"
     )

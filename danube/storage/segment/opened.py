@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from danube.model.errors import StorageUnavailableError
 from danube.model.limits import SEGMENT_INDEX_CACHE_BYTES_MAX, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
 from danube.storage.checksum import checksum
+from danube.storage.damage import next_step
 from danube.storage.segment.block_index import BlockEntry, BlockIndex, decode_index
 from danube.storage.segment.format import (
     FILE_HEADER_BYTES,
@@ -22,6 +23,9 @@ SegmentKey = tuple[int, int, int]
 """Topic id, base offset, generation."""
 
 
+_SMALL_BYTES = SEGMENT_READ_BYTES_MAX + SEGMENT_TAIL_BYTES  # a file of one run and its index is read as a whole
+
+
 class OpenedSegments:
     """Reads segments of a tier; the indexes of those read last stay in memory. Owned by one thread at a time."""
 
@@ -31,12 +35,21 @@ class OpenedSegments:
 
     def index(self, topic_id: int, segment: Segment) -> BlockIndex:
         """Where the blocks of a segment are. Raises DamagedDataError, StorageUnavailableError, DataFolderError."""
-        key = (topic_id, segment.base_offset, segment.generation)
+        key = _key(topic_id, segment)
         index = self._indexes.get(key)
         if index is None:
+            if segment.file_bytes <= _SMALL_BYTES:
+                self._tier.expect(segment_name(topic_id, segment), 0, segment.file_bytes)
             index = self._read_index(topic_id, segment)
             self._indexes.put(key, index, index.cost_bytes)
         return index
+
+    def expect(self, topic_id: int, segment: Segment) -> None:
+        """Have the tier begin to read what a reader wants who comes to the begin of this segment."""
+        name, is_known = segment_name(topic_id, segment), _key(topic_id, segment) in self._indexes
+        self._tier.expect(name, 0, min(segment.file_bytes, _SMALL_BYTES if not is_known else SEGMENT_READ_BYTES_MAX))
+        if not is_known and segment.file_bytes > _SMALL_BYTES:
+            self._tier.expect(name, segment.file_bytes - SEGMENT_TAIL_BYTES, SEGMENT_TAIL_BYTES)
 
     def blocks(self, name: str, entries: Sequence[BlockEntry]) -> Iterator[bytes]:
         """The bytes of neighbouring blocks, unchecked; fewer bytes where the file ends."""
@@ -108,6 +121,10 @@ class OpenedSegments:
             raise _unavailable(name, position, error) from error
 
 
+def _key(topic_id: int, segment: Segment) -> SegmentKey:
+    return topic_id, segment.base_offset, segment.generation
+
+
 def run_of(index: BlockIndex, number: int, room: int) -> list[BlockEntry]:
     """The blocks from `number` on to read at once: one, and those after it that fit in `room` together."""
     room = min(room, SEGMENT_READ_BYTES_MAX)
@@ -131,5 +148,5 @@ def _taken(take: Take, count: int, name: str, position: int) -> bytes:
 
 def _unavailable(name: str, at: int, error: OSError) -> StorageUnavailableError:
     if isinstance(error, FileNotFoundError):
-        return StorageUnavailableError(f"{name} is not there: restore the file from a backup")
+        return StorageUnavailableError(f"{name} is not there. {next_step(None)}")
     return StorageUnavailableError(f"{name} could not be read at byte {at}: {error.strerror or error}. Check the disk")

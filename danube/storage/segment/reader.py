@@ -11,7 +11,8 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from danube.model.limits import SEGMENT_READ_AHEAD_BYTES_MAX, SEGMENT_READ_BYTES_MAX
+from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
+from danube.model.limits import SEGMENT_READ_AHEAD_BYTES_MAX, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
 from danube.storage.log import StoredBatch
 from danube.storage.segment.block import Content, batches_of, encoded_batches_of, is_taken, open_block, take_batches
 from danube.storage.segment.block_index import BlockEntry, BlockIndex
@@ -23,6 +24,7 @@ from danube.storage.segment.opened import OpenedSegments, SegmentKey, run_of
 from danube.storage.tiers.tier import SegmentTier
 
 _KEPT_BATCH_BYTES = 200  # what a kept batch costs besides envelope and body, roughly
+_LAST_BYTES = SEGMENT_READ_BYTES_MAX + SEGMENT_TAIL_BYTES  # of a file: the last run of it, and its index
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +54,21 @@ class SegmentReader:
         self._codecs_opened: dict[Codec, BlockCodec] = {}
         self._blocks: Kept[tuple[SegmentKey, int], list[StoredBatch]] = Kept(SEGMENT_READ_AHEAD_BYTES_MAX)
 
-    def read(self, topic_id: int, segment: Segment, offset: int, bytes_max: int) -> list[StoredBatch]:
-        """Batches from the one that holds `offset`, which is in the segment: one, then as many as fit in `bytes_max`.
+    def read(self, topic_id: int, segments: Sequence[Segment], offset: int, bytes_max: int) -> list[StoredBatch]:
+        """Batches from the one that holds `offset`: one, then as many as fit in `bytes_max`, of whatever segments.
 
-        A reader that goes on where the last answer ended reads no block twice.
+        `segments` follow on each other, and one of them holds `offset`. What is sound before a fault is answered: the
+        fault is raised for who goes on. A reader that goes on where the last answer ended reads no block twice.
         """
-        source = self._source(topic_id, segment)
         found: list[StoredBatch] = []
-        room, number = bytes_max, source.index.find(offset)
-        while number < len(source.index) and (room > 0 or not found):
-            for batches in self._run(source, number, room):
-                first = bisect_right(batches, offset, key=_base_offset) - 1 if not found else 0
-                for batch in batches[first:]:
-                    room -= len(batch.body)
-                    if found and room < 0:
-                        self._keep(source, number, batches)
-                        return found
-                    found.append(batch)
-                self._blocks.drop((source.key, number))
-                number += 1
+        number, room = bisect_right(segments, offset, key=_base_offset) - 1, bytes_max
+        try:
+            while number < len(segments) and (room > 0 or not found):
+                source, number = self._source(topic_id, segments[number]), number + 1
+                room = self._read_one(source, segments[number : number + 1], offset, room, found)
+        except (DamagedDataError, StorageUnavailableError, DataFolderError):
+            if not found:
+                raise
         return found
 
     def read_encoded(self, topic_id: int, segment: Segment) -> Iterator[EncodedBatch]:
@@ -117,6 +115,31 @@ class SegmentReader:
     def _source(self, topic_id: int, segment: Segment) -> _Source:
         return _Source(topic_id, segment, self._opened.index(topic_id, segment))
 
+    def _read_one(
+        self, source: _Source, following: Sequence[Segment], offset: int, room: int, found: list[StoredBatch]
+    ) -> int:
+        """Add the batches of one segment, from `offset` on, that fit in `room`; answers what room is left.
+
+        It goes on in `following`, now or soon: the disk may begin to read that while the last of these are taken.
+        """
+        number = 0 if found else source.index.find(offset)
+        while number < len(source.index) and (room > 0 or not found):
+            left = source.segment.file_bytes - source.index[number].position
+            if following and left <= _LAST_BYTES and room >= min(left, SEGMENT_READ_BYTES_MAX):
+                self._opened.expect(source.topic_id, following[0])
+                following = ()
+            for batches in self._run(source, number, room):
+                first = bisect_right(batches, offset, key=_base_offset) - 1 if not found else 0
+                for batch in batches[first:]:
+                    room -= len(batch.body)
+                    if found and room < 0:
+                        self._keep(source, number, batches)
+                        return room
+                    found.append(batch)
+                self._blocks.drop((source.key, number))
+                number += 1
+        return room
+
     def _block(self, source: _Source, number: int) -> list[StoredBatch]:
         """One block, kept for whoever looks up a place and reads on from there."""
         (batches,) = self._run(source, number, 0)
@@ -159,5 +182,5 @@ class SegmentReader:
         return self._codecs_opened[codec]
 
 
-def _base_offset(batch: StoredBatch) -> int:
-    return batch.base_offset
+def _base_offset(run: StoredBatch | Segment) -> int:
+    return run.base_offset

@@ -24,6 +24,9 @@ class SegmentTier(Protocol):
     def read(self, name: str, position: int, length: int) -> bytes:
         """Up to `length` bytes from `position`; fewer at the end. Raises FileNotFoundError, OSError."""
 
+    def expect(self, name: str, position: int, length: int) -> None:
+        """Begin to read this, which is asked for next. Only a hint: it does not wait, and never raises."""
+
     def read_run(self, name: str, position: int, lengths: Sequence[int]) -> Iterator[bytes]:
         """Neighbouring pieces from `position` on, one after the other, each as `read` would answer it.
 

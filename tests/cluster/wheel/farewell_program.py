@@ -20,7 +20,7 @@ from grpc.aio import AioRpcError
 
 from danube import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, SubType
 
-END_S = 20
+END_S = 90
 RETRY_S = 0.2
 
 

@@ -28,7 +28,7 @@ async def main(url: str, topic: str, count: int) -> None:
     for number in range(count):
         await producer.send(f"message {number}".encode())
     received: list[bytes] = []
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(90):
         while len(received) < count:
             message = await messages.get()
             await consumer.ack(message)

@@ -8,7 +8,7 @@ from typing import Any
 
 from danube import Consumer, DanubeClient, DispatchStrategy, Producer, SubType
 
-WAIT_S = 20
+WAIT_S = 90
 QUIET_S = 0.4
 
 Scenario = Callable[[DanubeClient], Awaitable[None]]

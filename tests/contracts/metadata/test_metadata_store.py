@@ -138,9 +138,9 @@ async def test_conditional_delete_of_a_missing_key_is_a_conflict(store: Metadata
         await store.delete("/a", revision=1)
 
 
-async def test_a_thousand_concurrent_increments_lose_none(store: MetadataStore) -> None:
+async def test_hundreds_of_concurrent_increments_lose_none(store: MetadataStore) -> None:
     async def increment_often() -> None:
-        for _ in range(50):
+        for _ in range(20):
             while not await increment_once():
                 pass
 
@@ -153,10 +153,10 @@ async def test_a_thousand_concurrent_increments_lose_none(store: MetadataStore) 
             return False
         return True
 
-    await asyncio.gather(*(increment_often() for _ in range(20)))
+    await asyncio.gather(*(increment_often() for _ in range(10)))
     entry = await store.get("/counter")
     assert entry is not None
-    assert entry.value == b"1000"
+    assert entry.value == b"200"
 
 
 # Transactions

@@ -20,8 +20,9 @@ from danube.metadata.store import (
 )
 from danube.model.errors import VersionConflictError
 from danube.testing.clock import SimClock
+from danube.testing.patience import PATIENCE_S
 
-WAIT_S = 10.0
+WAIT_S = PATIENCE_S
 
 
 async def take(watch: Watch, count: int) -> list[WatchEvent]:

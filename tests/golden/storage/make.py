@@ -66,6 +66,10 @@ SEGMENT, SEGMENT_PIECES = encode_segment(11, 5, SEGMENT_BATCHES, block_bytes=350
 """Two blocks."""
 
 
+async def all_files() -> dict[str, bytes]:
+    return {**single_files(), **await journal_files(), **await index_file(), **await marked_files()}
+
+
 def single_files() -> dict[str, bytes]:
     return {
         "payloads.batch": PAYLOADS,
@@ -94,7 +98,16 @@ async def index_file() -> dict[str, bytes]:
 
 
 async def journal_files() -> dict[str, bytes]:
-    """Two topics, a cursor, two files, a mark at the end."""
+    """Two topics, a cursor, two files, a round at the end that says all before it is synced."""
+    return {name: data for name, data in (await _left_by_a_journal()).items() if name.endswith(".journal")}
+
+
+async def marked_files() -> dict[str, bytes]:
+    """The same with what stands beside the files: an index, and the mark."""
+    return {f"marked/{name}": data for name, data in (await _left_by_a_journal()).items()}
+
+
+async def _left_by_a_journal() -> dict[str, bytes]:
     disk, clock = SimDisk(), SimClock()
     journal = await _open(disk, clock)
     orders, bills = journal.topic(11, 2), journal.topic(12, 1)
@@ -104,7 +117,7 @@ async def journal_files() -> dict[str, bytes]:
         await clock.run_for(0.01)
     orders.save_cursor(901, CURSOR, _nothing)
     await journal.close()
-    return {name: data for name, data in disk.contents().items() if name.endswith(".journal")}
+    return disk.contents()
 
 
 async def _open(disk: SimDisk, clock: SimClock) -> Journal:
@@ -125,7 +138,7 @@ def _nothing(_: object) -> None:
 
 def main() -> None:
     """Write all of them."""
-    for name, data in {**single_files(), **asyncio.run(journal_files()), **asyncio.run(index_file())}.items():
+    for name, data in asyncio.run(all_files()).items():
         path = FOLDER / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)

@@ -90,6 +90,13 @@ def read_first(data: bytes) -> tuple[int, int, int, int]:
     return journal_id, sequence, base, rounds
 
 
+def read_mark(data: bytes) -> tuple[int, ...]:
+    """Journal id, file sequence, synced to."""
+    magic, *numbers = struct.unpack("<8s3Q", checked(data))
+    assert magic == b"DnJm\x01\0\0\0"
+    return tuple(numbers)
+
+
 class Index(NamedTuple):
     """What stands beside a closed file."""
 

@@ -1,10 +1,12 @@
 """Files of every released format must open for ever, and the documents must be enough to read them."""
 
+from danube.model.errors import StorageError
 from danube.storage.batch import RecordView, check
 from danube.storage.cursors import decode_cursor
 from danube.storage.envelope import Kind, decode
 from danube.storage.journal.file_index import decode_index, encode_index
 from danube.storage.journal.format import decode_first
+from danube.storage.journal.mark import decode_mark
 from danube.storage.segment.manifest import segment_name
 from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.segment.reader import SegmentReader
@@ -22,9 +24,7 @@ from tests.golden.storage.make import (
     PAYLOADS,
     SEGMENT,
     SEGMENT_BATCHES,
-    index_file,
-    journal_files,
-    single_files,
+    all_files,
 )
 from tests.golden.storage.reader import (
     read_batch,
@@ -34,17 +34,19 @@ from tests.golden.storage.reader import (
     read_index,
     read_journal,
     read_manifest,
+    read_mark,
     read_segment,
 )
-from tests.unit.storage.journal_world import content, open_journal, sim_disk
+from tests.unit.storage.journal_world import MARK, content, open_journal, sim_disk
 
 GOLDEN = {str(path.relative_to(FOLDER)): path.read_bytes() for path in sorted(FOLDER.rglob("*")) if path.is_file()}
 JOURNAL = {name: data for name, data in GOLDEN.items() if name.startswith("journal/")}
+MARKED = {name.removeprefix("marked/"): data for name, data in GOLDEN.items() if name.startswith("marked/")}
 SEGMENT_NAME = segment_name(11, SEGMENT)
 
 
 async def test_what_is_written_today_is_what_was_written_then() -> None:
-    assert {**single_files(), **await journal_files(), **await index_file()} == GOLDEN
+    assert await all_files() == GOLDEN
 
 
 async def test_journal_of_version_1_opens() -> None:
@@ -55,6 +57,48 @@ async def test_journal_of_version_1_opens() -> None:
     assert await content(bills) == [b"bill 0", b"bill 1", b"bill 2"]
     assert orders.cursor(901) == CURSOR
     await journal.close()
+
+
+def test_mark_of_version_1_is_read() -> None:
+    first, last = (MARKED[name] for name in sorted(JOURNAL))
+    mark = decode_mark(MARKED[MARK])
+    assert mark is not None
+    assert (mark.journal_id, mark.sequence, mark.synced_to) == read_mark(MARKED[MARK])
+    assert (mark.sequence, mark.synced_to) == (2, len(first) + len(last))
+
+
+async def test_every_truncation_of_a_marked_journal_is_seen_or_costs_nothing() -> None:
+    whole = await read_all(MARKED)
+    for name, data in MARKED.items():
+        for length in range(len(data)):
+            is_beside = not name.endswith(".journal")
+            found = await read_all({**MARKED, name: data[:length]})
+            assert found == (whole if is_beside else None), (name, length)
+        assert await read_all({one: MARKED[one] for one in MARKED if one != name}) == (whole if is_beside else None)
+
+
+async def test_every_flipped_byte_of_a_marked_journal_is_seen_or_costs_nothing() -> None:
+    whole = await read_all(MARKED)
+    for name, data in MARKED.items():
+        allowed = [whole] if not name.endswith(".journal") else [None] if name == max(JOURNAL) else [None, whole]
+        for at in range(len(data)):
+            wrong = data[:at] + bytes([data[at] ^ 1 << at % 8]) + data[at + 1 :]
+            assert await read_all({**MARKED, name: wrong}) in allowed, (name, at)  # of a closed file the index may do
+
+
+async def read_all(files: dict[str, bytes]) -> object:
+    """All that a journal holds; None when it is said to be damaged, at its opening or when it is read."""
+    try:
+        journal = await open_journal(sim_disk(files), SimClock(), broker_id=BROKER)
+    except StorageError:
+        return None
+    try:
+        orders, bills = journal.topic(11, 3), journal.topic(12, 3)
+        return await content(orders), await content(bills), orders.cursor(901)
+    except StorageError:
+        return None
+    finally:
+        await journal.close()
 
 
 def test_batches_of_version_1_are_read() -> None:
@@ -135,7 +179,7 @@ def test_segment_of_version_1_is_read() -> None:
     disk.replace_file(SEGMENT_NAME, GOLDEN[SEGMENT_NAME])
     reader = SegmentReader(DirectoryTier(disk))
     assert list(reader.read_encoded(11, SEGMENT)) == SEGMENT_BATCHES
-    assert [batch.body for batch in reader.read(11, SEGMENT, 49, 1_000)] == [PAYLOADS, MESSAGES, PAYLOADS]
+    assert [batch.body for batch in reader.read(11, (SEGMENT,), 49, 1_000)] == [PAYLOADS, MESSAGES, PAYLOADS]
     times = [1_750_000_000_123, 1_750_000_000_124, 1_750_000_000_131]
     assert [reader.offset_at(11, SEGMENT, time_ms) for time_ms in times] == [48, 53, 56]
 

@@ -17,9 +17,10 @@ from danube.model.errors import DanubeError
 from danube.model.subscription import SubscriptionType
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 
 ROOT = Path(__file__).parents[3]
 TOPIC = "/default/orders"
@@ -48,7 +49,7 @@ async def fill(url: str) -> None:
 
 async def told(url: str, subscription: str) -> None:
     """Until telemetry has told of all that lies unread."""
-    async with asyncio.timeout(20), await DanubeClientBuilder().service_url(url).build() as client:
+    async with asyncio.timeout(PATIENCE_S), await DanubeClientBuilder().service_url(url).build() as client:
         lags: dict[str, int] = {}
         async for message in client.fetch(str(TELEMETRY_TOPIC), follow=True):
             record = json.loads(message.payload)
@@ -64,7 +65,7 @@ def command(broker: BrokerProcess, *flags: str) -> list[str]:
 
 
 def run(broker: BrokerProcess, *flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command(broker, *flags), cwd=ROOT, capture_output=True, text=True, check=False, timeout=150)
+    return subprocess.run(command(broker, *flags), cwd=ROOT, capture_output=True, text=True, check=False, timeout=400)
 
 
 async def published(broker: BrokerProcess) -> list[RunRecord]:
@@ -111,7 +112,7 @@ def test_a_job_that_is_told_to_end_says_that_it_failed(broker: BrokerProcess) ->
     ) as job:
         asyncio.run(started(broker))
         job.terminate()
-        _, said = job.communicate(timeout=60)
+        _, said = job.communicate(timeout=PATIENCE_S)
     assert job.returncode == 1
     assert "danube-analytics: it was told to end before it was done" in said
     assert kinds(asyncio.run(published(broker))) == [RecordKind.STARTED, RecordKind.FAILED]

@@ -16,6 +16,7 @@ from danube.model import errors
 from danube.rpc.carrier import Service, UnaryCall
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 
 CERTIFICATES = Path(__file__).parents[1] / "rpc" / "certificates"
 TOKEN = "hunter2-token"
@@ -79,7 +80,7 @@ def silent_port() -> Iterator[int]:
 
 async def test_a_broker_that_is_not_there_is_one_sentence_and_at_once(closed_port: int) -> None:
     endpoint = f"http://127.0.0.1:{closed_port}"
-    async with asyncio.timeout(10), open_gateway(Target(endpoint=endpoint, timeout_s=30)) as gateway:
+    async with asyncio.timeout(PATIENCE_S), open_gateway(Target(endpoint=endpoint, timeout_s=30)) as gateway:
         with pytest.raises(errors.BrokerUnreachableError) as caught:
             await gateway.namespaces()
     assert str(caught.value) == (
@@ -90,7 +91,7 @@ async def test_a_broker_that_is_not_there_is_one_sentence_and_at_once(closed_por
 
 async def test_a_port_that_never_answers_is_given_up_in_time(silent_port: int) -> None:
     target = Target(endpoint=f"http://127.0.0.1:{silent_port}", timeout_s=0.2)
-    async with asyncio.timeout(10), open_gateway(target) as gateway:
+    async with asyncio.timeout(PATIENCE_S), open_gateway(target) as gateway:
         with pytest.raises(errors.DeadlineExceededError, match=r"did not answer within 0\.2 s"):
             await gateway.namespaces()
 
@@ -101,7 +102,7 @@ async def test_opening_reaches_nobody(closed_port: int) -> None:
 
 
 async def test_a_name_that_does_not_resolve_is_said_with_its_reason() -> None:
-    async with asyncio.timeout(20), open_gateway(Target(endpoint="http://nowhere.invalid:1")) as gateway:
+    async with asyncio.timeout(PATIENCE_S), open_gateway(Target(endpoint="http://nowhere.invalid:1")) as gateway:
         with pytest.raises((errors.BrokerUnreachableError, errors.DeadlineExceededError), match=r"nowhere\.invalid"):
             await gateway.namespaces()
 
@@ -173,7 +174,11 @@ async def test_the_certificate_must_have_the_name_that_was_asked_for(
     tls_address: str, name: str, is_reached: bool
 ) -> None:
     target = Target(
-        endpoint=f"https://{tls_address}", tls=True, tls_domain=name, ca_file=CERTIFICATES / "ca.pem", timeout_s=5
+        endpoint=f"https://{tls_address}",
+        tls=True,
+        tls_domain=name,
+        ca_file=CERTIFICATES / "ca.pem",
+        timeout_s=PATIENCE_S,
     )
     async with open_gateway(target) as gateway:
         if is_reached:

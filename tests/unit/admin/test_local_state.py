@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.admin import local_state
 from danube.admin.local_state import AUDIT_FILE, LOCK_FILE, PLANS_FILE, LocalState, state_folder
 from danube.model.audit import AuditEntry, Outcome, verify
 from danube.model.errors import (
@@ -38,6 +39,7 @@ from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.rng import SystemRng
 from danube.testing.clock import SimClock
+from danube.testing.patience import PATIENCE_S
 
 ENDPOINT = "http://127.0.0.1:50051"
 PERSON = Caller(who="ada@desk", face=Face.CLI)
@@ -185,7 +187,10 @@ async def test_damaged_plans_are_said_to_be_so(state: LocalState, folder: Path, 
 # The log
 
 
-async def test_the_log_hangs_together_over_several_commands(folder: Path, runner: BlockingThread) -> None:
+async def test_the_log_hangs_together_over_several_commands(
+    folder: Path, runner: BlockingThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_state, "LOCAL_LOCK_WAIT_S", PATIENCE_S)
     state, other = (new_state(folder, SystemClock(), runner) for _ in range(2))
     await asyncio.gather(*(each.record(ENTRY) for each in (state, other) * 10))
     page = await state.audit(0, 100)
@@ -269,19 +274,19 @@ def held_by_another(folder: Path) -> Iterator[None]:
 async def test_nobody_writes_while_another_command_does(state: LocalState, folder: Path, clock: SimClock) -> None:
     with held_by_another(folder):
         writing = asyncio.ensure_future(state.record(ENTRY))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while clock.next_timer_s() is None:  # noqa: ASYNC110 - a simulated clock tells nobody of a timer
                 await asyncio.sleep(0)
         assert not writing.done()
     await clock.run_for(1)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert (await writing).sequence == 0
 
 
 async def test_waiting_for_another_command_ends(state: LocalState, folder: Path, clock: SimClock) -> None:
     with held_by_another(folder):
         writing = asyncio.ensure_future(state.record(ENTRY))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             while not writing.done():
                 clock.advance(LOCAL_LOCK_WAIT_S)
                 await asyncio.sleep(0)

@@ -12,7 +12,7 @@ from danube.admin.present import view_of
 from danube.model.errors import DanubeError, InvalidRequestError, SubscriptionNotFoundError, UnsupportedError
 from danube.model.limits import RETENTION_BYTES_MAX
 from danube.model.plans import Caller, Face
-from danube.model.policies import POLICY_NAMES, RETENTION_NAMES
+from danube.model.policies import PLANNED_NAMES, POLICY_NAMES, RETENTION_NAMES
 from danube.testing.gateway import MemoryGateway
 from danube.testing.seeded import BILLING, ORDERS, seeded_gateway
 
@@ -129,11 +129,11 @@ async def test_a_subscription_that_is_not_there_has_no_policies() -> None:
 
 
 def test_every_limit_has_a_name_and_a_field_but_those_that_take_a_plan() -> None:
-    assert tuple(PolicyName) == tuple(name for name in POLICY_NAMES if name not in RETENTION_NAMES)
+    assert tuple(PolicyName) == tuple(name for name in POLICY_NAMES if name not in PLANNED_NAMES)
     for name in ("set_namespace_policies", "set_topic_policies"):
         fields = set(operation_of(name).params.model_fields)
         assert set(PolicyName) < fields
-        assert not fields & set(RETENTION_NAMES)
+        assert not fields & set(PLANNED_NAMES)
 
 
 async def test_limits_of_a_namespace_are_shown_where_they_are_asked_for() -> None:
@@ -155,6 +155,43 @@ async def test_retention_is_set_by_a_plan_and_shown_as_people_say_it() -> None:
     assert [kept[name] for name in RETENTION_NAMES] == [86_400, 1 << 40, False]
     shown = await asked(gateway, "get_namespace_policies", namespace="default")
     assert [shown[name] for name in RETENTION_NAMES] == [86_400, 1 << 40, True]
+
+
+async def test_durability_is_set_by_a_plan_and_shown_by_its_name() -> None:
+    gateway = seeded_gateway()
+    await applied(gateway, "set_namespace_durability", namespace="default", durability="interval")
+    kept = await asked(gateway, "get_topic_policies", topic=str(ORDERS))
+    assert (kept["set_here"], kept["durability"]) == ([], "interval")
+    await applied(gateway, "set_topic_durability", topic=str(ORDERS), durability="os")
+    kept = await asked(gateway, "get_topic_policies", topic=str(ORDERS))
+    assert (kept["set_here"], kept["durability"]) == (["durability"], "os")
+    assert (await asked(gateway, "describe_topic", topic=str(ORDERS)))["durability"] == "os"
+    assert (await asked(gateway, "get_namespace_policies", namespace="default"))["durability"] == "interval"
+    await applied(gateway, "set_topic_durability", topic=str(ORDERS), clear=True)
+    assert (await asked(gateway, "get_topic_policies", topic=str(ORDERS)))["durability"] == "interval"
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({}, "nothing is to change"),
+        ({"durability": "soon"}, "'fsync', 'interval' or 'os'"),
+        ({"durability": 2}, "'fsync', 'interval' or 'os'"),
+        ({"durability": "os", "clear": True}, "set and cleared at once"),
+    ],
+)
+async def test_a_durability_that_cannot_be_is_not_even_planned(change: dict[str, Any], problem: str) -> None:
+    gateway = seeded_gateway()
+    with pytest.raises(InvalidRequestError, match=problem):
+        await asked(gateway, "set_topic_durability", topic=str(ORDERS), **change)
+    assert len(gateway.kept_plans) == len(seeded_gateway().kept_plans)
+
+
+async def test_of_a_broker_that_does_not_tell_its_durability_is_not_known() -> None:
+    gateway = seeded_gateway()
+    gateway.is_original = True
+    assert (await asked(gateway, "get_namespace_policies", namespace="default"))["durability"] is None
+    assert (await asked(gateway, "describe_topic", topic=str(ORDERS)))["durability"] is None
 
 
 async def test_what_is_cleared_is_inherited_again_but_what_is_given_with_it() -> None:
@@ -199,6 +236,8 @@ async def test_one_limit_is_set_while_another_is_inherited_again() -> None:
         ({}, "nothing is to change"),
         ({"unset": ["retention"]}, "max_message_size"),
         ({"unset": ["retention_bytes"]}, "max_message_size"),
+        ({"unset": ["durability"]}, "max_message_size"),
+        ({"durability": "os"}, "durability"),
         ({"unset": ["max_publish_rate"], "max_publish_rate": 1}, "set and unset at once"),
         ({"max_publish_rate": -1}, "max_publish_rate"),
         ({"max_publish_rate": 2**32}, "max_publish_rate"),

@@ -4,6 +4,7 @@ from danube.model.limits import NON_RELIABLE_QUEUE_MESSAGES_MAX, STREAM_QUEUE_BY
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 
 BLOCK = bytes(64 * 1024)
 MORE_THAN_A_STREAM_HOLDS = 3 * STREAM_QUEUE_BYTES_MAX // len(BLOCK)
@@ -37,11 +38,11 @@ async def test_consumer_that_stops_reading_stalls_no_other_of_a_shared_subscript
 
     for _ in range(4 * MORE_THAN_A_STREAM_HOLDS):
         await cell.client.send(topic, producer, BLOCK)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         await read()
     stuck.close()
     missing = set(range(4 * MORE_THAN_A_STREAM_HOLDS)) - got
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(PATIENCE_S):
         while missing:
             missing.discard((await busy.next()).offset)
 

@@ -21,6 +21,7 @@ from danube.metadata.record_format import decode_topic, encode_topic
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.store import MetadataStore
 from danube.model.calls import LookupKind
+from danube.model.durability import Durability
 from danube.model.errors import (
     DataFolderError,
     LimitReachedError,
@@ -34,9 +35,9 @@ from danube.rpc.memory_carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
 from danube.testing.cluster import Cell, running_broker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Peer
 
-PATIENCE_S = 10.0
 ORDERS = TopicName("default", "orders")
 
 StartOne = Callable[..., Awaitable[Cell]]
@@ -181,6 +182,24 @@ async def test_limits_of_a_namespace_hold_on_every_broker_at_once(network: Netwo
     await second.client.create_producer(ORDERS, "p")
     with pytest.raises(LimitReachedError):
         await second.client.create_producer(ORDERS, "q")
+
+
+async def test_durability_of_a_namespace_holds_for_topics_that_are_made_later_on_any_broker(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await first.admin.apply(
+        await first.admin.plan("set_namespace_durability", namespace="default", durability="interval")
+    )
+
+    async def second_knows() -> bool:
+        return (await second.admin.namespace_policies("default")).holding.durability == Durability.INTERVAL.number
+
+    await until(second_knows)
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    assert (await second.admin.topic_policies(ORDERS)).holding.durability == Durability.INTERVAL.number
+    with pytest.raises(TopicNotServedError, match="administrators: http"):
+        await first.admin.plan("set_topic_durability", topic=str(ORDERS), durability="fsync")
+    with pytest.raises(TopicNotServedError):
+        await first.admin.plan("set_namespace_durability", namespace="default", clear=True)
 
 
 async def test_a_broker_that_ends_is_missed_at_once_and_comes_back_with_its_topics(network: Network) -> None:

@@ -14,6 +14,7 @@ from danube.model.calls import ReceivedMessage
 from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import BROKER_URL, Inbox
 from danube.testing.stream_peer import StreamPeer, payload_batch
 from danube.wire import decode
@@ -57,7 +58,7 @@ async def position(cell: Cell, topic: TopicName) -> int:
 
 async def passed(cell: Cell, topic: TopicName, offset: int) -> None:
     """Return once the subscription has everything below `offset` behind it."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while await position(cell, topic) < offset:
             pass
 
@@ -69,7 +70,7 @@ async def test_a_message_that_failed_too_often_is_a_dead_letter_and_the_next_one
     producer = await cell.client.create_producer(topic)
     inbox = await reading(cell, topic)
     await cell.client.send(topic, producer, b"poison")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         offset = (await failing(cell, topic, inbox)).offset
         letter = await letters.next()
         await cell.client.send(topic, producer, b"fine")
@@ -110,7 +111,7 @@ async def test_a_record_of_a_batch_becomes_a_dead_letter_like_any_other(cell: Ce
     line = await StreamPeer(channel).opened(topic, "sender")
     inbox = await reading(cell, topic)
     await line.send(0, payload_batch(topic, [b"one", b"two"], producer="sender"))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await cell.client.acknowledge(topic, (await inbox.next()).offset)
         await failing(cell, topic, inbox)
         letter = await letters.next()
@@ -122,7 +123,7 @@ async def test_the_topic_of_dead_letters_is_created_and_reliable(cell: Cell, top
     producer = await cell.client.create_producer(topic)
     inbox = await reading(cell, topic)
     await cell.client.send(topic, producer, b"poison")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await failing(cell, topic, inbox)
     await passed(cell, topic, 1)
     assert (await cell.admin.topic(LETTERS)).info.strategy is DispatchStrategy.RELIABLE
@@ -138,7 +139,7 @@ async def test_a_message_that_cannot_become_a_dead_letter_is_kept_until_it_can(
     inbox = await reading(cell, topic)
     await cell.client.send(topic, producer, b"poison")
     with caplog.at_level(logging.WARNING, logger=dead_letters.__name__):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await failing(cell, topic, inbox)
             while not caplog.messages:
                 assert await position(cell, topic) == 0
@@ -168,12 +169,12 @@ async def test_a_subscription_never_passes_a_message_whose_copy_is_not_durable(
             await inbox.next()
             dying.setattr(ReliableTopic, "publish", never_durable)
             await cell.client.nack(topic, 0)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await asked.wait()
         assert await position(cell, topic) == 0
         cell = await start_broker()
     inbox = await cell.client.receive(await cell.client.subscribe(topic))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await failing(cell, topic, inbox)
     await passed(cell, topic, 1)
     assert [each.payload for each in (await cell.admin.peek(LETTERS)).messages] == [b"poison"]

@@ -8,11 +8,13 @@ import pytest
 from danube.broker.consumers import Consumers
 from danube.broker.expiry import Expiry
 from danube.broker.topics import Topics
+from danube.model.limits import CLOCK_SETTLED_EXPIRY_S
 from danube.model.stream import FetchFrom
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import SystemClock
 from danube.testing.clock import SimClock
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 
 HOUR_S = 3_600.0
 
@@ -78,8 +80,44 @@ async def test_messages_older_than_their_topic_allows_are_passed_over_and_counte
     assert await stands(cell, topic) == (3, 0, 3)
     await cell.client.send(topic, producer, b"young")
     inbox = await cell.client.receive(await cell.client.subscribe(topic))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert (await inbox.next()).payload == b"young"
+
+
+async def test_a_clock_that_jumps_leads_nobody_past_a_message(
+    parts: Parts, start_broker: StartBroker, topic: TopicName, caplog: pytest.LogCaptureFixture
+) -> None:
+    cell = await start_broker()
+    await unread(cell, topic)
+    await cell.admin.set_topic_policies(topic, message_ttl_s=60)
+    clock = SimClock(start_ms=SystemClock().now_ms())
+    expiry = Expiry(parts.topics[-1], parts.consumers[-1], clock, subscription_expiry_s=0)
+    clock.jump_wall(365 * 24 * HOUR_S)
+    for _ in range(2):
+        await expiry.sweep()
+    assert await stands(cell, topic) == (0, 3, 0)
+    assert len([record for record in caplog.records if "the clock has jumped by 31536000 s" in record.message]) == 1
+    clock.advance(62)
+    await expiry.sweep()
+    assert await stands(cell, topic) == (3, 0, 3)
+
+
+async def test_after_a_start_without_the_time_messages_expire_soon_after_the_clock_is_set_right(
+    parts: Parts, start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker()
+    await unread(cell, topic)
+    await cell.admin.set_topic_policies(topic, message_ttl_s=60)
+    clock = SimClock(start_ms=0)
+    expiry = Expiry(parts.topics[-1], parts.consumers[-1], clock, subscription_expiry_s=0)
+    clock.jump_wall(SystemClock().now_ms() / 1_000)
+    await expiry.sweep()
+    clock.advance(CLOCK_SETTLED_EXPIRY_S - 1)
+    await expiry.sweep()
+    assert await stands(cell, topic) == (0, 3, 0)
+    clock.advance(1)
+    await expiry.sweep()
+    assert await stands(cell, topic) == (3, 0, 3)
 
 
 async def test_expired_messages_do_not_come_back_after_a_restart(

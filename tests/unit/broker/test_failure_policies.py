@@ -15,6 +15,7 @@ from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Inbox
 
 DROP_AT_ONCE = FailurePolicy(
@@ -162,10 +163,10 @@ async def test_a_window_holds_at_once_and_over_a_restart(start_broker: StartBrok
         await cell.client.send(topic, producer, b"x")
     await inbox.next()
     await cell.admin.set_window(topic, 3)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await inbox.take(2)
     assert await cell.admin.window(topic) == 3
     cell = await start_broker(max_unacked_messages=1)
     inbox = await cell.client.receive(await cell.client.subscribe(topic))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await inbox.take(3)

@@ -122,6 +122,16 @@ def test_a_backup_of_a_member_says_how_much_it_knows(member: Path, tmp_path: Pat
     assert "only a majority knows" in ended.out
 
 
+@pytest.mark.parametrize("words", [("inspect",), ("backup", "new"), ("restore", "taken", "--yes")])
+def test_a_folder_that_a_later_version_wrote_is_left_alone(alone: Path, taken: Path, words: tuple[str, ...]) -> None:
+    (alone / "broker.json").write_text('{"format": 99}')
+    before = content(alone)
+    files = {"taken": str(taken), "new": str(taken.with_name("new"))}
+    ended = run(*(files.get(word, word) for word in words), data_dir=alone)
+    assert (ended.code, content(alone)) == (ExitCode.DATA_FOLDER, before)
+    assert "was written by a newer version (format 99): use that version" in ended.error
+
+
 def test_no_file_is_overwritten_unasked(alone: Path, taken: Path) -> None:
     before = taken.read_bytes()
     ended = run("backup", str(taken), data_dir=alone)

@@ -8,6 +8,7 @@ import pytest
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell
+from danube.testing.patience import PATIENCE_S
 
 
 async def test_a_paced_subscription_gets_everything_in_order_and_no_faster(cell: Cell, topic: TopicName) -> None:
@@ -18,7 +19,7 @@ async def test_a_paced_subscription_gets_everything_in_order_and_no_faster(cell:
     for index in range(30):
         await cell.client.send(topic, producer, b"%d" % index)
     received: list[int] = []
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while len(received) < 30:
             message = await inbox.next()
             received.append(int(message.payload))
@@ -37,7 +38,7 @@ async def test_consumers_of_a_paced_subscription_share_its_rate(cell: Cell, topi
     for index in range(3):
         await cell.client.send(topic, producer, b"%d" % index)
     started_s = monotonic()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         first, second = await asyncio.gather(*(inbox.next() for inbox in inboxes))
         third = asyncio.create_task(inboxes[0].next())
         assert {first.payload, second.payload, (await third).payload} == {b"0", b"1", b"2"}
@@ -50,7 +51,7 @@ async def test_a_rate_that_is_lifted_holds_nobody_up_any_more(cell: Cell, topic:
     await cell.admin.set_topic_policies(topic, max_subscription_dispatch_rate=1)
     for index in range(3):
         await cell.client.send(topic, producer, b"%d" % index)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await inbox.next()
         await cell.admin.set_topic_policies(topic, "max_subscription_dispatch_rate")
         await inbox.take(2)
@@ -65,7 +66,7 @@ async def test_a_consumer_that_leaves_while_it_is_held_up_leaves_nothing_behind(
     await cell.admin.set_topic_policies(topic, max_subscription_dispatch_rate=1)
     for index in range(3):
         await cell.client.send(topic, producer, b"%d" % index)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await inbox.next()
         inbox.close()
         while (await cell.admin.connections(topic))[1] > 1:

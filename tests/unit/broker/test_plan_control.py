@@ -29,6 +29,7 @@ from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.admin_peer import ASSISTANT, PERSON
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Inbox
 
 TURNS = 20
@@ -38,7 +39,7 @@ TURNS = 20
 async def left(cell: Cell, topic: TopicName, inbox: Inbox) -> None:
     """Return once the broker has seen the stream's end."""
     inbox.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while any(one.connected_count for one in (await cell.admin.describe(topic))[0].subscriptions):
             pass
 

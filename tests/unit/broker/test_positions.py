@@ -23,6 +23,7 @@ from danube.model.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Inbox
 
 MESSAGES = 5
@@ -67,7 +68,7 @@ async def test_a_subscription_begins_where_it_was_created(
     answer = await cell.admin.create_subscription(topic, start=start)
     assert answer == SubscriptionPosition(position=expected, lag=MESSAGES - expected)
     await cell.client.send(topic, producer, b"%d" % MESSAGES)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert (await (await reading(cell, topic)).next()).offset == expected
 
 
@@ -115,7 +116,7 @@ async def test_a_subscription_that_is_put_back_sends_again_to_who_is_connected(c
     inbox = await reading(cell, topic)
     await acknowledged(cell, topic, inbox, MESSAGES)
     assert await cell.admin.seek(topic, 2) == SubscriptionPosition(position=2, lag=3)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert [message.offset for message in await inbox.take(3)] == [2, 3, 4]
 
 
@@ -258,14 +259,14 @@ async def test_a_blocked_message_that_is_skipped_blocks_no_more(cell: Cell, topi
     plan = await cell.admin.plan("skip_messages", topic=str(topic), subscription="subscription", count=0)
     assert plan.impact.changes == ("Skip 1 message that blocks subscription 'subscription'.",)
     await cell.admin.apply(plan)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert (await inbox.next()).offset == 1
 
 
 async def test_a_blocked_message_that_is_tried_again_is_sent_again(cell: Cell, topic: TopicName) -> None:
     inbox = await blocked(cell, topic)
     await cell.admin.retry_blocked(topic)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await acknowledged(cell, topic, inbox, 1)
     assert await stands(cell, topic) == (1, 0)
 
@@ -348,7 +349,7 @@ async def test_who_is_connected_is_listed_and_can_be_sent_away(cell: Cell, topic
     ]
     assert count == 2
     await cell.admin.disconnect(topic, consumer)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await cell.client.health(ClientKind.CONSUMER, consumer) is HealthStatus.CLOSE
         assert await inbox.stream.receive() is None
     await cell.admin.disconnect(topic, producer)

@@ -11,6 +11,7 @@ from danube.model.subscription import SubscriptionType
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.stream_peer import StreamPeer
 from tests.unit.broker.keeper import Keeper
 from tests.unit.broker.test_audit_log import ENTRY
@@ -29,7 +30,7 @@ async def fill(cell: Cell, topic: TopicName, count: int = MESSAGES, first: int =
 async def numbers(cell: Cell, topic: TopicName, count: int, kind: SubscriptionType) -> list[int]:
     inbox = await cell.client.receive(await cell.client.subscribe(topic, kind=kind))
     found: list[int] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while len(found) < count:
             message = await inbox.next()
             found.append(int(message.payload.split()[0]))
@@ -108,7 +109,7 @@ async def test_a_consumer_that_is_reading_what_goes_reads_on_behind_it(
     await inbox.take(5)
     await keepers[-1].let_go()
     start = await start_of(cell, topic)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         after = await inbox.take(5)
     assert [message.offset for message in after] == list(range(start, start + 5))
 
@@ -218,14 +219,14 @@ async def test_a_full_disk_refuses_messages_says_so_and_lets_everybody_read(
     await fill(cell, topic, 3)
     await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST)
     cell = await start_broker(telemetry_interval_s=0, disk_refuse_free_bytes=1 << 50)
-    with pytest.raises(StorageUnavailableError, match="free some space or let topics keep less"):
+    with pytest.raises(StorageUnavailableError, match="set disk_refuse_free_bytes lower"):
         await fill(cell, topic, 1)
     assert await numbers(cell, topic, 3, SubscriptionType.EXCLUSIVE) == [0, 1, 2]
     described = await cell.admin.describe_broker()
     assert not described.is_healthy
     assert described.storage is not None
     assert described.storage.disk_is_low
-    assert "free some space" in (described.refused_reason or "")
+    assert "set disk_refuse_free_bytes lower" in (described.refused_reason or "")
     await cell.admin.record(ENTRY)
     await cell.admin.delete_topic(topic)
     cell = await start_broker(telemetry_interval_s=0)

@@ -7,6 +7,7 @@ import pytest
 from danube.model.stream import FetchFrom
 from danube.model.topic import TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from tests.unit.broker.keeper import Keeper
 from tests.unit.storage.store.storage_world import cut_all
 
@@ -27,7 +28,7 @@ async def fill(cell: Cell, topic: TopicName, first: int, count: int = 20) -> Non
 async def take(cell: Cell, topic: TopicName, count: int, *, acknowledged: bool = True) -> list[int]:
     inbox = await cell.client.receive(await cell.client.subscribe(topic))
     found: list[int] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while len(found) < count:
             message = await inbox.next()
             found.append(int(message.payload.split()[0]))

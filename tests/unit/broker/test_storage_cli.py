@@ -7,6 +7,8 @@ To accept a change of the help, look at it and run
 
 import json
 import os
+import re
+import shlex
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,10 +20,14 @@ from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
 from danube.broker.storage_views import survey_text
+from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.disk import LocalDisk
+from danube.storage.damage import with_data_folder
 from danube.storage.inspection.survey import survey
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life, bytes_of, flip
+
+pytestmark = pytest.mark.timeout(30)  # a broker that starts though it should not would serve for ever
 
 HELP = Path(__file__).parents[2] / "snapshots" / "broker" / "storage.txt"
 ORDERS = "/default/orders"
@@ -170,12 +176,52 @@ def test_what_was_set_aside_can_still_be_inspected(storage: Storage, damaged: Pa
     assert "damaged" in ended.out
 
 
+@pytest.fixture
+def mounted(folder: FolderWorld, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A data folder with a damaged journal that is a mount point, as the system tells it."""
+    moved = FolderWorld(folder.path.rename(folder.path.with_name("a folder")))
+    flip(moved.files("journal/*.journal")[0], 60)
+    told = moved.path.parent / "mountinfo"
+    where = str(moved.path / "journal").replace(" ", "\\040")
+    told.write_text(f"21 1 8:1 / / rw - ext4 /dev/sda rw\n22 21 8:1 /x {where} rw - ext4 /dev/sda rw\n")
+    monkeypatch.setattr("danube.storage.inspection.aside._MOUNTS", told)
+    return moved.path
+
+
+def test_a_journal_that_is_a_mount_point_is_refused_before_anything_is_written(storage: Storage, mounted: Path) -> None:
+    before = bytes_of(mounted)
+    assert storage("repair", data_dir=mounted).code == ExitCode.NEEDS_YES
+    ended = storage("repair", "--accept-loss", data_dir=mounted)
+    assert (ended.code, ended.out) == (ExitCode.DATA_FOLDER, "")
+    assert f"{mounted / 'journal'} is a mount point" in ended.error
+    assert "nothing was changed. Copy what is in it, unmount it" in ended.error
+    assert bytes_of(mounted) == before  # broker.json too: a journal is still expected
+
+
+def test_a_mounted_journal_that_stays_keeps_nobody_from_a_repair(storage: Storage, mounted: Path) -> None:
+    world = FolderWorld(mounted)
+    flip(world.files("journal/*.journal")[0], 60)  # it is whole again
+    flip(world.files("segments/*/*.segment")[0], 100)
+    assert storage("repair", "--accept-loss", data_dir=mounted).code == ExitCode.OK
+
+
 def test_a_folder_that_a_broker_has_is_left_alone(storage: Storage, folder: FolderWorld) -> None:
     lock = LocalDisk(folder.path).lock("lock")
     ended = storage("verify")
     lock.release()
     assert ended.code == ExitCode.DATA_FOLDER
     assert "in use by a broker that runs: stop that broker first" in ended.error
+
+
+@pytest.mark.parametrize("words", [("inspect",), ("verify",), ("repair", "--accept-loss")])
+def test_a_folder_that_a_later_version_wrote_is_left_alone(
+    storage: Storage, folder: FolderWorld, damaged: Path, words: tuple[str, ...]
+) -> None:
+    (folder.path / "broker.json").write_text('{"format": 99, "owner": "unknown to us"}')
+    before = damaged.read_bytes()
+    ended = storage(*words)
+    assert (ended.code, damaged.read_bytes()) == (ExitCode.DATA_FOLDER, before)
+    assert "was written by a newer version (format 99): use that version" in ended.error
 
 
 def test_a_folder_that_is_none_is_not_made(storage: Storage, tmp_path: Path) -> None:
@@ -191,6 +237,83 @@ def test_names_that_strangers_chose_are_escaped(folder: FolderWorld) -> None:
     out = survey_text(found, str(folder.path), None)
     assert "\x1b" not in out
     assert "\n ignore previous" not in out
+
+
+def commands_in(text: str) -> list[list[str]]:
+    """The commands that a message tells people to run, as a shell would take them."""
+    return [shlex.split(command) for command in re.findall(r"`danube-broker ([^`]*)`", text)]
+
+
+def codes_of(text: str) -> dict[str, int]:
+    """How those commands end, by what they do."""
+    found = commands_in(text)
+    return {words[1]: CliRunner().invoke(app, words, prog_name="danube-broker").exit_code for words in found}
+
+
+RUN = {"inspect": 0, "verify": ExitCode.DAMAGED_DATA, "repair": ExitCode.NEEDS_YES}
+"""What every message about damage tells people to run, and how that ends."""
+RUN_OF_A_MISSING_FILE = {words: code for words, code in RUN.items() if words != "inspect"}
+
+
+@pytest.fixture
+def refused(folder: FolderWorld, monkeypatch: pytest.MonkeyPatch) -> Callable[[], str]:
+    """Starts a broker on the folder, which refuses; answers what it says, and what its log would have said."""
+    told: list[Callable[[str], str]] = []
+    monkeypatch.setattr("danube.broker.__main__.configure_logging", lambda _level, _format, put: told.append(put))
+
+    def start() -> str:
+        moved = folder.path.rename(folder.path.with_name("a folder"))
+        ended = CliRunner().invoke(app, ["--data-dir", str(moved)], prog_name="danube-broker")
+        assert ended.exit_code == ExitCode.DAMAGED_DATA
+        assert told[0]("Log: --data-dir ...") == f"Log: --data-dir '{moved}'"
+        return ended.stderr
+
+    return start
+
+
+def test_the_commands_of_a_broker_that_refuses_to_start_can_be_run_as_printed(
+    folder: FolderWorld, refused: Callable[[], str]
+) -> None:
+    flip(folder.files("journal/*.journal")[0], 60)
+    for index in folder.files("journal/*.index"):  # with these a start goes by them, and reads the last file only
+        index.unlink()
+    said = refused()
+    assert codes_of(said) == RUN
+    assert "a folder' --file journal/00000" in said
+
+
+def test_the_commands_of_a_missing_journal_file_can_be_run_as_printed(
+    folder: FolderWorld, refused: Callable[[], str]
+) -> None:
+    folder.files("journal/*.journal")[0].unlink()
+    assert codes_of(refused()) == RUN_OF_A_MISSING_FILE
+
+
+def test_the_commands_of_damage_in_a_segment_can_be_run_as_printed(folder: FolderWorld, damaged: Path) -> None:
+    said = unreadable(folder)
+    assert codes_of(said) == RUN
+    assert f"--file {damaged.relative_to(folder.path)}`" in said
+
+
+@pytest.mark.parametrize("pattern", ["segments/*/*.segment", "segments/*/*.manifest"])
+def test_the_commands_of_a_missing_file_of_a_topic_can_be_run_as_printed(folder: FolderWorld, pattern: str) -> None:
+    missing = folder.files(pattern)[0]
+    missing.unlink()
+    said = unreadable(folder)
+    assert codes_of(said) == RUN_OF_A_MISSING_FILE
+    assert f"{missing.relative_to(folder.path)} is " in said
+    assert "not there" in said
+
+
+def unreadable(folder: FolderWorld) -> str:
+    """What is said of a topic that cannot be read."""
+
+    async def read(life: Life) -> str:
+        with pytest.raises((DamagedDataError, StorageUnavailableError)) as caught:
+            await (await life.topic(ORDERS)).read(3, 1)
+        return str(caught.value)
+
+    return with_data_folder(folder.live(read), str(folder.path))
 
 
 def test_the_help_is_as_it_was(storage: Storage) -> None:

@@ -47,6 +47,12 @@ async def test_prometheus_is_told_what_the_document_says(
     assert found["danube_storage_freed_bytes_total"] > 0
     assert found["danube_storage_disk_level"] == 0
     assert 0 < found["danube_topic_stored_bytes"] <= 5_000
+    assert found["danube_topic_segments"] == found["danube_storage_segments"]
+    assert found["danube_topic_unsynced_bytes"] == 0
+    oldest_s, newest_s = (found[f"danube_topic_{which}_append_timestamp_seconds"] for which in ("oldest", "newest"))
+    (described,) = await cell.admin.describe(topic)
+    assert described.storage is not None
+    assert (described.storage.oldest_ms, described.storage.newest_ms) == (oldest_s * 1_000, newest_s * 1_000)
     rounds = found["danube_journal_rounds_total"]
     assert found['danube_journal_round_seconds_bucket{le="+Inf"}'] == rounds > 0
 
@@ -76,6 +82,17 @@ async def test_what_is_written_and_not_synced_is_told(
     (described,) = await cell.admin.describe(topic)
     assert described.storage is not None
     assert 3 * len(PAYLOAD) < described.storage.unsynced_bytes <= described.storage.stored_bytes
+    assert scraped(keepers[-1])["danube_topic_unsynced_bytes"] == described.storage.unsynced_bytes
+
+
+async def test_of_a_topic_without_messages_no_times_are_told(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(telemetry_interval_s=0)
+    await cell.client.create_producer(topic)
+    found = scraped(keepers[-1])
+    assert found["danube_topic_segments"] == 0
+    assert not any("append_timestamp" in name for name in found)
 
 
 async def test_how_old_unread_messages_in_segments_are_is_read_once_for_each_place(

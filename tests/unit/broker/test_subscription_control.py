@@ -16,13 +16,14 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.storage.log import Saved
 from danube.storage.topic_log import JournalTopicLog
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Inbox
 
 
 async def left(cell: Cell, topic: TopicName, inbox: Inbox) -> None:
     """Return once the broker has seen the stream's end."""
     inbox.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while (await cell.admin.describe(topic))[0].subscriptions[0].connected_count:
             pass
 
@@ -128,7 +129,7 @@ async def test_stream_that_opens_while_its_subscription_goes_is_told_to_close_an
     monkeypatch.setattr(Records, "delete_subscription", open_and_delete)
     await cell.admin.unsubscribe(topic)
     assert await cell.admin.subscriptions(topic) == ()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await cell.client.health(ClientKind.CONSUMER, consumer) is HealthStatus.CLOSE
         assert await opened[0].stream.receive() is None
 

@@ -9,6 +9,7 @@ from danube.model.errors import InvalidRequestError
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Inbox
 from danube.wire import decode, encode
 
@@ -62,7 +63,7 @@ def keyed(cell: Cell, topic: TopicName) -> Group:
 
 
 async def payloads(inbox: Inbox, count: int) -> list[str]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         return [each.payload.decode() for each in await inbox.take(count)]
 
 
@@ -166,7 +167,7 @@ async def test_a_backlog_is_spread_over_consumers_and_each_key_has_one(keyed: Gr
     got: list[int] = []
     done = asyncio.Event()
     workers = [asyncio.ensure_future(work(name)) for name in inboxes]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await done.wait()
     for worker in workers:
         worker.cancel()
@@ -186,7 +187,7 @@ async def test_keys_and_messages_that_are_not_in_memory_are_read_from_the_disk(
         await keyed.send(str(number), f"key-{number % 3}")
     inbox = await keyed.join("c")
     got: list[int] = []
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while len(got) < 30:
             message = await inbox.next()
             got.append(int(message.payload))

@@ -15,6 +15,7 @@ from danube.model.message import producer_id
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Inbox
 from tests.golden.telemetry.reader import Picture, Record, read
 
@@ -30,7 +31,7 @@ class Watcher:
         self.picture = Picture()
 
     async def until(self, holds: Callable[[Record], bool]) -> Record:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while True:
                 message = await self._inbox.next()
                 await self._cell.client.acknowledge(TELEMETRY_TOPIC, message.offset, "watcher")
@@ -79,7 +80,7 @@ async def test_the_public_client_reads_it_like_any_topic(cell: Cell, topic: Topi
     async with reading_client(cell) as consumer:
         messages = await consumer.receive()
         await cell.admin.create_topic(topic)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             message = await messages.get()
             while json.loads(message.payload).get("topic") != str(topic):
                 await consumer.ack(message)

@@ -21,6 +21,7 @@ from danube.model.policies import NO_POLICIES, Policies
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
+from danube.testing.patience import PATIENCE_S
 from danube.testing.stream_peer import StreamPeer, payload_batch
 
 OTHER = TopicName("default", "other")
@@ -157,7 +158,7 @@ async def test_publishes_above_the_rate_are_held_up_in_order_and_then_refused(ce
     taken = [index for index, outcome in enumerate(outcomes) if not isinstance(outcome, BaseException)]
     assert 20 <= len(taken) < 30
     assert all(isinstance(outcome, OverloadedError) for outcome in outcomes if isinstance(outcome, BaseException))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         received = [int(message.payload) for message in await inbox.take(10)]
     assert received == taken[:10]
 
@@ -178,7 +179,7 @@ async def test_publishes_that_are_held_up_are_answered_when_the_topic_goes(cell:
     await cell.client.send(topic, producer, b"first")
     second = asyncio.create_task(cell.client.send(topic, producer, b"second"))
     await cell.admin.delete_topic(topic)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(InvalidRequestError, match="was deleted"):
             await second
 
@@ -190,12 +191,12 @@ async def test_batches_above_the_rate_wait_in_their_stream_and_all_are_stored(ce
     started_s = monotonic()
     for sequence in range(3):
         await line.send(sequence, payload_batch(topic, [b"x"] * 10))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await line.stored(3) == [0, 10, 20]
     await cell.admin.set_topic_policies(topic, max_message_size=3)
     assert monotonic() - started_s > 0.04
     await line.send(3, payload_batch(topic, [b"fits", b"x"]))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(MessageTooLargeError):
             await line.stored(1)
     await channel.close()

@@ -6,12 +6,13 @@ from danube.cli.access import Access
 from danube.client import DanubeClient, DanubeClientBuilder
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 from tests.unit.client.fake_broker import FakeBroker
 
 
 @pytest.fixture
 def access() -> Access:
-    return Access(service_addr="http://memory:6650", connect_timeout_s=0.2, retry_for_s=0.2)
+    return Access(service_addr="http://memory:6650", connect_timeout_s=PATIENCE_S, retry_for_s=PATIENCE_S)
 
 
 @pytest.fixture

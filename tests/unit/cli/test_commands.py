@@ -1,8 +1,8 @@
 """The commands as they are typed, as far as they get without a broker."""
 
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -81,9 +81,9 @@ def test_the_words_of_the_originals_command_are_understood(arguments: list[str])
 def test_help_is_quick_and_loads_no_grpc() -> None:
     program = "import sys; sys.argv = ['danube', '--help']; from danube.cli.__main__ import main\ntry: main()\n"
     program += "finally: assert not {'grpc', 'google.protobuf', 'rich'} & set(sys.modules)"
-    begun = time.perf_counter()
+    begun = os.times().children_user
     subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, cwd=Path(__file__).parents[3])
-    assert time.perf_counter() - begun < 20
+    assert os.times().children_user - begun < 10
 
 
 @pytest.mark.parametrize(

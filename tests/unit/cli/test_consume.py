@@ -10,6 +10,7 @@ from danube.cli.render import OutputFormat
 from danube.client import DanubeClient
 from danube.model.errors import TopicNotFoundError
 from danube.runtime.blocking import InlineRunner
+from danube.testing.patience import PATIENCE_S
 from tests.unit.client.fake_broker import FakeBroker
 from tests.unit.client.test_consumer import publish
 
@@ -85,7 +86,7 @@ async def test_interrupted_it_has_acknowledged_what_was_written(
     publish(broker, b"a", b"b")
     output = Output(broker)
     consuming = asyncio.create_task(consume(client, access, request(), Sink(output.write, InlineRunner())))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while output.data != b"a\nb\n":
             output.wrote.clear()
             await output.wrote.wait()

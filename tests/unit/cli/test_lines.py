@@ -12,6 +12,7 @@ from danube.model.errors import MessageTooLargeError
 from danube.model.limits import MESSAGE_BYTES_MAX
 from danube.runtime.blocking import BlockingThread
 from danube.testing.clock import settle
+from danube.testing.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -59,7 +60,7 @@ async def test_a_file_is_read_to_its_end(thread: BlockingThread, tmp_path: Path)
 async def test_a_pipe_gives_each_line_as_it_comes(thread: BlockingThread) -> None:
     reading, writing = os.pipe()
     source = lines(reading, thread)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         os.write(writing, b"one\ntw")
         assert await anext(source) == b"one"
         os.write(writing, b"o\n")
@@ -75,7 +76,7 @@ async def test_waiting_for_a_silent_pipe_can_be_interrupted_at_once(thread: Bloc
     waiting = asyncio.ensure_future(anext(source))
     await settle()
     waiting.cancel()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(asyncio.CancelledError):
             await waiting
     os.close(reading)

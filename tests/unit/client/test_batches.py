@@ -44,6 +44,7 @@ from danube.runtime.clock import SystemClock
 from danube.storage.batch import read_header
 from danube.testing.clock import SimClock, settle
 from danube.testing.cluster import Cell, running_broker
+from danube.testing.patience import PATIENCE_S
 from danube.wire import decode_stream, encode_stream
 from tests.unit.client.fake_broker import FakeBroker
 
@@ -149,7 +150,7 @@ async def test_slow_source_is_sent_as_it_comes(direct: DanubeClient) -> None:
     async def source() -> AsyncIterator[bytes]:
         for n in range(3):
             yield b"%d" % n
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await stored.wait()
             stored.clear()
 
@@ -173,7 +174,7 @@ async def test_streams_may_break_any_number_of_times_while_batches_are_stored(
     async def source() -> AsyncIterator[bytes]:
         for n in range(20):
             yield b"%d" % n
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(PATIENCE_S):
                 await stored.wait()
             stored.clear()
             streams.break_last_and(1)

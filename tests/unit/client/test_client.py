@@ -13,6 +13,7 @@ from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.clock import SimClock
+from danube.testing.patience import PATIENCE_S
 from tests.unit.client.fake_broker import FakeBroker
 
 pytestmark = pytest.mark.slow  # together they take long
@@ -70,7 +71,7 @@ async def test_over_real_sockets_messages_go_round_and_a_restart_is_survived() -
     async with AsyncExitStack() as running:
         running.push_async_callback(broker.stop)
         client = await running.enter_async_context(await DanubeClientBuilder().service_url(broker.url).build())
-        await running.enter_async_context(asyncio.timeout(20))
+        await running.enter_async_context(asyncio.timeout(PATIENCE_S))
         producer = client.new_producer().with_topic(TOPIC).with_name("p").build()
         await producer.create()
         consumer = client.new_consumer().with_topic(TOPIC).with_consumer_name("c").with_subscription("s").build()

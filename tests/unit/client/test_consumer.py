@@ -19,6 +19,7 @@ from danube.model.errors import (
 from danube.model.limits import CLIENT_ACKS_IN_FLIGHT_MAX, CLIENT_RECEIVE_MESSAGES_MAX
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.testing.clock import SimClock, settle
+from danube.testing.patience import PATIENCE_S
 from danube.wire import encode
 from tests.unit.client.fake_broker import FakeBroker, serves
 
@@ -47,7 +48,7 @@ async def subscribed(client: DanubeClient, broker: FakeBroker) -> tuple[Consumer
 
 
 async def take(queue: asyncio.Queue[Message], count: int) -> list[bytes]:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         return [(await queue.get()).payload for _ in range(count)]
 
 

@@ -10,6 +10,7 @@ from danube.metadata.mirror import Mirror
 from danube.metadata.store import Changed, Entry, Removed, Resync, SnapshotEnd
 from danube.runtime.tasks import TaskScope
 from danube.testing.clock import SimClock, settle
+from danube.testing.patience import PATIENCE_S
 
 
 class Seen:
@@ -79,12 +80,12 @@ async def test_it_follows_a_store_until_that_is_closed(seen: Seen) -> None:
     running = tasks.spawn(mirror.run(), "mirror")
     await store.put("/a/1", b"x")
     await store.put("/b/1", b"x")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await mirror.ready()
     await store.delete("/a/1")
     await settle()
     assert seen.take() == [("/a/1", b"x"), ("/a/1", None)]
     await store.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await running
     await tasks.close()

@@ -11,6 +11,7 @@ from danube.model.errors import MetadataError
 from danube.model.metadata_limits import CLUSTER_RETRY_S
 from danube.runtime.tasks import TaskScope
 from danube.testing.clock import SimClock, settle
+from danube.testing.patience import PATIENCE_S
 
 
 class Store:
@@ -88,5 +89,5 @@ async def test_an_error_of_ours_is_not_tried_again(clock: SimClock) -> None:
     reconciler = Reconciler(clock, wrong, "this cannot be had")
     reconciler.wake()
     with pytest.raises(KeyError):
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await reconciler.run()

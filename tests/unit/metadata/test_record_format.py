@@ -145,11 +145,17 @@ def test_what_is_set_for_a_subscription_is_kept(record: SubscriptionRecord) -> N
 
 
 def test_limits_are_kept_with_the_difference_between_none_and_zero() -> None:
-    policies = Policies(max_publish_rate=0, message_ttl_s=5)
+    policies = Policies(max_publish_rate=0, message_ttl_s=5, durability=0)
     record = replace(TOPIC, policies=policies)
     assert decode_topic(entry(keys.topic(NAME), encode_topic(record))) == record
     namespace = decode_namespace(entry(keys.namespace("ns"), encode_namespace(policies)))
     assert namespace == NamespaceRecord("ns", policies)
+
+
+def test_limits_that_only_another_version_knows_are_read_as_not_set() -> None:
+    newer = decode_topic(topic_entry(policies={"message_ttl_s": 5, "limit_of_later": 9}))
+    assert newer.policies == Policies(message_ttl_s=5)
+    assert newer.policies.durability is None
 
 
 STORED = TopicStorage(7, 5, (EpochRange(1, 2**63 - 1, 0, 40), EpochRange(2, 9, 40, 40), EpochRange(5, 9, 40)), 1)

@@ -153,6 +153,14 @@ async def test_a_change_that_is_never_ordered_is_unknown_in_the_end() -> None:
 
 
 @simulated
+async def test_a_change_of_unknown_outcome_tells_why_other_attempts_were_refused() -> None:
+    store = await opened(Scripted("lose", *["refuse"] * 1_000))
+    with pytest.raises(UnknownOutcomeError, match=r"within 10 s \(another attempt was refused: there is no leader\)"):
+        await store.put("/a", b"")
+    await store.close()
+
+
+@simulated
 async def test_a_change_that_hangs_is_unknown_in_the_end() -> None:
     store = await opened(Scripted("refuse", "hang"))
     with pytest.raises(UnknownOutcomeError):

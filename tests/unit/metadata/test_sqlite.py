@@ -22,6 +22,7 @@ from danube.model.errors import (
     VersionConflictError,
 )
 from danube.testing.clock import SimClock
+from danube.testing.patience import PATIENCE_S
 
 
 @pytest.fixture
@@ -193,7 +194,7 @@ def test_file_that_another_process_has_is_refused(path: Path) -> None:
     )
     with closing(SqliteFile.open(path)):
         second = subprocess.run(
-            [sys.executable, "-c", opening], capture_output=True, text=True, check=False, timeout=30
+            [sys.executable, "-c", opening], capture_output=True, text=True, check=False, timeout=PATIENCE_S
         )
     assert DataFolderInUseError.__name__ in second.stderr
 

@@ -18,7 +18,10 @@ from danube.model.topic import TopicName
 
 VALUES = st.none() | st.integers(0, 9)
 TRUTH = st.none() | st.integers(0, 1)
-POLICIES = st.builds(Policies, **(dict.fromkeys(POLICY_NAMES, VALUES) | {"retention_drops_unread": TRUTH}))
+ORDER = st.none() | st.integers(0, 2)
+POLICIES = st.builds(
+    Policies, **(dict.fromkeys(POLICY_NAMES, VALUES) | {"retention_drops_unread": TRUTH, "durability": ORDER})
+)
 
 
 @given(st.lists(POLICIES, max_size=4))
@@ -26,7 +29,7 @@ def test_the_first_who_sets_a_limit_decides_it(asked: list[Policies]) -> None:
     holding = limits_of(*asked)
     for name in POLICY_NAMES:
         said = [value for each in asked if (value := getattr(each, name)) is not None]
-        assert getattr(holding, name) == (said[0] if said else 0)
+        assert getattr(holding, name) == (said[0] if said else getattr(NO_LIMITS, name))
 
 
 @given(POLICIES, POLICIES)
@@ -62,9 +65,10 @@ def test_limits_beyond_their_bounds_are_refused_by_name() -> None:
         ("retention_time_s", RETENTION_TIME_S_MAX),
         ("retention_bytes", RETENTION_BYTES_MAX),
         ("retention_drops_unread", 1),
+        ("durability", 2),
     ],
 )
-def test_retention_is_set_within_bounds_of_its_own(name: str, most: int) -> None:
+def test_what_takes_a_plan_is_set_within_bounds_of_its_own(name: str, most: int) -> None:
     for value in (0, most):
         assert Policies(**{name: value}).given() == {name: value}
     with pytest.raises(InvalidRequestError, match=f"{name} {most + 1} cannot be: use 0 to {most}"):
@@ -74,6 +78,12 @@ def test_retention_is_set_within_bounds_of_its_own(name: str, most: int) -> None
 def test_a_topic_keeps_what_is_unread_even_where_its_namespace_does_not() -> None:
     holding = limits_of(Policies(retention_drops_unread=0), Policies(retention_drops_unread=1, retention_time_s=5))
     assert (holding.retention_drops_unread, holding.retention_time_s, holding.retention_bytes) == (0, 5, 0)
+
+
+def test_nobody_is_said_to_sync_before_somebody_has_said_so() -> None:
+    assert NO_LIMITS.durability is None
+    assert limits_of(Policies(durability=2), Policies(durability=0)).durability == 2
+    assert limits_of(Policies(), Policies(durability=1)).durability == 1
 
 
 def test_dead_letters_go_somewhere_only_where_the_policy_says_so() -> None:

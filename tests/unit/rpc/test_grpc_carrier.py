@@ -13,6 +13,7 @@ from danube.model import errors
 from danube.rpc.carrier import CarrierServer, ServerStream, Service, StreamHandler, UnaryCall
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 from danube.wire.status import ERROR_CODE_KEY
 
 CARRIER = GrpcCarrier(SystemClock())
@@ -195,7 +196,7 @@ async def first_headers_flags(server: CarrierServer, path: str) -> int:
     host, _, port = server.address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             writer.write(request_bytes(path))
             while True:
                 head = await reader.readexactly(9)

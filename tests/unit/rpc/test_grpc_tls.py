@@ -11,6 +11,7 @@ from danube.rpc.carrier import CarrierServer, ServerStream, Service, StreamHandl
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.rpc.grpc_credentials import channel_credentials
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 
 FOLDER = Path(__file__).parent / "certificates"
 PEMS = {path.name: path.read_bytes() for path in FOLDER.iterdir()}
@@ -67,7 +68,7 @@ async def server(request: pytest.FixtureRequest) -> AsyncIterator[CarrierServer]
 async def ask(server: CarrierServer, credentials: grpc.ChannelCredentials | None) -> bytes:
     channel = GrpcCarrier(SystemClock(), channel_credentials=credentials).connect(server.address)
     try:
-        return await channel.call(PATH, b"", timeout_s=5.0)
+        return await channel.call(PATH, b"", timeout_s=PATIENCE_S)
     finally:
         await channel.close()
 

@@ -10,6 +10,7 @@ import pytest
 from danube.model.errors import SettingsError
 from danube.rpc.http_port import HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
+from danube.testing.patience import PATIENCE_S
 
 INSTEAD = "choose another with --port"
 
@@ -26,23 +27,44 @@ async def asked(address: tuple[str, int]) -> bytes:
         return await reader.read()
 
 
-async def test_a_port_answers_until_it_is_to_exit_and_tells_nothing_of_itself() -> None:
-    tasks, port = TaskScope("test"), HttpPort(hello, drain_s=1)
-    async with asyncio.timeout(10):
+async def test_a_port_answers_until_it_is_stopped_and_tells_nothing_of_itself() -> None:
+    tasks, port = TaskScope("test"), HttpPort(hello, requests_max=10, drain_s=PATIENCE_S)
+    async with asyncio.timeout(PATIENCE_S):
         with listen("127.0.0.1", 0, INSTEAD) as listener:
             serving = tasks.spawn(port.serve(sockets=[listener]), "port")
             answer = await asked(listener.getsockname())
-            port.should_exit = True
-            await serving
-    await tasks.close()
+            await port.stop(serving)
+            assert serving.done()
     head, _, body = answer.partition(b"\r\n\r\n")
     assert (head.split(b"\r\n")[0], body) == (b"HTTP/1.1 200 OK", b"hello")
     assert b"server:" not in head.lower()
 
 
+async def test_a_call_that_does_not_end_has_its_moment_and_is_then_cut_off() -> None:
+    begun, ended = asyncio.Event(), asyncio.Event()
+
+    async def endless(scope: Message, receive: Receive, send: Send) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    tasks, port = TaskScope("test"), HttpPort(endless, requests_max=10, drain_s=1)
+    async with asyncio.timeout(PATIENCE_S):
+        with listen("127.0.0.1", 0, INSTEAD) as listener:
+            serving = tasks.spawn(port.serve(sockets=[listener]), "port")
+            asking = tasks.spawn(asked(listener.getsockname()), "asking")
+            await begun.wait()
+            await port.stop(serving)
+            await ended.wait()
+            await asyncio.wait([serving, asking])
+    await tasks.close()
+
+
 def test_signals_stay_with_whoever_runs_the_process() -> None:
     before = signal.getsignal(signal.SIGTERM)
-    with HttpPort(hello).capture_signals():
+    with HttpPort(hello, requests_max=10, drain_s=1).capture_signals():
         assert signal.getsignal(signal.SIGTERM) is before
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner, OwnedThread
+from danube.testing.patience import PATIENCE_S
 
 
 @pytest.fixture(params=[InlineRunner, lambda: BlockingThread("test")], ids=["inline", "thread"])
@@ -26,19 +27,19 @@ def fail() -> None:
 
 
 async def test_the_result_of_the_work_comes_back(runner: BlockingRunner) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await runner.run(lambda: 6 * 7) == 42
 
 
 async def test_an_error_of_the_work_comes_back(runner: BlockingRunner) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(OSError, match="disk"):
             await runner.run(fail)
 
 
 async def test_work_runs_in_the_order_of_its_handing_over(runner: BlockingRunner) -> None:
     done = list[int]()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(runner.run(lambda number=number: done.append(number)) for number in range(20)))  # type: ignore[misc]
     assert done == list(range(20))
 
@@ -48,7 +49,7 @@ async def test_a_thread_keeps_the_loop_free(thread: BlockingThread) -> None:
     waiting = asyncio.ensure_future(thread.run(lambda: (go.wait(5), threading.current_thread().name)))
     await asyncio.sleep(0)
     go.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         assert await waiting == (True, "test")
 
 
@@ -62,7 +63,7 @@ async def test_cancelling_the_waiter_lets_the_work_finish_first(thread: Blocking
         done.append("finished")
 
     waiting = asyncio.ensure_future(thread.run(work))
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await started.wait()
         waiting.cancel()
         await asyncio.sleep(0)
@@ -81,14 +82,14 @@ async def test_closing_from_the_loop_waits_for_what_was_handed_over_and_keeps_th
     await asyncio.sleep(0)
     assert not closing.done()
     go.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await closing
         assert await work
 
 
 async def test_closing_without_blocking_waits_for_what_was_handed_over(runner: BlockingRunner) -> None:
     done = list[int]()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         handed_over = [asyncio.ensure_future(runner.run(lambda: done.append(1))) for _ in range(3)]
         await asyncio.sleep(0)
         await runner.aclose()
@@ -102,7 +103,7 @@ async def test_cancelling_just_when_the_work_has_ended_does_not_wait_for_it_agai
     await asyncio.sleep(0)
     assert done.wait(5)  # the loop is held here, so that it hears of the end and of the cancelling in the same turn
     waiting.cancel()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(asyncio.CancelledError):
             await waiting
 
@@ -118,7 +119,7 @@ async def test_an_error_that_nobody_waits_for_any_more_is_dropped(thread: Blocki
     await asyncio.sleep(0)
     waiting.cancel()
     go.set()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(asyncio.CancelledError):
             await waiting
 

@@ -4,6 +4,7 @@ import logging
 import pytest
 
 from danube.runtime.tasks import TaskScope
+from danube.testing.patience import PATIENCE_S
 
 
 async def fail(message: str) -> None:
@@ -22,7 +23,7 @@ async def test_closing_ends_and_awaits_what_still_runs() -> None:
 
     task = scope.spawn(work(), "work")
     await asyncio.sleep(0)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await scope.close()
     assert (task.cancelled(), ended) == (True, ["cleaned up"])
 
@@ -38,7 +39,7 @@ async def test_a_failure_is_logged_and_reported_and_others_go_on(caplog: pytest.
     scope, go = TaskScope("owner", reported.append), asyncio.Event()
     other = scope.spawn(go.wait(), "other")
     failing = scope.spawn(fail("broken"), "failing")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await asyncio.wait([failing])
         go.set()
         assert await other
@@ -52,7 +53,7 @@ async def test_a_failure_is_logged_and_reported_and_others_go_on(caplog: pytest.
 async def test_a_task_can_close_its_own_scope() -> None:
     scope = TaskScope("owner")
     task = scope.spawn(scope.close(), "closer")
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await task
 
 

@@ -13,12 +13,14 @@ from danube.storage.journal import Journal, JournalSettings
 from danube.storage.log import BatchLog, StoredBatch
 from danube.testing.clock import SimClock
 from danube.testing.disk import SimDisk
+from danube.testing.patience import PATIENCE_S
 
 T = TypeVar("T")
 
 BROKER = 7
 FIRST_FILE = "journal/0000000001.journal"
 SECOND_FILE = "journal/0000000002.journal"
+MARK = "journal/mark"
 
 
 class World:
@@ -116,7 +118,7 @@ class Told:
 
     async def outcome(self) -> Any:
         """The first thing it was called with."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             await self._called.wait()
         return self.all[0]
 

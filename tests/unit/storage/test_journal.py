@@ -4,13 +4,14 @@ import asyncio
 
 import pytest
 
+from danube.model.durability import Durability
 from danube.model.errors import InvalidBatchError, MessageTooLargeError, OverloadedError, ShuttingDownError
 from danube.model.limits import BATCH_BYTES_MAX
 from danube.model.message import NUMBERED_BIT
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
 from danube.storage.batch import BatchOrigin, CheckedBody, RecordKind, body_bytes, encode_payloads, read_header
-from danube.storage.journal import Durability, commit
+from danube.storage.journal import commit
 from danube.testing.clock import settle
 from danube.testing.disk import SimDisk
 from tests.unit.storage.journal_world import (

@@ -4,9 +4,9 @@ import errno
 
 import pytest
 
+from danube.model.durability import Durability
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.subscription import Cursor
-from danube.storage.journal import Durability
 from danube.storage.journal.format import HEADER_BYTES
 from danube.testing.clock import settle
 from danube.testing.disk import Operation, SimDisk

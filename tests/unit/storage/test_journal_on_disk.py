@@ -84,7 +84,7 @@ async def test_round_with_more_pieces_than_one_write_takes_is_whole(opener: Open
 async def test_torn_end_of_a_real_file_is_cut(opener: Opener, tmp_path: Path) -> None:
     await store((await opener()).topic(1, 1), b"a", b"b")
     await opener()
-    (path,) = (tmp_path / "journal").iterdir()
+    (path,) = (tmp_path / "journal").glob("*.journal")
     whole = path.read_bytes()
     path.write_bytes(whole + whole[-HEADER_BYTES:-1])
     assert await content((await opener()).topic(1, 1)) == [b"a", b"b"]

@@ -124,3 +124,18 @@ def test_a_file_that_ends_too_early_is_damaged() -> None:
         disk.data = whole[:length]
         with pytest.raises(DamagedDataError):
             JournalReader(disk).read(TOPIC, places)
+
+
+@pytest.mark.parametrize("size", [1_000, 40_000], ids=["together", "alone"])
+@pytest.mark.parametrize("damaged", [0, 1, 7])
+def test_what_is_sound_before_a_fault_is_answered_where_that_is_enough(size: int, damaged: int) -> None:
+    disk, places, bodies = interleaved([size] * 10, gap=0)
+    at = places[damaged].at + ENVELOPE_BYTES + 90
+    disk.data = disk.data[:at] + bytes([disk.data[at] ^ 1]) + disk.data[at + 1 :]
+    reader = JournalReader(disk)
+    with pytest.raises(DamagedDataError, match=FILE):
+        reader.read(TOPIC, places)
+    if damaged:
+        assert [batch.body for batch in reader.read_sound(TOPIC, places)] == bodies[:damaged]
+    with pytest.raises(DamagedDataError, match=FILE):
+        reader.read_sound(TOPIC, places[damaged:])

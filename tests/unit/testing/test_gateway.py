@@ -10,6 +10,7 @@ from danube.model.errors import BrokerUnreachableError, UnsupportedError
 from danube.model.plans import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
 from danube.testing.gateway import ANY_CALL, HOSTILE, connect_to
+from danube.testing.patience import PATIENCE_S
 from danube.testing.seeded import PLAN_ID, seeded_gateway
 
 PERSON = Caller(who="ada@desk", face=Face.CLI)
@@ -49,7 +50,7 @@ async def test_it_is_as_slow_as_it_is_told() -> None:
     gateway = seeded_gateway()
     gateway.held = asyncio.Event()
     asking = asyncio.ensure_future(gateway.namespaces())
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await gateway.waiting.wait()
         assert not asking.done()
         gateway.held.set()

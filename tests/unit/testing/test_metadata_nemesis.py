@@ -8,6 +8,7 @@ import pytest
 from danube.testing.metadata_clusters import RaftCluster
 from danube.testing.metadata_memory_cluster import MemoryCluster
 from danube.testing.metadata_nemesis import OF_LINKS, Fault, FaultKind, Nemesis, planned
+from danube.testing.patience import PATIENCE_S
 
 SEEDS = range(50)
 
@@ -44,7 +45,7 @@ def test_of_faults_that_come_together_one_is_of_links_and_one_is_not(tmp_path: P
 
 @pytest.mark.parametrize("kind", [FaultKind.KILL, FaultKind.KILL_ALL, FaultKind.PAUSE])
 async def test_everything_runs_again_behind_a_fault(kind: FaultKind, memory: MemoryCluster) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         await Nemesis(memory, asyncio.Event()).strike(fault(kind))
         lives = [memory.life(member) for member in memory.members()]
         for life in lives:

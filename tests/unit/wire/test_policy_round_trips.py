@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from danube.model.durability import Durability
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import (
     MESSAGE_TTL_S_MAX,
@@ -18,6 +19,7 @@ from danube.model.limits import (
     RETENTION_TIME_S_MAX,
 )
 from danube.model.policies import (
+    PLANNED_NAMES,
     POLICY_NAMES,
     RETENTION_NAMES,
     BackoffStrategy,
@@ -78,9 +80,10 @@ VALUES = dict.fromkeys(POLICY_NAMES, UINT32) | {
     "retention_time_s": st.integers(0, RETENTION_TIME_S_MAX),
     "retention_bytes": st.integers(0, RETENTION_BYTES_MAX),
     "retention_drops_unread": st.integers(0, 1),
+    "durability": st.integers(0, 2),
 }
 POLICIES = st.builds(Policies, **{name: st.none() | values for name, values in VALUES.items()})
-LIMITS = st.builds(Limits, **VALUES)
+LIMITS = st.builds(Limits, **VALUES | {"durability": st.none() | VALUES["durability"]})
 PLACES = UINT64 | st.sampled_from(FetchFrom) | st.builds(FetchTime, UINT64)
 MESSAGES = st.builds(
     PeekedMessage,
@@ -102,8 +105,8 @@ CONNECTIONS = st.builds(
 
 @st.composite
 def changes(draw: st.DrawFn) -> PolicyChange:
-    given_now = replace(draw(POLICIES), **dict.fromkeys(RETENTION_NAMES))
-    left = sorted(set(POLICY_NAMES) - set(RETENTION_NAMES) - given_now.given().keys())
+    given_now = replace(draw(POLICIES), **dict.fromkeys(PLANNED_NAMES))
+    left = sorted(set(POLICY_NAMES) - set(PLANNED_NAMES) - given_now.given().keys())
     return PolicyChange(given=given_now, unset=frozenset(draw(st.sets(st.sampled_from(left)) if left else st.just(()))))
 
 
@@ -126,6 +129,27 @@ def test_what_deletes_messages_is_refused_where_no_plan_is_asked_for(name: str) 
         request.name = "default"
         with pytest.raises(InvalidRequestError, match=f"{name} deletes messages.*plan set_namespace_retention"):
             decode_policies.set_namespace_policies(request.SerializeToString())
+
+
+@pytest.mark.parametrize("number", [0, 2])
+def test_what_an_acknowledgement_means_is_refused_where_no_plan_is_asked_for(number: int) -> None:
+    setting = DanubeControl_pb2.TopicPolicies(durability=number)
+    of_topic = DanubeControl_pb2.SetPoliciesRequest(name="/default/orders", policies=setting)
+    with pytest.raises(InvalidRequestError, match=r"durability says what.*plan set_topic_durability"):
+        decode_policies.set_topic_policies(of_topic.SerializeToString())
+    of_namespace = DanubeControl_pb2.SetPoliciesRequest(name="default", unset=["durability"])
+    with pytest.raises(InvalidRequestError, match=r"durability says what.*plan set_namespace_durability"):
+        decode_policies.set_namespace_policies(of_namespace.SerializeToString())
+
+
+def test_a_broker_that_does_not_tell_its_durability_is_not_taken_to_sync() -> None:
+    older = DanubeControl_pb2.PoliciesView(holding=DanubeControl_pb2.TopicPolicies(message_ttl_s=5))
+    holding = decode_policies.policies_view(older.SerializeToString()).holding
+    assert (holding.message_ttl_s, holding.durability) == (5, None)
+
+
+def test_the_wire_and_the_model_have_the_same_names_and_numbers() -> None:
+    assert {each.name: each.number for each in Durability} == dict(DanubeControl_pb2.Durability.items())
 
 
 @given(st.builds(SetFailurePolicy, name=NAMES, policy=failure_policies()))

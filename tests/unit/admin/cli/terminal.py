@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-WAIT_S = 20.0
+from danube.testing.patience import PATIENCE_S
+
+WAIT_S = PATIENCE_S
 
 
 class Terminal:

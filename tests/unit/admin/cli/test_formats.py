@@ -115,11 +115,11 @@ def test_programs_read_hostile_names_as_they_are(
 def test_ten_thousand_topics_are_listed_whole_and_soon(admin: Admin, gateway: MemoryGateway) -> None:
     for number in range(10_000):
         gateway.cluster.add_topic(TopicName("default", f"topic-{number:05}"), DispatchStrategy.RELIABLE)
-    before = time.monotonic()
+    before = time.process_time()
     lines = admin("topics", "list").out.splitlines()
     assert len(lines) == 10_000 + 5 + 1
     assert len(json.loads(admin("topics", "list", "-o", "json").out)) == 10_005
-    assert time.monotonic() - before < 20
+    assert time.process_time() - before < 20
 
 
 @pytest.mark.parametrize("screen", [Screen(), TERMINAL])

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
@@ -19,7 +20,7 @@ def danube_admin(endpoint: str, folder: Path, *words: str) -> subprocess.Complet
     environment = {"PATH": os.environ["PATH"], "XDG_CONFIG_HOME": str(folder), "DANUBE_ADMIN_ENDPOINT": endpoint}
     command = [sys.executable, "-m", "danube.admin", *words]
     return subprocess.run(
-        command, cwd=ROOT, env=environment, input="", capture_output=True, text=True, check=False, timeout=60
+        command, cwd=ROOT, env=environment, input="", capture_output=True, text=True, check=False, timeout=PATIENCE_S
     )
 
 

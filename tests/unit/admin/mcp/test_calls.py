@@ -11,6 +11,7 @@ from danube.model.errors import BrokerUnreachableError
 from danube.model.face_limits import MCP_CALLS_MAX
 from danube.model.plans import Caller, Face
 from danube.testing.gateway import MemoryGateway
+from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.mcp.hosts import ERAS, host, text_of
 
 pytestmark = pytest.mark.slow  # together they take long
@@ -120,7 +121,7 @@ async def test_a_broker_that_is_gone_is_told_and_used_again_when_it_is_back(gate
 
 async def test_a_broker_that_dies_in_the_middle_of_a_call_is_told(gateway: MemoryGateway) -> None:
     gateway.held = asyncio.Event()
-    async with host(gateway) as client, asyncio.timeout(5), asyncio.TaskGroup() as tasks:
+    async with host(gateway) as client, asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         call = tasks.create_task(client.call_tool("list_topics", {}))
         await gateway.waiting.wait()
         gateway.failures["*"] = BrokerUnreachableError("the connection broke")
@@ -144,7 +145,7 @@ async def test_a_fault_of_ours_shows_neither_a_traceback_nor_its_text(
 @pytest.mark.parametrize("era", ERAS)
 async def test_calls_run_beside_each_other_up_to_a_bound(gateway: MemoryGateway, era: str) -> None:
     gateway.held = asyncio.Event()
-    async with host(gateway, era) as client, asyncio.timeout(10), asyncio.TaskGroup() as tasks:
+    async with host(gateway, era) as client, asyncio.timeout(PATIENCE_S), asyncio.TaskGroup() as tasks:
         calls = [tasks.create_task(client.call_tool("list_brokers", {})) for _ in range(MCP_CALLS_MAX + 1)]
         await gateway.waiting.wait()
         done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)

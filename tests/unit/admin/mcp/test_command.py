@@ -14,6 +14,7 @@ from danube.admin.mcp.serve import _configured
 from danube.admin.target import Target
 from danube.model.errors import SettingsError
 from danube.testing.gateway import connect_to
+from danube.testing.patience import PATIENCE_S
 from danube.testing.seeded import seeded_gateway
 
 ROOT = Path(__file__).parents[4]
@@ -26,7 +27,7 @@ def python(program: str) -> subprocess.CompletedProcess[str]:
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=PATIENCE_S,
         stdin=subprocess.DEVNULL,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
     )

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters
 
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 from tests.unit.admin.mcp.hosts import ERAS, text_of
 
@@ -37,7 +38,7 @@ async def test_a_server_outlives_its_broker_and_finds_it_again(tmp_path: Path, e
     arguments = ["-m", "danube.admin", "mcp", "--endpoint", endpoint]
     server = StdioServerParameters(command=sys.executable, args=arguments, env={"PYTHONPATH": str(ROOT)})
     try:
-        async with asyncio.timeout(50), Client(server, mode=era) as client:
+        async with asyncio.timeout(PATIENCE_S), Client(server, mode=era) as client:
             down = await client.call_tool("list_namespaces", {})
             await asyncio.to_thread(broker.start)
             assert await answered_again(client)

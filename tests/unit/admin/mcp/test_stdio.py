@@ -18,11 +18,12 @@ from mcp_types import JSONRPCNotification, JSONRPCResponse
 
 from danube.admin.mcp.stdio import MessageReader, MessageWriter, OpenRequests
 from danube.model.face_limits import MCP_MESSAGE_BYTES_MAX
+from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.mcp.hosts import ERAS, text_of
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = str(Path(__file__).with_name("program.py"))
-WAIT_S = 20
+WAIT_S = PATIENCE_S
 HELLO = {
     "jsonrpc": "2.0",
     "id": 1,

@@ -17,6 +17,7 @@ from danube.admin.tui.screens.framed import Framed
 from danube.model.plans import Caller, Face
 from danube.testing.clock import SimClock
 from danube.testing.gateway import MemoryGateway
+from danube.testing.patience import PATIENCE_S
 from danube.testing.seeded import seeded_gateway
 
 ANN = Caller(who="ann@desk", face=Face.TUI)
@@ -38,7 +39,7 @@ class Terminal:
 
     async def rest(self) -> None:
         """Wait until no call is under way, unless the gateway is held."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while self.gateway.held is None and self.app.is_looking:
                 await self.pilot.pause()
         await self.pilot.pause()

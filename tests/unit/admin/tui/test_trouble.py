@@ -12,6 +12,7 @@ from danube.admin.tui.screens.result import ResultScreen
 from danube.admin.tui.screens.topic import TopicScreen
 from danube.model.errors import BrokerUnreachableError
 from danube.testing.gateway import ANY_CALL, HOSTILE, MemoryGateway
+from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long
@@ -21,7 +22,7 @@ DEAD = BrokerUnreachableError("nobody listens at broker-1:50051: start a broker"
 
 async def lost(terminal: Terminal) -> None:
     """Wait until the broker counts as lost."""
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         while terminal.app.desk.watch.unreachable_since_ms is None:
             await terminal.pilot.pause()
     await terminal.pilot.pause()

@@ -17,6 +17,7 @@ from danube.admin.web.command import McpWanted, ServeMcp, add_commands, read_tok
 from danube.model.errors import SettingsError
 from danube.model.face_limits import WEB_TOKEN_FILE_BYTES_MAX
 from danube.testing.gateway import connect_to
+from danube.testing.patience import PATIENCE_S
 from danube.testing.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 
@@ -144,7 +145,9 @@ def test_a_missing_extra_is_one_sentence(name: str) -> None:
         f"import sys; sys.modules[{name!r}] = None; from danube.admin.__main__ import app, connect;"
         "app(connect)(args=['serve', '--listen-addr', '127.0.0.1:0'], prog_name='danube-admin')"
     )
-    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=30)
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=PATIENCE_S
+    )
     assert (ended.returncode, ended.stdout) == (2, "")
     assert f"needs the package {name}" in ended.stderr
     assert "pip install 'danube-messaging[web]'" in ended.stderr

@@ -13,10 +13,11 @@ from danube.admin.web import server
 from danube.admin.web.assets import STATIC
 from danube.admin.web.catalog import page_path, page_url, required_of
 from danube.model.errors import BrokerUnreachableError
-from danube.model.face_limits import WEB_PROBE_TIMEOUT_S, WEB_ROWS_DEFAULT
+from danube.model.face_limits import WEB_ROWS_DEFAULT
 from danube.model.plans import Effect
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.gateway import HOSTILE
+from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.web.site import TOKEN, Page, Site, site, visible
 
 OWN_PAGES = ["/", "/operations", "/docs"]
@@ -84,7 +85,7 @@ async def test_one_part_of_the_overview_that_fails_leaves_the_others(readonly: S
 
 async def test_a_broker_that_does_not_answer_is_told_within_a_second(readonly: Site) -> None:
     readonly.gateway.held = asyncio.Event()
-    async with asyncio.timeout(WEB_PROBE_TIMEOUT_S + 1):
+    async with asyncio.timeout(PATIENCE_S):
         answer = await readonly.get("/")
     assert (answer.status_code, "did not answer within 1 s" in answer.text) == (504, True)
     assert (await readonly.get("/healthz")).json() == {"status": "ok"}

@@ -16,6 +16,7 @@ from danube.admin.web.exposure import Exposure, WebToken
 from danube.admin.web.serving import serve_until_told, serving
 from danube.model.errors import SettingsError, UnavailableError
 from danube.testing.gateway import connect_to
+from danube.testing.patience import PATIENCE_S
 from danube.testing.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 
@@ -72,7 +73,7 @@ async def test_a_signal_ends_it_in_order(number: signal.Signals, tmp_path: Path)
         told.append(url)
         os.kill(os.getpid(), number)
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await serve_until_told(connect_to(seeded_gateway()), READS, ANY_PORT, tell=tell, ready_file=ready)
     written = json.loads(ready.read_text())
     assert (told, written["pid"]) == ([written["url"]], os.getpid())
@@ -82,7 +83,7 @@ async def test_it_ends_with_the_work_beside_it_and_passes_its_failure_on() -> No
     async def fail() -> None:
         raise UnavailableError("the other end is gone")
 
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(UnavailableError, match="the other end is gone"):
             await serve_until_told(connect_to(seeded_gateway()), READS, ANY_PORT, tell=lambda _: None, beside=fail)
 

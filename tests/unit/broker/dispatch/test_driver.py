@@ -9,8 +9,8 @@ from danube.broker.dispatch.events import Acknowledged, Nacked, Seek
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.calls import OutgoingMessage
-from danube.model.errors import OffsetTrimmedError
-from danube.model.limits import DEAD_LETTER_RETRY_S
+from danube.model.errors import DamagedDataError, OffsetTrimmedError
+from danube.model.limits import DEAD_LETTER_RETRY_S, RECEIVE_FAILURE_DELAY_S
 from danube.model.policies import PoisonPolicy
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.rpc.carrier import ServerStream
@@ -18,6 +18,7 @@ from danube.runtime.tasks import TaskScope
 from danube.storage.batch import encode_payloads
 from danube.storage.log import StoredBatch, TopicLog
 from danube.testing.clock import SimClock
+from danube.testing.patience import PATIENCE_S
 from danube.wire.decode import received_message
 from danube.wire.encode import send_message
 
@@ -70,6 +71,16 @@ class TrimmedLog(ColdLog):
         return found
 
 
+class DamagedLog(ColdLog):
+    """One that cannot be read."""
+
+    reads = 0
+
+    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
+        self.reads += 1
+        raise DamagedDataError("a bit is wrong")
+
+
 class HotLog(ColdLog):
     """One whose batches are in memory."""
 
@@ -104,9 +115,23 @@ async def test_what_waited_to_be_written_before_a_seek_is_not_written_twice() ->
     driver.attach(1, cast("ServerStream", stream), 10)
     driver.handle(Seek(1))
     log.may_read.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await stream.written.wait()
     assert stream.offsets == [1, 2, 3]
+    await tasks.close()
+
+
+async def test_what_cannot_be_read_is_logged_once_and_told_each_time(caplog: pytest.LogCaptureFixture) -> None:
+    log, tasks, clock = DamagedLog(), TaskScope("test"), SimClock()
+    told: list[int] = []
+    engine = DispatchEngine(SubscriptionType.SHARED, Cursor(0), COUNT, RedeliveryPolicy())
+    driver = DispatchDriver(cast("TopicLog", log), 1, engine, clock=clock, tasks=tasks, on_unreadable=told.append)
+    for turn in range(3):
+        driver.attach(1, cast("ServerStream", Stream()), 10)
+        await clock.run_for(RECEIVE_FAILURE_DELAY_S)
+        driver.detach(1)
+        assert (log.reads, told) == (turn + 1, [1] * (turn + 1))
+    assert [record.message for record in caplog.records] == ["offset 0 of topic id 1 cannot be read: a bit is wrong"]
     await tasks.close()
 
 
@@ -116,7 +141,7 @@ async def test_keys_that_are_not_in_memory_are_read_in_the_background() -> None:
     driver.attach(1, cast("ServerStream", stream), 10, ("p*",))
     assert stream.offsets == []
     log.may_read.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await stream.written.wait()
     assert stream.offsets == [0]
     await tasks.close()
@@ -132,7 +157,7 @@ async def test_a_read_for_what_retention_let_go_of_goes_on_at_what_is_left(
     driver = driver_of(log, tasks, SimClock(), kind, RedeliveryPolicy())
     driver.attach(1, cast("ServerStream", stream), 10)
     log.may_read.set()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         await stream.written.wait()
     assert stream.offsets == expected
     assert driver.engine.position == TrimmedLog.start_offset

@@ -16,6 +16,7 @@ from danube.storage.batch import encode_payloads
 from danube.storage.log import StoredBatch, TopicLog
 from danube.storage.lost import is_marker, markers
 from danube.testing.clock import SimClock
+from danube.testing.patience import PATIENCE_S
 from tests.unit.broker.dispatch.test_driver import SHARED, ColdLog, Stream
 
 MARKED = range(1, 3)
@@ -49,7 +50,7 @@ async def test_lost_messages_are_sent_to_nobody_and_wait_for_nobody(kind: Subscr
     driver.attach(1, cast("ServerStream", stream), 10)
     log.may_read.set()
     for offset in (0, 3):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while offset not in stream.offsets:
                 await stream.written.wait()
                 stream.written.clear()

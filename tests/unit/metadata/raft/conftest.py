@@ -6,11 +6,19 @@ from pathlib import Path
 
 import pytest
 
+from danube.metadata import replicated
 from danube.metadata.raft import seams
 from danube.testing.clock import SimClock
+from danube.testing.patience import PATIENCE_S
 from danube.testing.raft_local import GroupStore, open_group
 from danube.testing.raft_network import Agenda
 from tests.unit.metadata.raft.groups import Group
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members that run in threads go by the machine's clock, and the machine may stand still."""
+    monkeypatch.setattr(replicated, "METADATA_SUBMIT_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture

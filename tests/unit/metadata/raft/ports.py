@@ -14,10 +14,10 @@ from danube.metadata.raft.tls import TlsSettings
 from danube.metadata.raft.transport import RaftTransport
 from danube.metadata.raft.wires import TransportSettings
 from danube.runtime.clock import Clock, SystemClock
+from danube.testing.patience import PATIENCE_S
 
 SECRET = b"a secret of thirty-two bytes ..."
 CLUSTER = "cluster-1"
-PATIENCE_S = 10.0
 
 
 @dataclass(eq=False)

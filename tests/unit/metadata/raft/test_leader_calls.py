@@ -13,11 +13,11 @@ from danube.metadata.raft.plain import dumps, loads
 from danube.metadata.raft.sequencer import RaftSequencer
 from danube.model.errors import LimitReachedError, NotFoundError, PreconditionFailedError, UnavailableError
 from danube.model.metadata_limits import RAFT_ASKED_MAX, RAFT_MEMBERS_TOLD_MAX
+from danube.testing.patience import PATIENCE_S
 from danube.testing.raft_local import QUICK, GroupStore
 
 VOTER = Member(node_id=2, address="10.0.0.2:7650", role=MemberRole.VOTER, connected=True, lag=0)
 LEARNER = Member(node_id=3, address="10.0.0.3:7650", role=MemberRole.LEARNER, connected=False)
-PATIENCE_S = 20.0
 
 
 def leader_of(store: GroupStore) -> GroupStore:
@@ -80,6 +80,23 @@ async def test_a_leader_that_does_not_know_the_question_leaves_the_lag_unknown(t
     member.on_own = take_as_of_before
     assert set(lags(await three.sequencer.look()).values()) == {None}
     assert asked == ["look"]
+
+
+async def test_only_who_was_asked_answers(three: GroupStore) -> None:
+    """Another member that says something under the same number is not heard."""
+    member, leader = three.sequencer._participant.member, leader_of(three)
+    assert member is not None
+    take, strangers = member.on_own, []
+
+    def take_a_stranger_first(node: Any, message: dict[str, Any]) -> None:
+        stranger = next(other for other in member.core.otherNodes if other != node)
+        strangers.append(stranger)
+        take(stranger, message | {"result": pack_result(NotFoundError("not my words"))})
+        take(node, message)
+
+    member.on_own = take_a_stranger_first
+    assert lags(await three.sequencer.look()) == lags(await leader.sequencer.look())
+    assert len(strangers) == 1
 
 
 async def test_who_has_asked_enough_tells_what_it_knows_itself(three: GroupStore) -> None:

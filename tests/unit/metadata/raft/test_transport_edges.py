@@ -21,9 +21,10 @@ from danube.model.metadata_limits import (
     RAFT_NAME_TTL_S,
     RAFT_UNPROVED_MAX,
 )
+from danube.testing.patience import PATIENCE_S
 from tests.unit.metadata.raft.ports import room
 
-WAIT_S = 10.0
+WAIT_S = PATIENCE_S
 
 
 def test_the_poller_calls_who_is_subscribed_and_nobody_else() -> None:

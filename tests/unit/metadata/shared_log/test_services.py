@@ -13,6 +13,7 @@ from danube.metadata.shared_log.zookeeper import ZookeeperBackend
 from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
 from danube.model.errors import SettingsError
 from danube.runtime.rng import SystemRng
+from danube.testing.patience import PATIENCE_S
 
 ETCD = EtcdSettings(endpoints=["127.0.0.1:1"])
 ZOOKEEPER = ZookeeperSettings(hosts=["127.0.0.1:1"])
@@ -23,7 +24,9 @@ def test_importing_the_backends_loads_no_client_of_a_service() -> None:
         "import sys, danube.metadata.shared_log.etcd, danube.metadata.shared_log.zookeeper;"
         "print([name for name in ('aetcd', 'grpc', 'kazoo', 'google.protobuf') if name in sys.modules])"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=30)
+    ran = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=PATIENCE_S
+    )
     assert ran.stdout.strip() == "[]"
 
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from danube.metadata.memory import MemoryStore
 from danube.metadata.storage_records import StorageRecords
+from danube.model.durability import Durability
 from danube.model.errors import JournalFencedError
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import InlineRunner
@@ -17,7 +18,7 @@ from danube.storage.handover.old_epochs import read_for_restart
 from danube.storage.handover.reading import JOURNALS, find_journals
 from danube.storage.handover.steps import PROTOCOL, Protocol
 from danube.storage.handover.taking import HandOver, Taken
-from danube.storage.journal import Durability, Journal, JournalSettings
+from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.topic_base import TopicBase
 from danube.storage.log import StoredBatch

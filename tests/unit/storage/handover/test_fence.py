@@ -2,9 +2,9 @@
 
 import pytest
 
+from danube.model.durability import Durability
 from danube.model.errors import DataFolderError
 from danube.model.limits import FENCE_BYTES_MAX
-from danube.storage.journal import Durability
 from danube.storage.journal.fence import RECORD_BYTES, Fence
 from danube.testing.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
@@ -99,6 +99,8 @@ async def test_in_a_shared_folder_every_round_is_synced_whatever_is_set(
     world.durability = durability
     broker = await world.start(1)
     await broker.begin(1)
-    await broker.store(1, [b"0", b"1"])
+    await broker.store(1, [b"0"])
+    broker.topics[1].log.set_durability(Durability.OS)
+    await broker.store(1, [b"1"])
     await world.power_cut()
     assert await (await world.start(1)).content(1) == [b"0", b"1"]

@@ -51,6 +51,18 @@ async def test_after_a_clean_end_all_is_below_the_mark(world: SharedWorld) -> No
     assert read(world, owner).epochs[A, 1].marked_end == 2
 
 
+async def test_a_journal_that_ends_below_its_mark_is_damaged(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0", b"1")
+    await owner.journal.close()
+    file = world.disk.open_append(f"{owner.folder}/{FIRST}")
+    file.truncate(file.size() - 1)
+    with pytest.raises(DamagedDataError, match=r"though \d+ was synced"):
+        read(world, owner)
+    world.disk.remove(f"{owner.folder}/{FIRST}")
+    with pytest.raises(DamagedDataError, match=owner.folder):
+        read(world, owner)
+
+
 async def test_reading_changes_nothing_in_the_folder(world: SharedWorld) -> None:
     owner = await owner_of(world, b"0", b"1")
     world.disk.open_append(f"{owner.folder}/{FIRST}").append([b"torn"])

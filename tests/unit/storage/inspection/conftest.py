@@ -6,7 +6,14 @@ import pytest
 
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life
 
+PASSED_OVER = 500
 ORDERS, CLICKS, IDLE = "/default/orders", "/default/clicks", "/default/idle"
+
+
+@pytest.fixture(autouse=True)
+def few_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("ledger", "repair_plan"):
+        monkeypatch.setattr(f"danube.storage.inspection.{module}.LOST_OFFSETS_SKIPPED_MAX", PASSED_OVER)
 
 
 @pytest.fixture

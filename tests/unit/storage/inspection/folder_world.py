@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from danube.broker.data_folder import METADATA, open_data_folder
+from danube.broker.data_folder import METADATA, DataFolder, open_data_folder, read_identity
 from danube.metadata.records import Records
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords
@@ -97,11 +97,11 @@ class FolderWorld:
     def live(self, work: Callable[[Life], Awaitable[T]]) -> T:
         folder = open_data_folder(self.path, SystemRng())
         try:
-            return asyncio.run(self._live(folder.broker_id, work))
+            return asyncio.run(self._live(folder, work))
         finally:
             folder.lock.release()
 
-    async def _live(self, broker_id: int, work: Callable[[Life], Awaitable[T]]) -> T:
+    async def _live(self, folder: DataFolder, work: Callable[[Life], Awaitable[T]]) -> T:
         async with AsyncExitStack() as stack:
             store = await SqliteStore.open(self.path / METADATA, self.clock)
             stack.push_async_callback(store.close)
@@ -117,18 +117,20 @@ class FolderWorld:
                 runner=runners[0],
                 read_runner=runners[1],
                 cut_runner=runners[2],
-                broker_id=broker_id,
+                broker_id=folder.broker_id,
+                has_begun=folder.identity.has_journal,
                 settings=self.settings,
                 known_topics={record.topic_id for record in await metadata.topics()},
             )
             stack.push_async_callback(storage.close)
+            await runners[0].run(lambda: folder.adopt("", is_shared=False, has_journal=True))
             return await work(Life(storage, metadata))
 
     def known(self) -> Known:
         return read_known(self.path)
 
     def verify(self) -> Verification:
-        return verify(self.disk, self.known())
+        return verify(self.disk, self.known(), has_journal=read_identity(self.path).has_journal)
 
     def files(self, pattern: str) -> list[Path]:
         """Files of the folder, those set aside left out."""

@@ -107,9 +107,19 @@ class CountingTier(DirectoryTier):
         """Position and length of each piece that was read."""
         self.requests: list[int] = []
         """The bytes of each request."""
+        self.expected: list[tuple[str, int, int]] = []
+        """What was to be fetched ahead: name, position and length."""
+        self.order: list[str | tuple[str, int, int]] = []
+        """All of it and the names that were read from, as they came."""
+
+    def expect(self, name: str, position: int, length: int) -> None:
+        self.expected.append((name, position, length))
+        self.order.append((name, position, length))
+        super().expect(name, position, length)
 
     def read(self, name: str, position: int, length: int) -> bytes:
         self.requests.append(length)
+        self.order.append(name)
         self.pieces.append((position, length))
         return super().read(name, position, length)
 
@@ -164,7 +174,7 @@ class SegmentWorld:
         self.reader = SegmentReader(self.tier, codecs=zlib_codecs)
 
     def read(self, offset: int, bytes_max: int = 1 << 20) -> list[StoredBatch]:
-        return self.reader.read(self.topic, self.segment, offset, bytes_max)
+        return self.reader.read(self.topic, (self.segment,), offset, bytes_max)
 
     def read_all(self, bytes_max: int) -> list[StoredBatch]:
         """As a consumer that goes on where the last answer ended."""

@@ -57,7 +57,7 @@ def test_a_reader_answers_what_was_put_there_or_says_that_it_is_damaged(world: S
     for data in damages(world.data, 1):
         world.overwrite(data)
         try:
-            assert world.read(10) == [stored(batch) for batch in world.batches]
+            assert world.read_all(1 << 20) == [stored(batch) for batch in world.batches]
             assert world.reader.offset_at(TOPIC, world.segment, 1_001) == 14
             assert world.reader.append_time_ms(TOPIC, world.segment, 13) == 1_000
         except DamagedDataError:
@@ -142,7 +142,7 @@ def test_a_manifest_that_lists_something_else_is_noticed() -> None:
     for name in values.keys() - {"base_offset", "generation", "file_bytes"}:
         listed = Segment(**{**values, name: values[name] + 1})
         with pytest.raises(DamagedDataError, match="as its manifest lists it"):
-            SegmentReader(world.tier).read(TOPIC, listed, 10, 1)
+            SegmentReader(world.tier).read(TOPIC, (listed,), 10, 1)
 
 
 @pytest.mark.parametrize("at", [0, 4, 6, 8, 16, 24, 32, 36, 40])
@@ -194,7 +194,7 @@ def test_a_block_that_is_longer_than_announced_takes_no_memory() -> None:
 def test_a_compressed_segment_needs_its_codec_and_says_so() -> None:
     world = SegmentWorld(run([1_000]), Codec.ZSTD)
     with pytest.raises(StorageUnavailableError, match="there is none here"):
-        SegmentReader(world.tier, codecs=no_codecs).read(TOPIC, world.segment, 10, 1)
+        SegmentReader(world.tier, codecs=no_codecs).read(TOPIC, (world.segment,), 10, 1)
 
 
 # Later versions

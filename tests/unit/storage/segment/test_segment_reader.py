@@ -195,6 +195,6 @@ def test_a_forgotten_topic_takes_no_memory_and_no_open_file() -> None:
     mine, other = SegmentWorld(run([1, 1]), disk=disk), SegmentWorld(run([1, 1], topic=8), topic=8, disk=disk)
     reader = mine.reader
     for world in (mine, other):
-        reader.read(world.topic, world.segment, 10, 1)
+        reader.read(world.topic, (world.segment,), 10, 1)
     reader.forget(TOPIC)
     assert (len(reader._opened._indexes), len(reader._blocks), list(mine.tier._open)) == (1, 1, [other.name])

@@ -6,7 +6,7 @@ from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.storage_records import bury
 from danube.model.errors import MetadataError
 from danube.model.limits import CUT_DELAY_S, CUT_FILES_WAIT_MAX, CUT_RETRY_S, CUT_WAIT_S
-from tests.unit.storage.store.storage_world import StorageWorld, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
 
 def journal_files(world: StorageWorld) -> int:
@@ -64,6 +64,20 @@ async def test_what_is_out_of_the_cache_is_cut_at_once(world: StorageWorld) -> N
     before = journal_files(world)
     await world.clock.run_for(2)
     assert journal_files(world) < before / 2
+
+
+async def test_what_a_cut_that_died_has_left_is_removed_at_the_start_without_being_asked(world: StorageWorld) -> None:
+    storage = await world.open()
+    await fill(storage.topic(1, 1), 20)
+    await cut_all(storage)
+    await storage.close()
+    left = f"{7:020d}-{1:010d}.segment"
+    world.disk.create_whole(f"segments/1/{left}", [b"that the manifest does not name"])
+    storage = await world.open()
+    assert left in world.files("segments/1")
+    storage.start()
+    await world.clock.run_for(1)
+    assert left not in world.files("segments/1")
 
 
 async def test_deleted_topics_are_swept_without_being_asked(world: StorageWorld) -> None:

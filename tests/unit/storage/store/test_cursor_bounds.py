@@ -2,9 +2,9 @@
 
 import asyncio
 
+from danube.model.durability import Durability
 from danube.model.subscription import Cursor
 from danube.storage.batch import encode_messages
-from danube.storage.journal import Durability
 from danube.testing.clock import end_tasks
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, storage_settings

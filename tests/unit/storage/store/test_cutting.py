@@ -4,16 +4,27 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.limits import CUT_FILES_MAX, CUT_FILES_WAIT_MAX, CUT_TOPIC_BYTES, CUT_WAIT_S
+from danube.model.limits import (
+    CUT_FILES_MAX,
+    CUT_FILES_WAIT_MAX,
+    CUT_TOPIC_BYTES,
+    CUT_WAIT_S,
+    JOURNAL_FILE_AGE_MIN_S,
+    JOURNAL_FILE_DEAD_BYTES,
+    JOURNAL_FILE_DEAD_WAIT_S,
+)
 from danube.model.subscription import Cursor
 from danube.storage.cutting import (
     Piece,
+    Waiting,
     files_of_pass,
     first_needed,
     is_worth_a_pass,
+    is_worth_closing,
     manifest_after_cut,
     manifest_without,
     plan_pieces,
@@ -117,9 +128,33 @@ def test_few_bytes_of_many_topics_wait_for_more_but_not_for_ever() -> None:
     closed = files([{1, 2}] * 2)
     assert not is_worth_a_pass([], 0)
     assert not is_worth_a_pass(closed, 0)
-    assert is_worth_a_pass(closed, int(CUT_WAIT_S * 1_000))
+    assert is_worth_a_pass(closed, CUT_WAIT_S)
     assert is_worth_a_pass(files([{1, 2}] * CUT_FILES_WAIT_MAX), 0)
     assert is_worth_a_pass(files([{1, 2}] * 2, file_bytes=CUT_TOPIC_BYTES), 0)
+
+
+@pytest.mark.parametrize(("newest_ms", "waited_s"), [(0, 60.0), (59_000, 1.0), (10**12, 0.0)])
+def test_a_file_waits_from_its_newest_record_on_or_from_now_if_that_is_ahead(newest_ms: int, waited_s: float) -> None:
+    (file,) = [replace(one, newest_append_ms=newest_ms) for one in files([{1}])]
+    waiting = Waiting()
+    waiting.note([file], 60_000, 500.0)
+    waiting.note([file, *files([{2}, {3}])[1:]], 10**15, 510.0)  # what the clock says later of the same file is nothing
+    assert waiting.waited_s(file, 520.0) == waited_s + 20.0
+
+
+def test_a_file_that_is_gone_is_not_remembered() -> None:
+    (file,) = files([{1}])
+    waiting = Waiting()
+    waiting.note([file], 0, 500.0)
+    waiting.note([], 0, 510.0)
+    assert waiting.waited_s(file, 520.0) == 0.0
+
+
+def test_a_file_is_closed_for_much_of_deleted_topics_soon_for_little_later_and_for_nothing_never() -> None:
+    soon, later = JOURNAL_FILE_AGE_MIN_S, JOURNAL_FILE_DEAD_WAIT_S
+    much = JOURNAL_FILE_DEAD_BYTES
+    cases = ((much, soon), (much, soon - 1), (much - 1, soon), (1, later), (1, later - 1), (0, 10 * later))
+    assert [is_worth_closing(*each) for each in cases] == [True, False, False, True, False, False]
 
 
 @given(

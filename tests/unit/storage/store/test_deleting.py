@@ -6,8 +6,15 @@ import pytest
 
 from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.storage_records import TopicStorage, bury
+from danube.model.limits import (
+    CUT_DELAY_S,
+    CUT_WAIT_S,
+    JOURNAL_FILE_AGE_MIN_S,
+    JOURNAL_FILE_DEAD_BYTES,
+    JOURNAL_FILE_DEAD_WAIT_S,
+)
 from danube.testing.disk import Operation
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
+from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
 GONE, LEFT = 1, 2
 
@@ -112,3 +119,70 @@ async def test_a_deleted_topic_is_never_opened_again(world: StorageWorld) -> Non
     world.storage.forget(GONE)
     with pytest.raises(ValueError, match="never used again"):
         world.storage.topic(GONE, 2)
+
+
+# What is in the journal's open file
+
+
+CUT_S = CUT_WAIT_S + CUT_DELAY_S + 2
+
+
+async def two_topics_in_one_file(world: StorageWorld, size: int = 200) -> bytes:
+    """Two topics, of which nothing is cut; answers a record of the one that goes."""
+    world.settings = storage_settings(file_bytes_max=1 << 30)
+    storage = await world.open()
+    storage.start()
+    gone = await fill(storage.topic(GONE, 1), 3, size=size)
+    await fill(storage.topic(LEFT, 1), 3)
+    return gone[0]
+
+
+def is_on_the_disk(world: StorageWorld, record: bytes) -> bool:
+    return any(record in content for content in world.sim.contents().values())
+
+
+async def test_little_of_a_deleted_topic_leaves_the_disk_of_a_quiet_broker_within_hours(world: StorageWorld) -> None:
+    record = await two_topics_in_one_file(world)
+    world.storage.forget(GONE)
+    await world.clock.run_for(JOURNAL_FILE_DEAD_WAIT_S - 2)
+    assert is_on_the_disk(world, record)
+    await world.clock.run_for(JOURNAL_FILE_AGE_MIN_S + CUT_S)
+    assert not is_on_the_disk(world, record)
+    assert len(await read_all(world.storage.topic(LEFT, 1))) == 3
+
+
+async def test_much_of_it_leaves_within_minutes(world: StorageWorld) -> None:
+    record = await two_topics_in_one_file(world, JOURNAL_FILE_DEAD_BYTES)
+    world.storage.forget(GONE)
+    await world.clock.run_for(JOURNAL_FILE_AGE_MIN_S + CUT_S)
+    assert not is_on_the_disk(world, record)
+
+
+async def test_what_was_deleted_while_the_broker_was_down_leaves_too(world: StorageWorld) -> None:
+    record = await two_topics_in_one_file(world)
+    storage = await world.reopen(known_topics={LEFT})
+    storage.topic(LEFT, 2)
+    storage.start()
+    await world.clock.run_for(JOURNAL_FILE_DEAD_WAIT_S + JOURNAL_FILE_AGE_MIN_S + CUT_S)
+    assert not is_on_the_disk(world, record)
+
+
+async def test_a_journal_without_records_of_deleted_topics_goes_on_in_its_file(world: StorageWorld) -> None:
+    await two_topics_in_one_file(world)
+    world.storage.forget(GONE)
+    await world.clock.run_for(JOURNAL_FILE_DEAD_WAIT_S + JOURNAL_FILE_AGE_MIN_S + CUT_S)
+    await fill(world.storage.topic(LEFT, 1), 1, first=3)
+    before = [name for name in world.files("journal") if name.endswith(".journal")]
+    await world.clock.run_for(5 * JOURNAL_FILE_DEAD_WAIT_S)
+    assert [name for name in world.files("journal") if name.endswith(".journal")] == before
+
+
+async def test_topics_that_come_and_go_all_the_time_have_a_file_closed_once_an_hour(world: StorageWorld) -> None:
+    await two_topics_in_one_file(world)
+    closed: list[object] = []
+    world.storage._journal.on_file_closed(lambda: closed.append(None))
+    for topic_id in range(10, 10 + 5 * 12):
+        await fill(world.storage.topic(topic_id, 1), 1)
+        world.storage.forget(topic_id)
+        await world.clock.run_for(JOURNAL_FILE_DEAD_WAIT_S / 12)
+    assert 4 <= len(closed) <= 5

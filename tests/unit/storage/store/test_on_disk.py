@@ -8,7 +8,7 @@ import pytest
 
 from danube.runtime.disk import LocalDisk
 from danube.storage.segment.retention import Retention
-from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all
+from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 
 
 @pytest.fixture
@@ -33,6 +33,7 @@ def deleted_but_open(folder: Path) -> list[str]:
 
 
 async def test_no_file_that_is_gone_is_kept_open(world: StorageWorld, tmp_path: Path) -> None:
+    world.settings = storage_settings(journal={"cache_bytes_max": 0})  # else no journal file is read from
     storage = await world.open()
     log = storage.topic(1, 1)
     for number in range(8):  # enough for merges of merges

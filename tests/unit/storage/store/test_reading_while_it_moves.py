@@ -11,6 +11,7 @@ from danube.storage.segment.retention import Retention
 from danube.storage.store import Storage
 from danube.storage.tiered_log import TieredLog
 from danube.testing.clock import settle
+from danube.testing.patience import PATIENCE_S
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, records_from
 
 T = TypeVar("T")
@@ -65,7 +66,7 @@ async def while_it_reads(late: LateRunner, log: TieredLog, offset: int, change: 
     """Begin a read, have the change done before a byte is read, and answer what the read found."""
     await settle()  # nothing else is to be done in the readers' thread
     late.make_next_wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         reading = asyncio.ensure_future(log.read(offset, 1_000))
         await late.waiting.wait()
         result = change()
@@ -127,7 +128,7 @@ async def test_a_time_is_found_though_what_it_is_in_is_cut_meanwhile(
     await storage._journal.rotate()
     await settle()  # nothing else is to be done in the readers' thread
     late.make_next_wait()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(PATIENCE_S):
         asking = asyncio.ensure_future(log.offset_at(wanted_ms))
         await late.waiting.wait()
         await storage.cut()

@@ -7,6 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import StorageUnavailableError
+from danube.runtime.disk import DiskRoom
+from danube.storage.space import SpaceGate
 from danube.storage.watermarks import SpaceLevel, Watermarks, space_level
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
@@ -25,7 +27,7 @@ async def test_appends_are_refused_below_the_mark_and_go_on_by_themselves(world:
     storage = await world.open()
     storage.start()
     log = storage.topic(1, 1)
-    records = await fill(log, 20)
+    records = await fill(log, 20, size=2_000)
     world.sim.capacity_bytes = sum(map(len, world.sim.contents().values())) + 40_000
     await world.clock.run_for(2)
     with pytest.raises(StorageUnavailableError, match="free some space"):
@@ -46,8 +48,48 @@ async def test_a_disk_that_is_too_full_at_the_start_takes_no_append(world: Stora
         storage.topic(1, 1).append_batch(b"", lambda _: None)
 
 
+MIB = 1 << 20
+
+
+def refused_by(room: DiskRoom, marks: Watermarks) -> str:
+    gate = SpaceGate(marks)
+    gate.note(room)
+    with pytest.raises(StorageUnavailableError) as caught:
+        gate.check()
+    return str(caught.value)
+
+
+def test_a_refusal_names_the_setting_that_ends_it() -> None:
+    assert "disk_refuse_free_bytes lower" in refused_by(DiskRoom(200 * MIB, 1000 * MIB), Watermarks())
+
+
+@pytest.mark.parametrize(("total_mib", "is_too_small"), [(200, True), (287, True), (288, False)])
+def test_a_disk_on_which_so_much_can_never_be_free_is_told_apart(total_mib: int, is_too_small: bool) -> None:
+    said = refused_by(DiskRoom(0, total_mib * MIB), Watermarks())
+    whole = f"the whole disk has {total_mib} MiB, and 256 are to stay free on it: set disk_refuse_free_bytes lower"
+    assert (whole in said, "free some space" in said) == (is_too_small, not is_too_small)
+
+
+@pytest.mark.parametrize(
+    ("total_mib", "refuse_mib", "said"),
+    [
+        (4000, 256, "the disk has 500 MiB left: below 256 MiB (disk_refuse_free_bytes) appends are refused"),
+        (4000, 0, "the disk has 500 MiB left: appends go on until it is full (disk_refuse_free_bytes is 0)"),
+        (600, 256, "the whole disk has 600 MiB, fewer than disk_warn_free_bytes: below 256 MiB"),
+    ],
+)
+def test_a_warning_says_what_comes_of_it(
+    caplog: pytest.LogCaptureFixture, total_mib: int, refuse_mib: int, said: str
+) -> None:
+    gate = SpaceGate(Watermarks(refuse_below_bytes=refuse_mib * MIB))
+    gate.note(DiskRoom(500 * MIB, total_mib * MIB))
+    assert said in caplog.text
+    assert gate.refusal is None
+
+
 async def test_little_room_is_said_once(world: StorageWorld, caplog: pytest.LogCaptureFixture) -> None:
-    world.sim.capacity_bytes = 90_000
+    world.sim.create("something").append([bytes(100_000)])
+    world.sim.capacity_bytes = 190_000
     storage = await world.open()
     for _ in range(3):
         await storage.look_at_space()
@@ -70,6 +112,16 @@ def test_a_level_stays_where_it_is_when_nothing_changes(free: int, before: Space
 @given(free=st.integers(112_501, 300_000), before=LEVELS)
 def test_enough_room_is_enough_whatever_was_before(free: int, before: SpaceLevel) -> None:
     assert space_level(free, before, MARKS) is SpaceLevel.OK
+
+
+@pytest.mark.parametrize(("free", "level"), [(56_249, SpaceLevel.REFUSE), (56_250, SpaceLevel.WARN)])
+def test_a_disk_that_was_too_full_takes_appends_again_an_eighth_above_the_mark(free: int, level: SpaceLevel) -> None:
+    assert space_level(free, SpaceLevel.REFUSE, MARKS) is level
+
+
+@pytest.mark.parametrize(("free", "level"), [(112_499, SpaceLevel.WARN), (112_500, SpaceLevel.OK)])
+def test_a_disk_with_little_room_has_enough_an_eighth_above_the_mark(free: int, level: SpaceLevel) -> None:
+    assert space_level(free, SpaceLevel.WARN, MARKS) is level
 
 
 def test_marks_of_zero_refuse_nothing() -> None:

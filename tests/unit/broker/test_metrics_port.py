@@ -1,0 +1,81 @@
+"""The metrics port: what it answers, and what it does not let others do."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest_asyncio
+from prometheus_client import CollectorRegistry, Gauge
+
+from danube.broker.http import HttpServer
+from danube.model.limits import METRICS_REQUESTS_MAX
+from danube.rpc.address import split_address
+from danube.runtime.tasks import TaskScope
+from danube.testing.patience import PATIENCE_S
+
+TIMEOUT_S = PATIENCE_S
+
+
+class Port:
+    """A metrics port of a broker with something wrong, or nothing."""
+
+    def __init__(self) -> None:
+        self.trouble: str | None = None
+        registry = CollectorRegistry()
+        Gauge("danube_test", "Something.", registry=registry).set(7)
+        self.tasks = TaskScope("test")
+        self.server = HttpServer(registry, lambda: self.trouble, self.tasks)
+
+    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection(*split_address(self.server.address))
+
+    async def get(self, path: str) -> tuple[int, str]:
+        """Status and body."""
+        reader, writer = await self.connect()
+        writer.write(f"GET {path} HTTP/1.0\r\n\r\n".encode())
+        async with asyncio.timeout(TIMEOUT_S):
+            answer = (await reader.read()).decode()
+        writer.close()
+        return int(answer.split()[1]), answer.partition("\r\n\r\n")[2]
+
+
+@pytest_asyncio.fixture
+async def port() -> AsyncIterator[Port]:
+    port = Port()
+    await port.server.start("127.0.0.1:0")
+    yield port
+    await port.server.stop()
+    await port.tasks.close()
+
+
+async def test_prometheus_gets_the_metrics_and_others_are_told_what_there_is(port: Port) -> None:
+    assert await port.get("/metrics") == (
+        200,
+        "# HELP danube_test Something.\n# TYPE danube_test gauge\ndanube_test 7.0\n",
+    )
+    status, body = await port.get("/")
+    assert (status, "there are /metrics and /health" in body) == (404, True)
+
+
+async def test_health_says_what_is_wrong(port: Port) -> None:
+    assert await port.get("/health") == (200, '{"status": "ok"}')
+    port.trouble = "the disk is gone"
+    assert await port.get("/health") == (503, '{"status": "the disk is gone"}')
+
+
+async def test_connections_that_ask_nothing_are_bounded_and_when_they_are_gone_it_answers_again(port: Port) -> None:
+    idle = [await port.connect() for _ in range(METRICS_REQUESTS_MAX)]
+    assert (await port.get("/metrics"))[0] == 503
+    for _, writer in idle:
+        writer.close()
+        await writer.wait_closed()
+    async with asyncio.timeout(TIMEOUT_S):
+        while (await port.get("/metrics"))[0] != 200:
+            pass
+
+
+async def test_who_asks_and_does_not_read_does_not_keep_the_broker_from_ending(port: Port) -> None:
+    _, writer = await port.connect()
+    writer.write(b"GET /metrics HTTP/1.1\r\nHost: test\r\n\r\n" * 100)
+    async with asyncio.timeout(TIMEOUT_S):
+        await port.server.stop()
+    writer.close()
