@@ -76,14 +76,11 @@ _CLASS_OF_CODE: dict[StatusCode, type[DanubeError]] = {
 }
 
 
-def _tree(root: type[DanubeError]) -> dict[str, type[DanubeError]]:
-    found = {root.code: root}
-    for child in root.__subclasses__():
-        found.update(_tree(child))
-    return found
-
-
-_BY_ERROR_CODE = {code: kind for code, kind in _tree(DanubeError).items() if kind.public}
+_BY_ERROR_CODE: dict[str, type[DanubeError]] = {
+    kind.code: kind
+    for kind in vars(errors).values()  # not whatever inherits a code elsewhere: that depends on what is imported
+    if isinstance(kind, type) and issubclass(kind, DanubeError) and kind.public
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,13 @@
 """The table of errors and status codes, both ways."""
 
+import subprocess
+import sys
+
 import pytest
 
 from danube.model import errors
 from danube.model.errors import DanubeError
+from danube.testing.patience import PATIENCE_S
 from danube.wire.status import StatusCode, error_from, opaque_status, status_of
 
 RETRIED_BY_OFFICIAL_CLIENTS = {StatusCode.UNAVAILABLE, StatusCode.DEADLINE_EXCEEDED, StatusCode.RESOURCE_EXHAUSTED}
@@ -35,6 +39,15 @@ def test_error_that_is_not_public_crosses_the_wire_without_its_words(kind: type[
 @pytest.mark.parametrize("kind", PRIVATE)
 def test_peer_cannot_make_us_raise_an_error_that_is_not_public(kind: type[DanubeError]) -> None:
     assert type(error_from(StatusCode.NOT_FOUND, "", kind.code)) is errors.NotFoundError
+
+
+def test_what_inherits_its_code_elsewhere_does_not_take_the_place_of_an_error() -> None:
+    program = (
+        "import danube.metadata.sequencer; from danube.wire.status import error_from;"
+        " print(type(error_from(14, '', 'METADATA')).__name__)"
+    )
+    said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=PATIENCE_S)
+    assert said.stdout.split() == [b"MetadataError"]
 
 
 def test_codes_of_errors_are_unique() -> None:
