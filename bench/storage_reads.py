@@ -24,7 +24,7 @@ from danube.storage.checksum import is_intact
 from danube.storage.store import Storage
 from danube.storage.tiered_log import TieredLog
 
-CUT_TIMEOUT_S = 60
+CUT_TIMEOUT_S = 180
 TIERS = ("cache", "journal", "segments")
 
 

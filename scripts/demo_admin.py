@@ -21,7 +21,7 @@ _ANALYTICS = _BIN / "danube-analytics"
 _SCRATCH = "/default/scratch"
 _PICTURES = Path("build") / "demo"
 """In the checkout, where they outlive the demo's own folder."""
-_SPARK_S_MAX = 120.0
+_SPARK_S_MAX = 240.0
 _READ_BYTES = 4_096
 
 

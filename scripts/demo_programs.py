@@ -7,9 +7,9 @@ import signal
 from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 
-STEP_S_MAX = 60.0
+STEP_S_MAX = 120.0
 """One program, one report."""
-_END_S_MAX = 5.0
+_END_S_MAX = 30.0
 """From SIGTERM to SIGKILL."""
 _LOG_TAIL_LINES = 15
 

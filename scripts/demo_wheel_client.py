@@ -19,7 +19,7 @@ from danube import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy
 
 _VERSION = "0.5.0"
 _RETRY_S = 0.2
-_OUTAGE_S_MAX = 30.0
+_OUTAGE_S_MAX = 60.0
 _PROGRESS_EVERY = 50
 _PASSING = (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.DEADLINE_EXCEEDED)
 
