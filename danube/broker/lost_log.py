@@ -43,6 +43,9 @@ class LostLog:
     def set_durability(self, durability: Durability | None) -> None:
         """It acknowledges nothing."""
 
+    def confirm(self, offset: int, done: AppendDone) -> None:  # noqa: ARG002 - refused
+        self._refuse()
+
     def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:  # noqa: ARG002 - there is nothing
         return None
 

@@ -49,7 +49,7 @@ class Sequences:
         elif (again := _find(row, batch)) is not None:
             again.waiting.append(done)
         elif (offset := self._log.offset_of(batch)) is not None:
-            done(offset)
+            self._log.confirm(offset, done)
         else:
             raise _out_of_sequence(batch, due)
 

@@ -103,6 +103,12 @@ class PendingCursors:
             pending.waiting.append(saved)
             self._urgent = True
 
+    def become_strict(self, topic_id: int) -> None:
+        """From now on the cursors of this topic that wait count as saved only after a sync."""
+        for key, pending in self._pending.items():
+            if key[0] == topic_id:
+                pending.must_sync = True
+
     def hurry(self) -> None:
         """They have waited long enough."""
         self._urgent = True

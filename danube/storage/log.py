@@ -136,8 +136,15 @@ class TopicLog(BatchLog, Protocol):
     def set_durability(self, durability: Durability | None) -> None:
         """From now on appends are acknowledged so; None is as the broker's settings say.
 
-        Whatever was not acknowledged before a change to fsync is acknowledged after its sync. In a folder that other
-        brokers reach everything is, whatever is set.
+        Whatever was not acknowledged before a change to fsync is acknowledged after its sync, cursors as well. In a
+        folder that other brokers reach everything is, whatever is set.
+        """
+
+    def confirm(self, offset: int, done: AppendDone) -> None:
+        """Acknowledge once more what is stored at `offset`: once it is as durable as appends are now, and so at once
+        unless the topic was less durable when it came.
+
+        Raises StorageUnavailableError when the journal has stopped, ShuttingDownError.
         """
 
     @property

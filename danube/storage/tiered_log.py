@@ -109,6 +109,9 @@ class TieredLog:
     def set_durability(self, durability: Durability | None) -> None:
         self._journal.set_durability(durability)
 
+    def confirm(self, offset: int, done: AppendDone) -> None:
+        self._journal.confirm(offset, done)
+
     # Reading
 
     def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:

@@ -26,6 +26,12 @@ class JournalAppends(Protocol):
     def append_batch(self, topic: "TopicState", body: bytes, done: AppendDone) -> None:
         """As `TopicLog.append_batch`."""
 
+    def set_durability(self, topic: "TopicState", durability: Durability) -> None:
+        """As `TopicLog.set_durability`."""
+
+    def confirm(self, topic: "TopicState", offset: int, done: AppendDone) -> None:
+        """As `TopicLog.confirm`."""
+
     def save_cursor(self, topic: "TopicState", subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
         """As `TopicLog.save_cursor`."""
 
@@ -77,7 +83,10 @@ class JournalTopicLog:
 
     def set_durability(self, durability: Durability | None) -> None:
         """As `TopicLog.set_durability`."""
-        self._topic.durability = self._appends.durability if durability is None else durability
+        self._appends.set_durability(self._topic, self._appends.durability if durability is None else durability)
+
+    def confirm(self, offset: int, done: AppendDone) -> None:
+        self._appends.confirm(self._topic, offset, done)
 
     def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:
         return self._reads.hot(self._topic, offset, bytes_max)

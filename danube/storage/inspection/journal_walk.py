@@ -150,7 +150,8 @@ class JournalWalk:
         last = sequences[-1] if sequences else self.first_sequence - 1
         if not sequences and (self._has_begun or self._said is not None):
             last = self.first_sequence
-        indexed = JournalFolder(self._disk, self._folder).indexed_sequences() if self._disk.exists(self._folder) else []
+        folder = JournalFolder(self._disk, self._folder)
+        indexed = folder.indexed_sequences() if self._disk.exists(self._folder) else []
         spoken_of = [each for each in indexed if each > last]
         if self.mark is not None:
             spoken_of += [self.mark.sequence, *(each + 1 for each in indexed)]
@@ -251,7 +252,8 @@ class JournalWalk:
                 raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
             marked = self.mark.sequence if self.mark is not None else None
             if is_last and size <= HEADER_BYTES and sequence not in {self._said, marked}:
-                yield Torn(sequence, name, 0, size)  # it was being made
+                was_made = self._has_begun and sequence == FIRST_SEQUENCE and decode_file_header(start) is None
+                yield self._emptied(sequence, size) if was_made else Torn(sequence, name, 0, size)  # it was being made
                 return
             header = decode_file_header(start)
             base, trouble = self._base(header, file)
@@ -296,6 +298,11 @@ class JournalWalk:
             unknown_end=end_position,
             is_open_ended=is_open_ended,
         )
+
+    def _emptied(self, sequence: int, size: int) -> Broken:
+        """The first file of a journal that was begun, and nothing tells what was in it."""
+        what = "its header is not what was written"
+        return Broken(sequence, path(sequence, self._folder), 0, size, what, is_open_ended=True)
 
     def _rounds(self, reading: "_Reading") -> Iterator[Seen]:
         scan = FileScan(reading.file, self.journal_id, reading.base)

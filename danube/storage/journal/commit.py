@@ -67,6 +67,8 @@ class GroupCommit:
         self._taken: tuple[list[PendingBatch], dict[CursorKey, PendingCursor]] = ([], {})
         self._rotating: list[asyncio.Future[None]] = []
         """Who waits for a new file."""
+        self._confirming: list[tuple[TopicState, int, AppendDone]] = []
+        """Who waits for the sync of what is stored already: of which topic, and the offset to be told."""
         self._closing = self._sync_due = self._mark_due = self._mark_file_due = False
         self._failing = False
         """Whether the last round failed: said once, not once a round."""
@@ -136,6 +138,23 @@ class GroupCommit:
         self._backlog.add_batch(topic, body, done)
         self._wake.set()
 
+    def set_durability(self, topic: TopicState, durability: Durability) -> None:
+        """As `TopicLog.set_durability`."""
+        if durability is Durability.FSYNC and topic.durability is not Durability.FSYNC:
+            self._cursors.become_strict(topic.topic_id)
+            for (topic_id, _), being_written in self._taken[1].items():
+                being_written.must_sync = being_written.must_sync or topic_id == topic.topic_id
+        topic.durability = durability
+
+    def confirm(self, topic: TopicState, offset: int, done: AppendDone) -> None:
+        """As `TopicLog.confirm`."""
+        if self._is_confirmed(topic):
+            done(offset)
+            return
+        self._check_open()
+        self._confirming.append((topic, offset, done))
+        self._ask_for_sync()
+
     def save_cursor(self, topic: TopicState, subscription_id: int, cursor: Cursor, saved: Saved | None) -> None:
         """As `TopicLog.save_cursor`; refused ones are told through `saved`."""
         if self.stopped is not None or self._closing:
@@ -181,6 +200,7 @@ class GroupCommit:
 
     async def _work_off(self) -> None:
         while self.stopped is None and await self._step():
+            self._tell_confirmed()
             await self._let_others_join()
 
     async def _let_others_join(self) -> None:
@@ -241,6 +261,23 @@ class GroupCommit:
             else:
                 one.set_exception(error)
 
+    def _is_confirmed(self, topic: TopicState) -> bool:
+        """Whether all that is stored of a topic is as durable as its durability says now."""
+        if topic.durability is not Durability.FSYNC or topic.index is None:
+            return True
+        return not topic.index.body_bytes_from(self._writer.end.synced_to)
+
+    def _tell_confirmed(self) -> None:
+        if not self._confirming or self.stopped is not None:
+            return
+        waiting, self._confirming = self._confirming, []
+        for topic, offset, done in waiting:
+            if self._is_confirmed(topic):
+                _call(done, offset)
+            else:
+                self._confirming.append((topic, offset, done))
+                self._sync_due = True
+
     async def _write_round(self) -> None:
         started_s = self._clock.monotonic_s()
         written_round = self._gather()
@@ -277,6 +314,7 @@ class GroupCommit:
 
     def _acknowledge(self, written_round: Round, written: Written) -> None:
         self._on_written(written_round, written)
+        self._tell_confirmed()  # first: what came before these on a stream is told before them
         self._mark_due = False
         if self._failing:
             _log.warning("the journal takes appends again")
@@ -339,6 +377,9 @@ class GroupCommit:
         _tell(waiting, {}, error)
         for saved in self._cursors.drop_all():
             _call(saved, error)
+        waiting_for_sync, self._confirming = self._confirming, []
+        for _, _, done in waiting_for_sync:
+            _call(done, error)
         self._tell_rotated(error)
 
     def _check_open(self) -> None:

@@ -3,7 +3,7 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from danube.model.limits import DEDUPLICATION_BATCHES_MAX
+from danube.model.limits import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
 from danube.storage.cursors import CursorKey
 from danube.storage.journal.files import FileStart
@@ -27,7 +27,12 @@ class FileContents:
     cursors: dict[CursorKey, tuple[int, Cursor]] = field(default_factory=dict)
     """The last one of each subscription, and the position of its record."""
     rows: dict[tuple[int, int], deque[StoredNumbers]] = field(default_factory=dict)
-    """By topic and row, the last numbered batches; the row that stored nothing for longest comes first."""
+    """By topic and row, the last numbered batches; the row that stored nothing for longest comes first.
+
+    As many rows of a topic as its log remembers: a file has room for a million.
+    """
+    _rows_of: dict[int, dict[int, None]] = field(default_factory=dict, init=False)
+    """By topic, its rows in the same order."""
     oldest_append_ms: int = _NEVER_MS
     newest_append_ms: int = 0
 
@@ -47,6 +52,12 @@ class FileContents:
             row = deque(maxlen=DEDUPLICATION_BATCHES_MAX)
         row.append(stored)
         self.rows[key] = row
+        rows_of = self._rows_of.setdefault(topic_id, {})
+        rows_of.pop(stored.batch.numbering_id, None)
+        rows_of[stored.batch.numbering_id] = None
+        if len(rows_of) > DEDUPLICATION_PRODUCERS_MAX:
+            oldest = next(iter(rows_of))
+            del rows_of[oldest], self.rows[topic_id, oldest]
 
     def closed(self, end_position: int) -> ClosedFile:
         """The file, once it ends there."""

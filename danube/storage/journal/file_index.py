@@ -32,10 +32,8 @@ A numbered batch, 40 bytes: topic id (8), base offset (8), numbering id (8), bas
 import struct
 import sys
 from array import array
-from collections import deque
 from dataclasses import dataclass
 
-from danube.model.limits import DEDUPLICATION_BATCHES_MAX
 from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
 from danube.storage.cursors import decode_cursor, encode_cursor
 from danube.storage.journal.contents import FileContents
@@ -147,9 +145,7 @@ class _Decoder:
 
     def _numbers(self, contents: FileContents) -> None:
         topic_id, base_offset, *batch = _NUMBERS.unpack(self._take(_NUMBERS.size))
-        stored = StoredNumbers(NumberedBatch(*batch), base_offset)
-        row = contents.rows.setdefault((topic_id, stored.batch.numbering_id), deque(maxlen=DEDUPLICATION_BATCHES_MAX))
-        row.append(stored)
+        contents.note_numbers(topic_id, StoredNumbers(NumberedBatch(*batch), base_offset))
 
     def _column(self, code: str, length: int) -> "array[int]":
         column: array[int] = array(code)

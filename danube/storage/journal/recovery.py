@@ -127,9 +127,10 @@ class Recovery:
         The index of a file is made when the next one is there. In folders from before there were marks, the last file
         may have one all the same: it was closed once, and the next one made anew.
         """
-        spoken_of = [sequence for sequence in self._folder.indexed_sequences() if sequence > last]
+        indexed = self._folder.indexed_sequences()
+        spoken_of = [sequence for sequence in indexed if sequence > last]
         if self._mark is not None:
-            spoken_of += [self._mark.sequence, *(each + 1 for each in self._folder.indexed_sequences() if each == last)]
+            spoken_of += [self._mark.sequence, *(each + 1 for each in indexed if each == last)]
         if any(sequence > last for sequence in spoken_of):
             raise self._damaged(last + 1, 0, "the file is missing")
 
@@ -148,10 +149,11 @@ class Recovery:
         """The bytes of the last file if it holds no round: the broker died while creating it, or its sync failed.
 
         Then even a header that looks sound may never reach the disk, so the file is made again; but not the one that
-        the journal is said to begin with, or to be marked in: it was synced before that was said.
+        the journal is said to have begun with, to begin with now, or to be marked in: it was synced before that was
+        said.
         """
-        said = (self._first, self._mark)
-        if any(one is not None and one.sequence == sequence for one in said):
+        said = {one.sequence for one in (self._first, self._mark) if one is not None}
+        if sequence in said or (self._has_begun and sequence == FIRST_SEQUENCE):
             return None
         with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
             start = file.read(0, HEADER_BYTES + 1)

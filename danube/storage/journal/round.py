@@ -36,7 +36,9 @@ class Round:
     @property
     def has_become_strict(self) -> bool:
         """Whether the durability of a topic in it was changed since it was gathered, so that it has to be synced."""
-        return any(batch.topic.durability is Durability.FSYNC for batch in self.batches)
+        return any(batch.topic.durability is Durability.FSYNC for batch in self.batches) or any(
+            one.must_sync for one in self.cursors.values()
+        )
 
     def add(self, envelope: bytes, body: bytes) -> None:
         """Add the bytes of one record."""

@@ -89,6 +89,13 @@ async def test_a_journal_that_is_gone_altogether_is_not_begun_again() -> None:
     assert (disk.list(""), await found_in({})) == ([], [])
 
 
+@pytest.mark.parametrize("left_bytes", [0, 1, 30])
+async def test_a_first_file_that_is_emptied_with_its_mark_is_no_new_journal(left_bytes: int) -> None:
+    files = await left_by(b"a")
+    emptied = {**files, FIRST_FILE: files[FIRST_FILE][:left_bytes], MARK: b""}
+    assert f"{FIRST_FILE} is damaged at byte 0: its header" in await refusal_of(emptied, has_begun=True)
+
+
 async def test_what_was_acknowledged_behind_the_mark_may_be_torn(world: World) -> None:
     log = (await world.open()).topic(TOPIC, 1)
     await store(log, b"a")

@@ -1,10 +1,20 @@
 """The durability of a topic changes while its journal runs: what was promised, and what is from then on."""
 
+import asyncio
+from typing import cast
+
 import pytest
 
+from danube.broker.sequences import Sequences
 from danube.model.durability import Durability
+from danube.model.errors import ShuttingDownError
+from danube.model.message import NUMBERED_BIT
+from danube.model.subscription import Cursor
+from danube.storage.batch import BatchOrigin, encode_payloads
+from danube.storage.log import TopicLog
+from danube.storage.topic_log import JournalTopicLog
 from danube.testing.disk import Operation
-from tests.unit.storage.journal_world import FIRST_FILE, World, append, content, store
+from tests.unit.storage.journal_world import FIRST_FILE, Told, World, append, content, store
 
 TOPIC = 5
 EPOCH = 2
@@ -111,3 +121,108 @@ async def test_a_change_to_interval_has_the_next_round_synced_within_it() -> Non
     await world.clock.run_for(0.5)
     assert journal.stats.syncs == syncs + 1
     await world.close()
+
+
+def numbered(first: int) -> bytes:
+    return encode_payloads(b"", [b"x"], BatchOrigin(producer_id=NUMBERED_BIT | 5, base_sequence=first))
+
+
+def sent(sequences: Sequences, first: int, told: Told | None = None) -> Told:
+    told = told or Told()
+    sequences.publish(numbered(first), told)
+    return told
+
+
+def sequences_of(log: JournalTopicLog) -> Sequences:
+    return Sequences(cast("TopicLog", log), lambda body, _, done: log.append_batch(body, done))
+
+
+@pytest.fixture
+async def weak(late: World) -> JournalTopicLog:
+    """A topic without syncs that has one numbered batch."""
+    late.settings = type(late.settings)(idle_mark_delay_s=60, sync_interval_s=60)
+    log = (await late.open()).topic(TOPIC, EPOCH, Durability.OS)
+    assert await sent(sequences_of(log), 0).offset() == 0
+    return log
+
+
+async def test_a_batch_sent_again_after_a_change_to_fsync_is_acknowledged_after_its_sync(
+    late: World, weak: JournalTopicLog
+) -> None:
+    weak.set_durability(Durability.FSYNC)
+    assert await sent(sequences_of(weak), 0).offset() == 0
+    after = late.after(late.disk.power_cut())
+    assert (await after.open()).topic(TOPIC, EPOCH).durable_end == 1
+    await late.close()
+
+
+async def test_a_batch_sent_again_costs_no_sync_while_its_topic_is_as_it_was(
+    late: World, weak: JournalTopicLog
+) -> None:
+    again = sent(sequences_of(weak), 0)
+    assert again.all == [0]
+    weak.set_durability(Durability.FSYNC)
+    await store(weak, b"synced")
+    assert sent(sequences_of(weak), 0).all == [0]
+    await late.close()
+
+
+async def test_what_is_sent_again_is_told_before_what_is_sent_behind_it(late: World, weak: JournalTopicLog) -> None:
+    weak.set_durability(Durability.FSYNC)
+    sequences, told = sequences_of(weak), Told()
+    sent(sequences, 0, told)
+    await sent(sequences, 1, told).offset()
+    await late.clock.run_for(0)
+    assert told.all == [0, 1]
+    await late.close()
+
+
+async def test_a_sync_that_fails_is_told_to_who_sent_again(late: World, weak: JournalTopicLog) -> None:
+    weak.set_durability(Durability.FSYNC)
+    late.disk.fail(Operation.SYNC)
+    told = sent(sequences_of(weak), 0)
+    assert "the journal has stopped" in str(await told.error())
+    await late.close()
+
+
+async def test_a_journal_that_closes_syncs_for_who_sent_again_and_refuses_those_who_come_later(
+    late: World, weak: JournalTopicLog
+) -> None:
+    late.disk.fail(Operation.APPEND, times=99)
+    weak.set_durability(Durability.FSYNC)
+    told = sent(sequences_of(weak), 0)
+    await late.close()
+    assert told.all == [0]
+
+
+async def test_who_sends_again_while_the_journal_closes_is_refused(late: World, weak: JournalTopicLog) -> None:
+    weak.set_durability(Durability.FSYNC)
+    late.writes.hold()
+    append(weak, b"held")
+    await late.clock.run_for(0)
+    closing = asyncio.create_task(late._open[-1].close())
+    await late.clock.run_for(0)
+    with pytest.raises(ShuttingDownError):
+        sent(sequences_of(weak), 0)
+    late.writes.release()
+    await closing
+    await late.close()
+
+
+@pytest.mark.parametrize("is_being_written", [False, True])
+async def test_a_cursor_that_waits_when_its_topic_changes_to_fsync_is_saved_after_a_sync(
+    late: World, weak: JournalTopicLog, *, is_being_written: bool
+) -> None:
+    late.writes.hold()
+    if not is_being_written:
+        append(weak, b"before it")
+        await late.clock.run_for(0)
+    saved = Told()
+    weak.save_cursor(9, Cursor(1), saved)
+    await late.clock.run_for(0)
+    weak.set_durability(Durability.FSYNC)
+    late.writes.release()
+    assert await saved.outcome() is None
+    after = late.after(late.disk.power_cut())
+    assert (await after.open()).topic(TOPIC, EPOCH).cursor(9) == Cursor(1)
+    await late.close()

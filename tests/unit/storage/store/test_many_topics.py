@@ -10,7 +10,7 @@ from tests.unit.storage.store.storage_world import StorageWorld, cut_all, record
 
 TOPICS = 2_000
 OPEN_S_MAX = 5.0
-"""About twenty times what it takes on a machine that does nothing else."""
+"""Of this process's processor time, whatever else the machine does; about twenty times what it takes."""
 
 
 @pytest.mark.slow
@@ -24,10 +24,10 @@ async def test_thousands_of_topics_with_a_history_open_in_a_moment(world: Storag
         await one.offset()
     await cut_all(storage)
     await world.close()
-    before, tasks = time.monotonic(), len(asyncio.all_tasks())
+    before, tasks = time.process_time(), len(asyncio.all_tasks())
     storage = await world.open()
     logs = [storage.topic(topic_id, 2) for topic_id in range(1, TOPICS + 1)]
-    assert time.monotonic() - before < OPEN_S_MAX
+    assert time.process_time() - before < OPEN_S_MAX
     assert len(asyncio.all_tasks()) == tasks + 1  # the journal's
     assert all(log.durable_end == 1 for log in logs)
     assert storage.stats.segments == TOPICS

@@ -17,6 +17,7 @@ from danube.storage.segment.retention import Retention
 from danube.storage.watermarks import Watermarks
 from danube.testing.clock import settle
 from danube.testing.disk import Operation
+from danube.testing.patience import PATIENCE_S
 from tests.unit.storage.store.storage_world import (
     StorageWorld,
     always,
@@ -237,13 +238,13 @@ async def test_closing_waits_for_the_topic_that_is_being_cut(monkeypatch: pytest
 
     def cut(self: GenerationWriter, what: TopicCut) -> NextGeneration:
         loop.call_soon_threadsafe(begun.set)
-        assert go_on.wait(10)
+        assert go_on.wait(PATIENCE_S)
         return original(self, what)
 
     monkeypatch.setattr(GenerationWriter, "cut", cut)
     storage.start()
     await world.clock.run_for(CUT_WAIT_S + 3)
-    await asyncio.wait_for(begun.wait(), 10)
+    await asyncio.wait_for(begun.wait(), PATIENCE_S)
     closing = asyncio.ensure_future(world.close())
     await settle()
     assert not closing.done()
