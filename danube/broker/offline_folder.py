@@ -23,12 +23,14 @@ def locked(path: Path, *, to_fill: bool = False) -> Iterator[LocalDisk]:
         if to_fill:
             disk.make_folder("")
         elif not any((path / name).exists() for name in _TRACES):
-            raise DataFolderError(f"{path} is not the data folder of a broker: name it with --data-dir")
+            what = "is not the data folder of a broker" if path.exists() else "is not there"
+            raise DataFolderError(f"{path} {what}: name the broker's data folder with --data-dir")
         lock = disk.lock(LOCK)
     except BlockingIOError:
         raise DataFolderInUseError(
-            f"the data folder {path} is in use by a broker that runs: stop that broker first. Of a cluster, the others"
-            " go on meanwhile; `danube-admin cluster status` shows them"
+            f"the data folder {path} is in use by a broker that runs: stop that broker first (or let another command"
+            " that looks into the folder end). Of a cluster, the others go on meanwhile; `danube-admin cluster status`"
+            " shows them"
         ) from None
     except OSError as error:
         raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}; check its permissions") from None
@@ -37,7 +39,8 @@ def locked(path: Path, *, to_fill: bool = False) -> Iterator[LocalDisk]:
     except BrokenPipeError:  # whoever read our output has left
         raise
     except OSError as error:
-        raise DataFolderError(f"{error.filename or path}: {error.strerror or error}; check the disk") from error
+        check = "its owner and permissions" if isinstance(error, PermissionError) else "the disk"
+        raise DataFolderError(f"{error.filename or path}: {error.strerror or error}; check {check}") from error
     finally:
         lock.release()
 

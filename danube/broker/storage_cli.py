@@ -29,6 +29,37 @@ Exit codes: 0 done or sound, 2 wrong usage, or a repair that needs metadata kept
 stored data is damaged.
 """
 
+_INSPECT = """Examples:
+
+  danube-broker storage inspect --data-dir /var/lib/danube
+
+  danube-broker storage inspect --data-dir /var/lib/danube --topic /default/orders
+
+  danube-broker storage inspect --data-dir /var/lib/danube --file 0000000004.journal -o json
+
+Exit codes: 0 shown, damaged or not, 2 wrong usage, 4 no such topic or file, 5 topics have no names, 7 data folder
+cannot be used or a broker has it.
+"""
+
+_VERIFY = """Examples:
+
+  danube-broker storage verify --data-dir /var/lib/danube
+
+  danube-broker --config-file broker.yml storage verify   (of a cluster: the metadata is read where the broker has it)
+
+Exit codes: 0 sound, 2 wrong usage, 7 data folder cannot be used or a broker has it, 8 stored data is damaged.
+"""
+
+_REPAIR = """Examples:
+
+  danube-broker storage repair --data-dir /var/lib/danube   (only says what it would do)
+
+  danube-broker storage repair --data-dir /var/lib/danube --accept-loss
+
+Exit codes: 0 done, or nothing to repair, 2 wrong usage, or metadata kept elsewhere is needed, 3 not done: it needs
+--accept-loss, 7 data folder cannot be used or a broker has it, 8 damage that cannot be repaired.
+"""
+
 app = typer.Typer(
     help="Look into, verify and repair the data folder of a broker that does not run.",
     epilog=_EPILOG,
@@ -38,11 +69,11 @@ app = typer.Typer(
 
 
 _Topic = Annotated[str | None, typer.Option("--topic", help="Only this topic, with its segments.")]
-_File = Annotated[str | None, typer.Option("--file", help="What is in this one file: its rounds or blocks.")]
+_File = Annotated[str | None, typer.Option("--file", help="What is in this one file, by its name: rounds, blocks.")]
 _Accept = Annotated[bool, typer.Option("--accept-loss", help="Do it. What is damaged is set aside, not deleted.")]
 
 
-@app.command("inspect")
+@app.command("inspect", epilog=_INSPECT)
 def inspect(
     context: typer.Context,
     data_dir: DataDir = None,
@@ -57,7 +88,7 @@ def inspect(
     end(lambda: storage_commands.inspect(wanted, topic=topic, file=file, output=output))
 
 
-@app.command("verify")
+@app.command("verify", epilog=_VERIFY)
 def verify(context: typer.Context, data_dir: DataDir = None, output: Output = OutputFormat.TABLE) -> None:
     """Read every byte of a data folder and tell each fault, with file, byte, topic and offsets. Changes nothing."""
     from danube.broker import storage_commands  # noqa: PLC0415 - as above
@@ -66,7 +97,7 @@ def verify(context: typer.Context, data_dir: DataDir = None, output: Output = Ou
     end(lambda: storage_commands.verify_folder(wanted, output=output))
 
 
-@app.command("repair")
+@app.command("repair", epilog=_REPAIR)
 def repair(
     context: typer.Context,
     data_dir: DataDir = None,

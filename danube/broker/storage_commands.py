@@ -10,13 +10,13 @@ from danube.broker import storage_views as views
 from danube.broker.after_repair import note_repair
 from danube.broker.answers import shown
 from danube.broker.cli_options import PROGRAM, OutputFormat
-from danube.broker.data_folder import JOURNAL, METADATA, Identity, forget_journal
+from danube.broker.data_folder import IDENTITY, JOURNAL, METADATA, forget_journal
 from danube.broker.metadata_places import Wanted
 from danube.broker.offline_folder import identity_in, locked
 from danube.broker.offline_metadata import FolderMetadata, metadata_of
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords, TopicStorage
-from danube.model.errors import StorageUnavailableError, TopicNotFoundError
+from danube.model.errors import NotFoundError, StorageUnavailableError, TopicNotFoundError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, write
@@ -24,8 +24,9 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.damage import with_data_folder
 from danube.storage.inspection.aside import Aside
+from danube.storage.inspection.finding import Finding
 from danube.storage.inspection.known import Known
-from danube.storage.inspection.one_file import file_content, find_file
+from danube.storage.inspection.one_file import FileContent, file_content, find_file
 from danube.storage.inspection.repair import TEXT_REPORT, Point, carry_out
 from danube.storage.inspection.repair_plan import RepairPlan, plan_repair
 from danube.storage.inspection.report import plan_lines, report_of
@@ -45,6 +46,8 @@ class _Folder:
     broker_id: str | None
     has_journal: bool
     """Whether there was one once."""
+    trouble: tuple[Finding, ...]
+    """What is wrong with the file that says whose folder it is."""
 
     @property
     def known(self) -> Known:
@@ -57,16 +60,25 @@ def inspect(wanted: Wanted, *, topic: str | None, file: str | None, output: Outp
     path = str(wanted.data_dir)
     with _opened(wanted) as folder:
         if file is not None:
-            content = file_content(folder.disk, find_file(folder.disk, file), folder.known)
+            content = _content_of(folder, file)
             write(shown(asdict(content), output, lambda _: views.file_text(content)))
             return ExitCode.OK
         found = survey(folder.disk, folder.known, has_journal=folder.has_journal)
+        found.findings += folder.trouble
         if topic is not None:
             _require_topic(folder.known, topic)
             found.topics = [one for one in found.topics if one.topic == topic]
         facts = views.survey_facts(found, path, folder.broker_id)
-        write(shown(facts, output, lambda _: views.survey_text(found, path, topic)))
+        text = with_data_folder(views.survey_text(found, path, topic), path)
+        write(shown(facts, output, lambda _: text))
     return ExitCode.OK
+
+
+def _content_of(folder: _Folder, file: str) -> FileContent:
+    try:
+        return file_content(folder.disk, find_file(folder.disk, file), folder.known)
+    except NotFoundError as error:
+        raise NotFoundError(with_data_folder(str(error), str(folder.path))) from None
 
 
 def verify_folder(wanted: Wanted, *, output: OutputFormat) -> ExitCode:
@@ -105,8 +117,11 @@ def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCo
 
 
 def _nothing_to_repair(found: Verification, output: OutputFormat) -> ExitCode:
-    write(shown({"done": False, "topics": [], "damage": []}, output, lambda _: "Nothing to repair.\n"))
-    return ExitCode.OK if found.is_sound else ExitCode.DAMAGED_DATA
+    damage = [asdict(finding) for finding in found.findings if finding.is_damage]
+    told = f"{views.findings_text(found)}\n\nNone of this can be repaired: restore it from a backup.\n"
+    text = told if damage else "Nothing to repair.\n"
+    write(shown({"done": False, "topics": [], "damage": damage}, output, lambda _: text))
+    return ExitCode.DAMAGED_DATA if damage else ExitCode.OK
 
 
 @contextmanager
@@ -115,11 +130,18 @@ def _opened(wanted: Wanted) -> Iterator[_Folder]:
     with locked(wanted.data_dir) as disk:
         identity = identity_in(wanted.data_dir)
         broker_id = str(identity.broker_id) if identity is not None else None
-        yield _Folder(wanted.data_dir, disk, metadata_of(wanted, identity, disk), broker_id, _has_journal(identity))
+        metadata, has_journal = metadata_of(wanted, identity, disk), identity is not None and identity.has_journal
+        trouble = _identity_trouble(disk) if identity is None and metadata.known.place != IDENTITY else ()
+        yield _Folder(wanted.data_dir, disk, metadata, broker_id, has_journal, trouble)
 
 
-def _has_journal(identity: Identity | None) -> bool:
-    return identity is not None and identity.has_journal
+def _identity_trouble(disk: LocalDisk) -> tuple[Finding, ...]:
+    """What is wrong where the folder does not say whose it is: no broker starts on what is in it then."""
+    if disk.exists(IDENTITY):
+        return (Finding(file=IDENTITY, at=0, end=0, what="it cannot be read, and no broker starts without it"),)
+    if disk.exists(JOURNAL):  # without one a broker makes the file
+        return (Finding(file=IDENTITY, at=0, end=0, what="the file is missing, and no broker starts without it"),)
+    return ()
 
 
 def _forget_journal(folder: _Folder) -> None:
@@ -129,7 +151,9 @@ def _forget_journal(folder: _Folder) -> None:
 
 def _verified(folder: _Folder) -> Verification:
     with views.progress(total_bytes(folder.disk)) as read:
-        return verify(folder.disk, folder.known, read, has_journal=folder.has_journal)
+        found = verify(folder.disk, folder.known, read, has_journal=folder.has_journal)
+    found.findings += folder.trouble
+    return found
 
 
 def _pointer(folder: _Folder, plan: RepairPlan) -> Point:

@@ -5,14 +5,16 @@ Names of topics and subscriptions were chosen by strangers: what is no plain cha
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import groupby
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from danube.broker.answers import Facts, time_of
+from danube.broker.answers import Facts, counted, time_of
+from danube.broker.data_folder import IDENTITY
 from danube.broker.text_tables import table as _table
 from danube.model.limits import CLI_DRAWN_ROWS_MAX
 from danube.runtime.console import escaped, is_terminal
@@ -25,7 +27,10 @@ from danube.storage.inspection.verifying import Verification
 from danube.storage.segment.manifest import segment_name
 
 _NONE = "-"
-_NEXT_STEP = "Next: `danube-broker storage repair --data-dir ...` says what can be kept, and changes nothing yet."
+_ALIKE_MAX = 5
+_LOOK_FURTHER = "Next: `danube-broker storage verify --data-dir ...` reads every byte and tells all damage."
+_REPAIR = "Next: `danube-broker storage repair --data-dir ...` says what can be kept, and changes nothing yet."
+_RESTORE = "Next: restore what is named above from a backup; without it nothing can be repaired."
 
 
 def survey_text(found: Survey, folder: str, topic: str | None) -> str:
@@ -40,7 +45,9 @@ def survey_text(found: Survey, folder: str, topic: str | None) -> str:
     parts.append(_table("Subscriptions", _SUBSCRIPTION_COLUMNS, _subscription_rows(found.topics)))
     if topic is not None:
         parts += [_segments(found, one) for one in found.topics]
-    parts.append(_findings_text(found.findings, {one.topic_id for one in found.topics} if topic else None))
+    names = {one.topic_id: one.topic for one in found.topics if one.is_known}
+    parts.append(_findings_text(found.findings, names, set(names) if topic else None))
+    parts.append("" if found.is_sound else _LOOK_FURTHER)
     return "\n\n".join(filter(None, parts)) + "\n"
 
 
@@ -75,12 +82,23 @@ def survey_facts(found: Survey, folder: str, broker_id: str | None) -> Facts:
 def verification_text(found: Verification) -> str:
     """The verdict, and each fault."""
     damage = sum(finding.is_damage for finding in found.findings)
-    read = f"{found.files} files, {found.bytes_read:,} bytes were read"
+    read = f"{counted(found.files, 'file')}, {counted(found.bytes_read, 'byte')} were read"
     if not damage:
         verdict = f"Sound: {read}."
     else:
-        verdict = f"Damaged: {damage} fault{'s' * (damage != 1)}; {read}.\n{_NEXT_STEP}"
-    return "\n\n".join(filter(None, [_findings_text(found.findings, None), verdict])) + "\n"
+        next_step = _REPAIR if can_be_repaired(found) else _RESTORE
+        verdict = f"Damaged: {counted(damage, 'fault')}; {read}.\n{next_step}"
+    return "\n\n".join(filter(None, [findings_text(found), verdict])) + "\n"
+
+
+def findings_text(found: Verification) -> str:
+    """Each fault and each note, a line each; damage first."""
+    return _findings_text(found.findings, found.known.topics, None)
+
+
+def can_be_repaired(found: Verification) -> bool:
+    """Whether a repair may help: some of the damage is in what it makes anew, and it knows which topics there are."""
+    return found.known.trouble is None and any(one.is_damage and one.file != IDENTITY for one in found.findings)
 
 
 def verification_facts(found: Verification) -> Facts:
@@ -98,13 +116,14 @@ def verification_facts(found: Verification) -> Facts:
 
 def file_text(content: FileContent) -> str:
     """One file: what it says of itself, and what is in it."""
-    facts = [f"{label}: {escaped(str(value))}" for label, value in content.facts.items()]
+    facts = [f"{_words(label)}: {_fact(label, value)}" for label, value in content.facts.items()]
     head = "\n".join([f"{content.file} ({content.kind})", *facts])
     if not content.rows:
         return f"{head}\n"
     shown = content.rows[:CLI_DRAWN_ROWS_MAX]
     columns = tuple(dict.fromkeys(label for row in shown for label in row))
-    table = _table("", columns, [tuple(_cell(row, label) for label in columns) for row in shown])
+    titles = [_words(label) for label in columns]
+    table = _table("", titles, [tuple(_cell(row, label) for label in columns) for row in shown])
     more = len(content.rows) - len(shown)
     return f"{head}\n\n{table}\n" + (f"... and {more} more; -o json shows all\n" if more else "")
 
@@ -174,7 +193,7 @@ def _topic_row(topic: TopicSummary) -> tuple[str, ...]:
         str(topic.generation or _NONE),
         f"{topic.segments:,}",
         f"{topic.segment_bytes:,}",
-        f"{topic.journal_batches:,} batches",
+        f"{topic.journal_batches:,} {'batch' if topic.journal_batches == 1 else 'batches'}",
         f"{topic.journal_bytes:,}",
     )
 
@@ -202,20 +221,49 @@ def _segments(found: Survey, topic: TopicSummary) -> str:
     return _table("Segments", ("file", "offsets", "batches", "bytes", "oldest", "newest"), rows)
 
 
-def _findings_text(findings: Sequence[Finding], topic_ids: set[int] | None) -> str:
-    """Damage first; with `topic_ids` only what concerns these topics."""
+def _findings_text(findings: Sequence[Finding], names: Mapping[int, str], topic_ids: set[int] | None) -> str:
+    """Damage first, then as they stand in the files; with `topic_ids` only what concerns these topics."""
     wanted = [one for one in findings if topic_ids is None or one.topic_id is None or one.topic_id in topic_ids]
-    lines = [f"{one.level}: {escaped(finding_line(one))}" for one in wanted]
-    return "\n".join(sorted(lines))
+    wanted.sort(key=lambda one: (one.level, one.file, one.at, one.topic_id or 0, one.first_offset or 0))
+    return "\n".join(line for _, alike in groupby(wanted, _kind) for line in _lines(list(alike), names))
+
+
+def _kind(finding: Finding) -> object:
+    """The same of findings that say the same of whole files."""
+    return (finding.level, finding.what, finding.topic_id) if finding.end == finding.at else finding
+
+
+def _lines(alike: Sequence[Finding], names: Mapping[int, str]) -> Iterator[str]:
+    """A line each; many that say the same of whole files are told by the first and the last."""
+    shown = alike if len(alike) <= _ALIKE_MAX else alike[:1]
+    yield from (f"{one.level}: {finding_line(one, names)}" for one in shown)
+    if len(shown) < len(alike):
+        yield f"{alike[0].level}: the same of {len(alike) - 1:,} more files up to {alike[-1].file}; -o json shows all"
+
+
+def _words(label: str) -> str:
+    """A name of a field as people read it: that of a time without its unit, which the time does not need."""
+    return label.removesuffix("_ms").replace("_", " ")
+
+
+def _fact(label: str, value: object) -> str:
+    """A fact of a file: what it says of several things stands in one line."""
+    if isinstance(value, Mapping):
+        return ", ".join(f"{escaped(str(name))} at {_plain(label, one)}" for name, one in value.items()) or _NONE
+    return _plain(label, value)
 
 
 def _cell(row: Row, label: str) -> str:
     value = row.get(label)
-    if isinstance(value, list):
-        return _records(value)
-    if label.endswith("_ms") and isinstance(value, int):
+    return _records(value) if isinstance(value, list) else _plain(label, value)
+
+
+def _plain(label: str, value: object) -> str:
+    if value is None:
+        return _NONE
+    if isinstance(value, int) and label.endswith("_ms"):
         return _time(value)
-    return _NONE if value is None else escaped(str(value))
+    return f"{value:,}" if isinstance(value, int) and label not in _IDS else escaped(str(value))
 
 
 def _records(records: Sequence[Row]) -> str:
@@ -223,6 +271,10 @@ def _records(records: Sequence[Row]) -> str:
     topics = list(dict.fromkeys(escaped(str(one["topic"])) for one in records))
     more = f" and {len(topics) - 3} more topics" if len(topics) > 3 else ""
     return f"{len(records)}: {', '.join(topics[:3])}{more}" if records else "0"
+
+
+_IDS = {"broker_id", "base_offset", "end_offset", "start_offset", "cursors"}
+"""Numbers that are names of something, and are typed again: they have no commas."""
 
 
 def _time(time_ms: int | None) -> str:

@@ -1,4 +1,4 @@
-"""Tables of the commands of `danube-broker`: drawn on a terminal, aligned text in a pipe."""
+"""Tables of the commands of `danube-broker`: drawn on a terminal that is wide enough, aligned text elsewhere."""
 
 import io
 import sys
@@ -17,27 +17,27 @@ def table(title: str, columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -
     """Rows under columns, and a title above them; nothing when there are none. Cells are plain text already."""
     if not rows:
         return ""
-    drawn = (
-        _drawn(columns, rows) if is_terminal(sys.stdout) and len(rows) <= CLI_DRAWN_ROWS_MAX else _plain(columns, rows)
-    )
+    widths = [max(map(cell_len, cells)) for cells in zip(columns, *rows, strict=True)]
+    fits = sum(widths) + len(_GAP) * len(widths) <= Console().width  # cells in several lines are hard to read
+    is_drawn = is_terminal(sys.stdout) and len(rows) <= CLI_DRAWN_ROWS_MAX and fits
+    drawn = _drawn(columns, rows) if is_drawn else _plain(columns, rows, widths)
     return f"{title}\n{drawn}" if title else drawn
 
 
-def _plain(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
+def _plain(columns: Sequence[str], rows: Sequence[tuple[str, ...]], widths: Sequence[int]) -> str:
     lines = [tuple(column.upper() for column in columns), *rows]
-    widths = [max(map(cell_len, cells)) for cells in zip(*lines, strict=True)]
     padded = (
-        "  ".join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
+        _GAP.join(cell + " " * (width - cell_len(cell)) for cell, width in zip(line, widths, strict=True))
         for line in lines
     )
     return "\n".join(line.rstrip() for line in padded)
 
 
 def _drawn(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
-    drawn = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    drawn = Table(box=None, padding=(0, len(_GAP), 0, 0), pad_edge=False, header_style="bold")
     for number, column in enumerate(columns):
         numbers = all(row[number].replace(",", "").isdigit() for row in rows)
-        drawn.add_column(Text(column), overflow="fold", justify="right" if numbers else "left")
+        drawn.add_column(Text(column.upper()), overflow="fold", justify="right" if numbers else "left")
     for row in rows:
         drawn.add_row(*(Text(cell, style=_STYLES.get(cell, "")) for cell in row))
     width = Console().width
@@ -47,4 +47,5 @@ def _drawn(columns: Sequence[str], rows: Sequence[tuple[str, ...]]) -> str:
     return capture.get().rstrip("\n")
 
 
+_GAP = "  "
 _STYLES = {"damaged": "bold red", "torn": "yellow", "sound": "green"}

@@ -10,8 +10,8 @@ def next_step(file: str | None) -> str:
     look = f"`danube-broker storage inspect {_DATA_DIR} --file {file}` shows the file, " if file else ""
     return (
         f"Restore the file from a backup; or stop the broker and see what can be kept: {look}"
-        f"`danube-broker storage verify {_DATA_DIR}` all damage, and `danube-broker storage repair {_DATA_DIR}` what"
-        " would be lost"
+        f"`danube-broker storage verify {_DATA_DIR}` {'' if file else 'shows '}all damage, and"
+        f" `danube-broker storage repair {_DATA_DIR}` what would be lost"
     )
 
 

@@ -33,6 +33,7 @@ from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
     NotPermittedError,
+    PreconditionFailedError,
     TopicNotFoundError,
     TopicNotServedError,
     UnavailableError,
@@ -189,8 +190,8 @@ class GrpcGateway(RuleCalls):
         oversight = await self._oversight()
         try:
             return await oversight.create_plan(request)
-        except TopicNotServedError:
-            return await (await self._oversight_at(request.arguments)).create_plan(request)
+        except TopicNotServedError as refusal:
+            return await (await self._oversight_at(request.arguments, refusal)).create_plan(request)
 
     async def plan(self, plan_id: str) -> Plan:
         return await (await self._oversight()).plan(plan_id)
@@ -205,8 +206,8 @@ class GrpcGateway(RuleCalls):
         oversight = await self._oversight()
         try:
             return await oversight.apply_plan(application)
-        except TopicNotServedError:
-            return await (await self._oversight_at(application.arguments)).apply_plan(application)
+        except TopicNotServedError as refusal:
+            return await (await self._oversight_at(application.arguments, refusal)).apply_plan(application)
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
         return await (await self._oversight()).record(entry)
@@ -267,9 +268,18 @@ class GrpcGateway(RuleCalls):
     async def _oversight(self) -> Oversight:
         return self._kept_by_broker if await self._is_ours() else self._kept_here
 
-    async def _oversight_at(self, arguments: Arguments) -> Oversight:
-        """At the broker that serves the topic which an operation is about: it alone knows what it would touch."""
-        return BrokerOversight(await self._calls.line_to(TopicName.parse(str(arguments.get("topic", "")))))
+    async def _oversight_at(self, arguments: Arguments, refusal: TopicNotServedError) -> Oversight:
+        """At the broker that serves the topic which an operation is about: it alone knows what it would touch.
+
+        Raises PreconditionFailedError for an operation about a whole namespace that other brokers have topics of.
+        """
+        if arguments.get("topic") is None:
+            what = str(refusal).partition(": look it up")[0]
+            raise PreconditionFailedError(
+                f"no broker can say what that would mean unless it has all topics of the namespace: {what}. Do it topic"
+                " by topic, or name the broker that has all of them with --endpoint"
+            )
+        return BrokerOversight(await self._calls.line_to(TopicName.parse(str(arguments["topic"]))))
 
     async def _create(self, path: str, request: bytes, topic: TopicName) -> None:
         try:

@@ -37,7 +37,10 @@ def find_file(disk: Disk, name: str) -> str:
         return found[0]
     if found:
         raise NotFoundError(f"{name} is there {len(found)} times: name one with its folder, such as {found[0]}")
-    raise NotFoundError(f"there is no file {name} in the data folder: `danube-broker storage inspect` lists them")
+    raise NotFoundError(
+        f"no file of messages in the data folder is called {name}: `danube-broker storage inspect --data-dir ...` lists"
+        " those of the journal, and with --topic those of a topic"
+    )
 
 
 def file_content(disk: Disk, name: str, known: Known) -> FileContent:

@@ -98,7 +98,10 @@ def plan_repair(disk: Disk, verification: Verification) -> RepairPlan:
     """
     known = verification.known
     if known.trouble is not None:
-        raise DamagedDataError(f"{known.trouble}: without it nothing can be repaired. Restore it from a backup first")
+        raise DamagedDataError(
+            f"{known.trouble}: without it nothing can be repaired. Restore it from a backup first, unless only its"
+            " permissions are wrong"
+        )
     if known.unread is not None:
         raise SettingsError(f"{known.place}: {known.unread}. Nothing can be repaired before that")
     planner = _Planner(disk, verification)

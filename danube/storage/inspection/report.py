@@ -4,7 +4,7 @@ Names of topics and subscriptions were chosen by strangers: in the text what is 
 """
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict
 
 from danube.runtime.console import escaped
@@ -39,7 +39,8 @@ def report_text(plan: RepairPlan, folder: str, *, is_done: bool) -> str:
     """The report as text."""
     state = "A repair of this data folder; all that it took out is here." if is_done else "A repair that was begun."
     lines = [state, "", *plan_lines(plan), "", f"Set aside in {folder}:", *(f"  {name}" for name in plan.set_aside)]
-    lines += ["", "Damage that was found:", *(f"  {finding_line(finding)}" for finding in plan.findings)]
+    names = {topic.topic_id: topic.name for topic in plan.topics}
+    lines += ["", "Damage that was found:", *(f"  {finding_line(finding, names)}" for finding in plan.findings)]
     return "\n".join(lines) + "\n"
 
 
@@ -50,7 +51,8 @@ def plan_lines(plan: RepairPlan) -> Iterator[str]:
         yield from _topic_lines(topic)
     whole = len(plan.topics) - len(lossy)
     if whole:
-        yield f"{_count(whole, 'more topic')} lose{'s' * (whole == 1)} nothing: what is sound is written anew."
+        what = "more topic" if lossy else "topic"
+        yield f"{_count(whole, what)} lose{'s' * (whole == 1)} nothing: what is sound is written anew."
     if plan.journal:
         yield "The journal is set aside as a whole; what is sound in it is kept in segments, and a new one begins."
     if plan.unknown_bytes:
@@ -66,23 +68,25 @@ def plan_lines(plan: RepairPlan) -> Iterator[str]:
     yield f"{_count(plan.set_aside_bytes, 'byte')} of files are set aside; nothing is deleted."
 
 
-def finding_line(finding: Finding) -> str:
-    """A finding on one line."""
+def finding_line(finding: Finding, names: Mapping[int, str]) -> str:
+    """A finding on one line; `names` are those of topics by id, as far as they are known."""
     where = f"{finding.file}, byte {finding.at}" if finding.end > finding.at else finding.file
-    return f"{where}: {finding.what}{_offsets_of(finding)}"
+    return escaped(f"{where}: {finding.what}{_topic_and_offsets(finding, names)}")
 
 
-def ranges_text(ranges: Iterable[range]) -> str:
+def _offsets(ranges: Iterable[range]) -> str:
     """Offsets as people read them."""
-    return ", ".join(str(one.start) if len(one) == 1 else f"{one.start} to {one.stop - 1}" for one in ranges)
+    found = list(ranges)
+    shown = ", ".join(str(one.start) if len(one) == 1 else f"{one.start} to {one.stop - 1}" for one in found)
+    return f"offset{'s' * (sum(map(len, found)) != 1)} {shown}"
 
 
-def _offsets_of(finding: Finding) -> str:
+def _topic_and_offsets(finding: Finding, names: Mapping[int, str]) -> str:
     parts = []
     if finding.topic_id is not None:
-        parts.append(f"topic id {finding.topic_id}")
+        parts.append(names.get(finding.topic_id, f"topic id {finding.topic_id}"))
     if finding.first_offset is not None and finding.end_offset is not None:
-        parts.append(f"offsets {ranges_text([range(finding.first_offset, finding.end_offset)])}")
+        parts.append(_offsets([range(finding.first_offset, finding.end_offset)]))
     return f" ({', '.join(parts)})" if parts else ""
 
 
@@ -114,14 +118,14 @@ def _topic_lines(topic: TopicRepair) -> Iterator[str]:
     mended = topic.mended
     yield f"{escaped(topic.name)}:"
     if mended.lost:
-        yield f"  lost: {_count(mended.lost_count, 'message')}, offsets {ranges_text(mended.lost)}"
+        yield f"  lost: {_count(mended.lost_count, 'message')}, {_offsets(mended.lost)}"
     if mended.left_out:
-        yield f"  set aside, though sound: offsets {ranges_text(mended.left_out)} (too many behind them are lost)"
+        yield f"  set aside, though sound: {_offsets(mended.left_out)} (too many behind them are lost)"
     if mended.skipped:
-        yield f"  passed over: offsets {ranges_text([mended.skipped])}; nobody can say whether messages had them"
+        yield f"  passed over: {_offsets([mended.skipped])}; nobody can say whether messages had them"
     yield f"  kept: {_count(topic.kept_count, 'message')}; the topic goes on at offset {topic.end_offset}"
     for name, count in topic.unread.items():
-        yield f"  subscription {escaped(name)} had not acknowledged {count} of them"
+        yield f"  subscription {escaped(name)} had not acknowledged {count:,} of them"
     for name in topic.from_start:
         yield f"  subscription {escaped(name)} begins with the oldest message: its position is lost"
 

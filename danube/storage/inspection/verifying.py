@@ -18,7 +18,7 @@ from danube.storage.inspection.segment_walk import SegmentWalk
 from danube.storage.journal.file_index import decode_index
 from danube.storage.journal.files import FOLDER
 from danube.storage.journal.format import index_sequence
-from danube.storage.segment.manifest import Segment, segment_name
+from danube.storage.segment.manifest import Segment, manifest_name, segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
 
@@ -118,15 +118,17 @@ def _verify_indexes(disk: Disk, found: Verification) -> None:
 def _verify_topic(disk: Disk, tier: DirectoryTier, found: Verification, topic_id: int, progress: Progress) -> None:
     history = found.histories[topic_id] = scan_history(disk, tier, found.known, topic_id)
     found.findings += history.findings
-    found.files += bool(history.record.generation)
+    found.files += manifest_name(topic_id, history.record.generation) in history.files
     reader = SegmentReader(tier)
     for segment in history.segments:
-        found.files += 1
         damage = check_segment(tier, reader, topic_id, segment)
         if damage:
             found.damaged_segments.setdefault(topic_id, []).append(segment)
             found.findings += damage
-        found.bytes_read += segment.file_bytes
+        name = segment_name(topic_id, segment)
+        if name in history.files:
+            found.files += 1
+            found.bytes_read += _size(disk, name)
         progress(segment.file_bytes)
     reader.forget(topic_id)
     topic = found.ledger.topics.get(topic_id)

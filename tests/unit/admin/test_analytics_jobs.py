@@ -14,6 +14,7 @@ from danube.model.errors import LimitReachedError, UnsupportedError
 from danube.model.face_limits import ANALYTICS_ENDED_JOBS_MAX, ANALYTICS_RUN_GRACE_S
 from danube.runtime.clock import SystemClock
 from danube.testing.clock import SimClock
+from danube.testing.patience import PATIENCE_S
 
 pytestmark = pytest.mark.cluster
 
@@ -29,12 +30,10 @@ async def jobs() -> AsyncIterator[Jobs]:
 
 
 async def until(holds: Callable[[], bool]) -> None:
-    """At most 10 s."""
-    for _ in range(1_000):
-        if holds():
-            return
-        await asyncio.sleep(0.01)
-    pytest.fail("it did not come to be")
+    """Return when it holds; a process tells nobody that it has ended."""
+    async with asyncio.timeout(PATIENCE_S):
+        while not holds():  # noqa: ASYNC110 - as said
+            await asyncio.sleep(0.01)
 
 
 def is_there(job: Job) -> bool:

@@ -9,10 +9,12 @@ from pathlib import Path
 import grpc
 import pytest
 
+import danube.admin.grpc_gateway.gateway  # noqa: F401 - `open_gateway` would load it in the loop
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.grpc_gateway.line import Lines, check_token_is_safe
 from danube.admin.target import Target
 from danube.model import errors
+from danube.model.plans import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.rpc.carrier import Service, UnaryCall
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
@@ -157,6 +159,45 @@ async def test_a_refused_caller_is_told_where_the_token_comes_from(
         with pytest.raises(errors.UnauthenticatedError, match=f"{words}: set DANUBE_ADMIN_TOKEN") as caught:
             await gateway.namespaces()
     assert TOKEN not in str(caught.value)
+
+
+# Another broker's
+
+
+async def test_a_namespace_that_others_have_topics_of_is_refused_with_what_to_do() -> None:
+    def refuse(request: bytes, call: UnaryCall) -> bytes:
+        raise errors.TopicNotServedError(
+            "/default/b is served by broker 7 at http://b7:6650: look it up again and retry"
+        )
+
+    def not_permitted(request: bytes, call: UnaryCall) -> bytes:
+        raise errors.NotPermittedError("no")
+
+    services = [
+        Service("danube.control.Plans", unary={"CreatePlan": refuse, "ApplyPlan": refuse}),
+        Service("danube.control.Audit", unary={"Read": not_permitted}),
+    ]
+    server = await GrpcCarrier(SystemClock()).serve("127.0.0.1:0", services)
+    arguments = {"namespace": "default", "durability": "os"}
+    caller = Caller(who="me", face=Face.CLI)
+    request = PlanRequest(
+        operation="set_namespace_durability",
+        arguments=arguments,
+        effect=Effect.DESTROY,
+        caller=caller,
+        needs_approval=False,
+    )
+    application = PlanApplication(plan_id="plan-1", operation=request.operation, arguments=arguments, caller=caller)
+    try:
+        async with open_gateway(Target(endpoint=f"http://{server.address}")) as gateway:
+            for asked in (gateway.create_plan(request), gateway.apply_plan(application)):
+                with pytest.raises(errors.PreconditionFailedError) as caught:
+                    await asked
+                said = str(caught.value)
+                assert "/default/b is served by broker 7 at http://b7:6650. Do it topic by topic" in said
+                assert "--endpoint" in said
+    finally:
+        await server.stop(0)
 
 
 # TLS

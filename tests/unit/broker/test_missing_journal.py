@@ -65,7 +65,7 @@ def test_how_far_the_journal_is_marked_is_shown(tmp_path: Path) -> None:
     world = FolderWorld(tmp_path / "data")
     world.live(_store)
     assert " as its mark says" in storage(world, "inspect")[1]
-    assert "synced_to: " in storage(world, "inspect", "--file", "mark")[1]
+    assert "synced to: " in storage(world, "inspect", "--file", "mark")[1]
     (world.path / "journal" / "mark").unlink()
     assert "and without a mark" in storage(world, "inspect")[1]
 

@@ -35,9 +35,9 @@ async def test_consumers_of_a_paced_subscription_share_its_rate(cell: Cell, topi
         await cell.client.receive(await cell.client.subscribe(topic, "s", name, SubscriptionType.SHARED))
         for name in ("one", "two")
     ]
+    started_s = monotonic()
     for index in range(3):
         await cell.client.send(topic, producer, b"%d" % index)
-    started_s = monotonic()
     async with asyncio.timeout(PATIENCE_S):
         first, second = await asyncio.gather(*(inbox.next() for inbox in inboxes))
         third = asyncio.create_task(inboxes[0].next())

@@ -20,14 +20,16 @@ from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
 from danube.broker.storage_views import survey_text
+from danube.broker.text_tables import table
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.disk import LocalDisk
 from danube.storage.damage import with_data_folder
+from danube.storage.inspection.finding import Finding
 from danube.storage.inspection.survey import survey
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life, bytes_of, flip
 
-pytestmark = pytest.mark.timeout(30)  # a broker that starts though it should not would serve for ever
+pytestmark = pytest.mark.timeout(120)  # a broker that starts though it should not would serve for ever
 
 HELP = Path(__file__).parents[2] / "snapshots" / "broker" / "storage.txt"
 ORDERS = "/default/orders"
@@ -131,6 +133,30 @@ def test_what_is_not_there_is_said(storage: Storage, flag: str, name: str) -> No
     assert name in ended.error
 
 
+@pytest.mark.parametrize("name", ["none.segment", "broker.json", "metadata.sqlite3"])
+def test_the_command_that_lists_files_can_be_run_as_printed(storage: Storage, folder: FolderWorld, name: str) -> None:
+    said = storage("inspect", "--file", name).error
+    assert f"no file of messages in the data folder is called {name}" in said
+    assert codes_of(said) == {"inspect": 0}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "shown"),
+    [
+        ("journal/*.index", ["end position: ", "sequence: ", "base position: "]),
+        ("segments/*/*.segment", ["base offset: 0", "first append time: 2", "Z\nlast append time: 2"]),
+        ("segments/*/*.manifest", ["cursors: billing at 5", "journals: ", "last append time: 2"]),
+    ],
+)
+def test_what_is_in_a_file_is_shown_in_words(
+    storage: Storage, folder: FolderWorld, pattern: str, shown: list[str]
+) -> None:
+    out = storage("inspect", "--file", folder.files(pattern)[0].name).out
+    assert [one for one in shown if one not in out] == []
+    assert "_ms" not in out
+    assert "{" not in out
+
+
 def test_no_command_changes_the_folder_unasked(storage: Storage, folder: FolderWorld, damaged: Path) -> None:
     before = bytes_of(folder.path)
     for words in (("inspect",), ("verify",), ("repair",)):
@@ -147,15 +173,65 @@ def test_verify_of_a_sound_folder_ends_with_0(storage: Storage) -> None:
 def test_verify_tells_each_fault_and_ends_with_8(storage: Storage, folder: FolderWorld, damaged: Path) -> None:
     ended = storage("verify")
     assert ended.code == ExitCode.DAMAGED_DATA
-    assert f"damage: {damaged.relative_to(folder.path)}, byte 36" in ended.out
+    where = f"damage: {damaged.relative_to(folder.path)}, byte 36"
+    assert f"{where}: a block is not what was written ({ORDERS}, offset 3)" in ended.out
     (finding,) = answer(storage("verify", "-o", "json"))["findings"]
     assert (finding["topic"], finding["end_offset"] - finding["first_offset"]) == (ORDERS, 1)
+
+
+def test_only_files_that_are_there_are_counted(storage: Storage, folder: FolderWorld) -> None:
+    before = answer(storage("verify", "-o", "json"))
+    segment = folder.files("segments/*/*.segment")[0]
+    segment_bytes = segment.stat().st_size
+    segment.unlink()
+    after = answer(storage("verify", "-o", "json"))
+    read = before["files"] - after["files"], before["bytes_read"] - after["bytes_read"]
+    assert read == (1, segment_bytes)
+
+
+def test_damage_is_told_in_the_order_of_the_file(folder: FolderWorld) -> None:
+    found = survey(folder.disk, folder.known())
+    found.findings = [Finding(file="journal/a", at=at, end=at + 1, what="gone") for at in (1_000, 36, 200)]
+    assert re.findall(r"damage: journal/a, byte (\d+): gone", survey_text(found, "", None)) == ["36", "200", "1000"]
+
+
+def test_files_that_are_all_missing_are_told_together(folder: FolderWorld) -> None:
+    found = survey(folder.disk, folder.known())
+    names = [f"journal/{number:010}.journal" for number in range(1, 1_001)]
+    found.findings = [Finding(file=name, at=0, end=0, what="the file is missing") for name in names]
+    out = survey_text(found, "", None)
+    assert re.findall(r"(?m)^damage: (.*)$", out) == [
+        f"{names[0]}: the file is missing",
+        f"the same of 999 more files up to {names[-1]}; -o json shows all",
+    ]
+
+
+def test_damage_that_inspect_comes_across_leads_to_verify(storage: Storage, folder: FolderWorld) -> None:
+    flip(folder.files("journal/*.journal")[0], 60)
+    ended = storage("inspect")
+    assert ended.code == ExitCode.OK
+    assert codes_of(ended.out) == {"verify": ExitCode.DAMAGED_DATA}
+
+
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: path.write_text("{")])
+def test_a_folder_that_does_not_say_whose_it_is_is_not_sound(
+    storage: Storage, folder: FolderWorld, damage: Callable[[Path], object]
+) -> None:
+    damage(folder.path / "broker.json")
+    verified, repaired = storage("verify"), storage("repair", "--accept-loss")
+    assert (verified.code, repaired.code) == (ExitCode.DAMAGED_DATA, ExitCode.DAMAGED_DATA)
+    for ended in (verified, repaired, storage("inspect")):
+        assert "damage: broker.json: " in ended.out
+    assert "Next: restore what is named above from a backup" in verified.out
+    assert "None of this can be repaired: restore it from a backup." in repaired.out
+    started = CliRunner().invoke(app, ["--data-dir", str(folder.path)], prog_name="danube-broker")
+    assert started.exit_code == ExitCode.DATA_FOLDER
 
 
 def test_repair_without_consent_says_what_it_would_do_and_ends_with_3(storage: Storage, damaged: Path) -> None:
     ended = storage("repair")
     assert ended.code == ExitCode.NEEDS_YES
-    assert "lost: 1 message, offsets 3" in ended.out
+    assert "lost: 1 message, offset 3\n" in ended.out
     assert "kept: 49 messages" in ended.out
     assert "--accept-loss" in ended.error
 
@@ -227,7 +303,27 @@ def test_a_folder_that_a_later_version_wrote_is_left_alone(
 def test_a_folder_that_is_none_is_not_made(storage: Storage, tmp_path: Path) -> None:
     ended = storage("inspect", data_dir=tmp_path / "nowhere")
     assert ended.code == ExitCode.DATA_FOLDER
+    assert "nowhere is not there: name the broker's data folder with --data-dir" in ended.error
     assert not (tmp_path / "nowhere").exists()
+
+
+def test_an_empty_folder_is_no_data_folder(storage: Storage, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    ended = storage("inspect", data_dir=tmp_path / "empty")
+    assert ended.code == ExitCode.DATA_FOLDER
+    assert "empty is not the data folder of a broker: name " in ended.error
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+@pytest.mark.parametrize(("columns", "is_drawn"), [("200", True), ("80", False)])
+def test_tables_are_drawn_where_they_fit(monkeypatch: pytest.MonkeyPatch, columns: str, *, is_drawn: bool) -> None:
+    monkeypatch.setattr("danube.broker.text_tables.is_terminal", lambda _: True)
+    monkeypatch.setenv("COLUMNS", columns)
+    cells = ("0000000004.journal", "a" * 70)
+    lines = table("Files", ("file", "what"), [cells]).splitlines()
+    assert len(lines) == 3  # no cell in several lines
+    assert ("\x1b[1mFILE" in lines[1]) == is_drawn
+    assert all(cell in lines[2] for cell in cells)
 
 
 def test_names_that_strangers_chose_are_escaped(folder: FolderWorld) -> None:

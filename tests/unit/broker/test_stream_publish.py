@@ -193,7 +193,7 @@ async def test_stopping_broker_answers_what_it_stored_and_ends_the_stream(cell: 
     await channel.close()
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow], max_examples=30)
 @given(messages=st.lists(st.binary(max_size=200), min_size=1, max_size=5), opened=st.booleans())
 async def test_random_bytes_are_refused_cleanly(
     streams: StreamPeer, topic: TopicName, messages: list[bytes], opened: bool

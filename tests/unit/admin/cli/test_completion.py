@@ -5,12 +5,19 @@ import time
 
 import pytest
 
+from danube.admin.cli import completion
 from danube.admin.cli.completion import offered
 from danube.model.errors import BrokerUnreachableError
 from danube.model.limits import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
 from danube.testing.gateway import ANY_CALL, HOSTILE, MemoryGateway
 from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.cli.conftest import Admin
+
+
+@pytest.fixture
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever presses a key is not kept waiting; a test is."""
+    monkeypatch.setattr(completion, "CLI_COMPLETION_TIMEOUT_S", PATIENCE_S)
 
 
 def completed(admin: Admin, *words: str, shell: str = "bash") -> list[str]:
@@ -26,6 +33,7 @@ def completed(admin: Admin, *words: str, shell: str = "bash") -> list[str]:
     return admin(environment=variables).out.split()
 
 
+@pytest.mark.usefixtures("_patient")
 @pytest.mark.parametrize(
     ("words", "names"),
     [
@@ -44,6 +52,7 @@ def test_names_that_begin_so_are_offered(words: list[str], names: list[str], adm
     assert completed(admin, *words) == names
 
 
+@pytest.mark.usefixtures("_patient")
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_every_shell_is_offered_them(shell: str, admin: Admin) -> None:
     assert "/default/orders" in " ".join(completed(admin, "topics", "describe", "/default/o", shell=shell))

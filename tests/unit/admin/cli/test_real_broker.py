@@ -58,4 +58,4 @@ def test_whoever_stops_reading_ends_it_quietly(tmp_path: Path) -> None:
         assert process.stderr is not None
         process.stdout.read(10)
         process.stdout.close()
-        assert (process.wait(30), process.stderr.read()) == (0, b"")
+        assert (process.wait(PATIENCE_S), process.stderr.read()) == (0, b"")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.cli.terminal import Terminal
 
 pytestmark = [pytest.mark.cluster]
@@ -118,7 +119,7 @@ def test_a_watch_in_a_pipe_is_one_result_after_the_other(tmp_path: Path) -> None
         assert process.stdout is not None
         read = [process.stdout.readline() for _ in range(10)]
         process.stdout.close()
-        assert process.wait(20) == 0
+        assert process.wait(PATIENCE_S) == 0
     assert [json.loads(b"".join(read[at : at + 5])) for at in (0, 5)] == [["default", "staging", "system"]] * 2
 
 

@@ -41,7 +41,7 @@ async def serving(gateway: MemoryGateway) -> AsyncIterator[str]:
 
 @asynccontextmanager
 async def web(**headers: str) -> AsyncIterator[httpx2.AsyncClient]:
-    async with httpx2.AsyncClient(headers=headers, trust_env=False) as client:
+    async with httpx2.AsyncClient(headers=headers, trust_env=False, timeout=WAIT_S) as client:
         yield client
 
 

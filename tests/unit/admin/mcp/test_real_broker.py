@@ -15,19 +15,15 @@ from tests.unit.admin.mcp.hosts import ERAS, text_of
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 ROOT = Path(__file__).parents[4]
-TRIES = 200
 POLL_S = 0.05
 
 
-async def answered_again(client: Client) -> bool:
-    """Whether the tool works again, within a bound of calls: the connection is tried anew once a second at least."""
-    for _ in range(TRIES):
-        if not (await client.call_tool("list_namespaces", {})).is_error:
-            return True
+async def answered_again(client: Client) -> None:
+    """Return once the tool works again: the connection is tried anew once a second at least. The caller has a bound."""
+    while (await client.call_tool("list_namespaces", {})).is_error:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(POLL_S):
                 await asyncio.Event().wait()
-    return False
 
 
 @pytest.mark.parametrize("era", ERAS)
@@ -41,11 +37,11 @@ async def test_a_server_outlives_its_broker_and_finds_it_again(tmp_path: Path, e
         async with asyncio.timeout(PATIENCE_S), Client(server, mode=era) as client:
             down = await client.call_tool("list_namespaces", {})
             await asyncio.to_thread(broker.start)
-            assert await answered_again(client)
+            await answered_again(client)
             await asyncio.to_thread(broker.kill)
             gone = await client.call_tool("list_namespaces", {})
             await asyncio.to_thread(broker.start)
-            assert await answered_again(client)
+            await answered_again(client)
     finally:
         await asyncio.to_thread(broker.kill)
     for answer in (down, gone):

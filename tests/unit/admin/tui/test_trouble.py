@@ -31,7 +31,7 @@ async def lost(terminal: Terminal) -> None:
 async def test_keys_answer_while_a_broker_does_not(terminal: Terminal) -> None:
     terminal.gateway.held = asyncio.Event()
     terminal.app.action_look()
-    await asyncio.wait_for(terminal.gateway.waiting.wait(), 5)
+    await asyncio.wait_for(terminal.gateway.waiting.wait(), PATIENCE_S)
     await terminal.press("2")
     assert "[2 Brokers 1]" in terminal.text
     await terminal.press("question_mark")

@@ -27,7 +27,7 @@ READS = Target(guard=Guard(level=AccessLevel.READ))
 async def test_it_listens_on_a_free_port_and_leaves_it_at_the_end() -> None:
     async with (
         serving(connect_to(seeded_gateway()), READS, ANY_PORT) as running,
-        httpx2.AsyncClient(base_url=running.url) as client,
+        httpx2.AsyncClient(base_url=running.url, timeout=PATIENCE_S) as client,
     ):
         answer = await client.get("/api/v1/namespaces/list")
         assert (answer.status_code, answer.json()["total"]) == (200, 3)
@@ -40,7 +40,7 @@ async def test_it_listens_on_a_free_port_and_leaves_it_at_the_end() -> None:
 async def test_a_request_under_way_ends_before_the_server_does() -> None:
     gateway = seeded_gateway()
     gateway.held = asyncio.Event()
-    async with asyncio.TaskGroup() as group, httpx2.AsyncClient() as client:
+    async with asyncio.TaskGroup() as group, httpx2.AsyncClient(timeout=PATIENCE_S) as client:
         async with serving(connect_to(gateway), READS, ANY_PORT) as running:
             asked = group.create_task(client.get(f"{running.url}/api/v1/namespaces/list"))
             await gateway.waiting.wait()
@@ -92,7 +92,7 @@ async def test_with_a_token_it_serves_whoever_has_it() -> None:
     exposure = Exposure(listen_addr="127.0.0.1:0", tokens=(WebToken("ada", TOKEN),))
     async with (
         serving(connect_to(seeded_gateway()), Target(), exposure) as running,
-        httpx2.AsyncClient(base_url=running.url) as client,
+        httpx2.AsyncClient(base_url=running.url, timeout=PATIENCE_S) as client,
     ):
         assert (await client.get("/api/v1/topics/list")).status_code == 401
         headers = {"authorization": f"Bearer {TOKEN}"}
