@@ -10,9 +10,6 @@ from typing import Self
 from danube.testing.free_ports import free_port
 from danube.testing.process import BrokerProcess
 
-START_S = 60.0
-"""For all of them: with Raft none serves before a majority runs."""
-
 
 class BrokerCluster:
     """Several `danube-broker` on loopback. A context manager that kills them.
@@ -39,7 +36,6 @@ class BrokerCluster:
                 folder / f"broker{number + 1}",
                 flags=[*how[number], *own[number]],
                 settings=shared,
-                start_timeout_s=START_S,
             )
             for number in range(size)
         ]

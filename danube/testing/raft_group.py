@@ -8,8 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from danube.model.errors import PreconditionFailedError, UnavailableError
 from danube.testing.free_ports import free_port
 from danube.testing.metadata_member import MemberProcess
+from danube.testing.patience import PATIENCE_S
 
 _POLL_S = 0.05
 
@@ -77,7 +79,7 @@ class RaftGroup:
         status: dict[str, Any] = await self[number].ask("look")
         return status
 
-    async def leader(self, *, but: int = -1, within_s: float = 20.0) -> int:
+    async def leader(self, *, but: int = -1, within_s: float = PATIENCE_S) -> int:
         """The number of the running member that most running members take for their leader. Raises TimeoutError.
 
         One that was outvoted takes itself for the leader until it hears of that.
@@ -93,7 +95,7 @@ class RaftGroup:
                 await asyncio.sleep(_POLL_S)
 
     async def until(
-        self, number: int, holds: Callable[[dict[str, Any]], bool], within_s: float = 20.0
+        self, number: int, holds: Callable[[dict[str, Any]], bool], within_s: float = PATIENCE_S
     ) -> dict[str, Any]:
         """What a member says of the group as soon as this holds. Raises TimeoutError."""
         deadline_s = time.monotonic() + within_s
@@ -102,6 +104,28 @@ class RaftGroup:
                 raise TimeoutError(f"member {number} says {status}")
             await asyncio.sleep(_POLL_S)
         return status
+
+    async def added(self, asked: int, number: int) -> dict[str, Any]:
+        """Have a member asked to add another one, as soon as that listens; answers it. Raises TimeoutError."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    added: dict[str, Any] = await self[asked].ask("add", self.address(number))
+                except UnavailableError:
+                    await asyncio.sleep(_POLL_S)
+                else:
+                    return added
+
+    async def promoted(self, asked: int, node_id: int) -> dict[str, Any]:
+        """Have a member asked to give one a vote, as soon as the leader has heard from it. Raises TimeoutError."""
+        async with asyncio.timeout(PATIENCE_S):
+            while True:
+                try:
+                    promoted: dict[str, Any] = await self[asked].ask("promote", node_id)
+                except (PreconditionFailedError, UnavailableError):
+                    await asyncio.sleep(_POLL_S)
+                else:
+                    return promoted
 
     def log(self, number: int) -> str:
         """All that this member has logged."""

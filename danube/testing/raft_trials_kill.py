@@ -52,7 +52,9 @@ class KillAll:
         """One round. Raises UnavailableError when the cluster does not come back."""
         self._round += 1
         tell("clients write")
+        known = len(self.writes.acknowledged)
         await asyncio.sleep(random.uniform(*_WRITING_S))  # noqa: S311 - when to kill is no secret
+        await self._something_new(known)
         tell("all three are killed, and start again")
         await self._group.kill(*MEMBERS)
         await self._group.launch(MEMBERS)
@@ -79,6 +81,15 @@ class KillAll:
         """Stop the clients, kill the members."""
         await self._tasks.close()
         await self._group.close()
+
+    async def _something_new(self, known: int) -> None:
+        """Wait until more than `known` are acknowledged: a kill that takes nothing away shows nothing."""
+        try:
+            async with asyncio.timeout(_FIRST_WRITE_S_MAX):
+                while len(self.writes.acknowledged) <= known:  # noqa: ASYNC110 - clients tell nobody
+                    await asyncio.sleep(_PAUSE_S)
+        except TimeoutError:
+            raise UnavailableError(f"no write was acknowledged for {_FIRST_WRITE_S_MAX:.0f} s") from None
 
     async def _majority_open(self, started_s: float) -> float:
         """Returns once all are open, with when a majority was."""

@@ -3,12 +3,16 @@
 import asyncio
 from collections.abc import Awaitable, Callable
 
+from danube.metadata.shared_log.backend import LogBackend
+from danube.metadata.shared_log.opening import open_shared_log
 from danube.metadata.store import Watch, WatchEvent
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, MetadataError
+from danube.runtime.clock import SystemClock
+from danube.runtime.rng import SystemRng
+from danube.testing.patience import PATIENCE_S
 
-PATIENCE_S = 60.0
-"""For what takes other processes an election, or a lease that runs out."""
 _POLL_S = 0.05
+_LATE = ("does not answer", "is not connected", "cannot be reached")
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -21,6 +25,22 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
             except DanubeError:
                 pass
             await asyncio.sleep(_POLL_S)
+
+
+async def refusal(backend: Callable[[], LogBackend], *words: str) -> str:
+    """How a service refuses a store, once it says one of these: one that is only slow has refused nothing yet."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            try:
+                store = await open_shared_log(backend(), SystemClock(), SystemRng())
+            except MetadataError as error:
+                told = str(error)
+            else:
+                await store.close()
+                raise AssertionError(f"nobody refused with {words}")
+            if any(word in told for word in words):
+                return told
+            assert any(late in told for late in _LATE), told
 
 
 async def take(watch: Watch, count: int) -> list[WatchEvent]:

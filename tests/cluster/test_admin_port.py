@@ -25,7 +25,7 @@ from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import ASSISTANT, AdminPeer
 from danube.testing.process import BrokerProcess
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 T = TypeVar("T")
 

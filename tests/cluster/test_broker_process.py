@@ -20,7 +20,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Peer
 from danube.testing.process import BrokerProcess
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 
 def broker_command(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -144,9 +144,9 @@ def test_help_shows_examples_and_exit_codes() -> None:
 def test_metrics_and_health_answer(tmp_path: Path) -> None:
     with BrokerProcess(tmp_path / "data", flags=["--prom-exporter", "127.0.0.1:0"]) as broker:
         base = f"http://{broker.endpoints.metrics}"
-        with urllib.request.urlopen(f"{base}/health", timeout=10) as answer:
+        with urllib.request.urlopen(f"{base}/health", timeout=PATIENCE_S) as answer:
             assert json.load(answer) == {"status": "ok"}
-        with urllib.request.urlopen(f"{base}/metrics", timeout=10) as answer:
+        with urllib.request.urlopen(f"{base}/metrics", timeout=PATIENCE_S) as answer:
             text = answer.read().decode()
     assert "danube_broker_topics_owned 2.0" in text  # what the broker itself writes to
     assert "danube_journal_stopped 0.0" in text
@@ -161,7 +161,8 @@ def test_killed_at_any_moment_of_its_first_start_it_starts_again(tmp_path: Path)
             threading.Event().wait(rng.uniform(0.15, 0.6))
             broker.kill()
             broker.start()
-            with socket.create_connection(("127.0.0.1", int(broker.endpoints.broker.rpartition(":")[2])), timeout=5):
+            address = "127.0.0.1", int(broker.endpoints.broker.rpartition(":")[2])
+            with socket.create_connection(address, timeout=PATIENCE_S):
                 pass
 
 

@@ -10,9 +10,10 @@ import pytest
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, ProducerAccess, ProducerBuilder
 from danube.client.producer import ProducerOptions
 from danube.model.errors import ProducerFencedError
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 TOPIC = "/default/orders"
 BATCHES_BETWEEN_KILLS = 8
@@ -26,7 +27,7 @@ async def client(broker: BrokerProcess) -> AsyncIterator[DanubeClient]:
 
 def reliable(client: DanubeClient, name: str = "p") -> ProducerBuilder:
     builder = client.new_producer().with_topic(TOPIC).with_name(name)
-    builder.with_options(ProducerOptions(retry_total_s=60))
+    builder.with_options(ProducerOptions(retry_total_s=PATIENCE_S))
     return builder.with_dispatch_strategy(DispatchStrategy.RELIABLE)
 
 

@@ -16,10 +16,10 @@ from danube.model.topic import TopicName
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
-from danube.testing.patience import PATIENCE_S
+from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.process import BrokerProcess
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
 PROGRAM = Path(__file__).parent / "wheel" / "farewell_program.py"
 TOPIC = TopicName("default", "farewell")
@@ -76,6 +76,7 @@ def in_order(read: list[int], start: int) -> list[int]:
 async def served(tmp_path: Path) -> AsyncIterator[Broker]:
     """A broker in this process, for what no call can ask of a broker that stands alone."""
     values = {"data_dir": tmp_path / "data", "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
+    values |= {"ack_timeout_s": LONG_S}
     broker = await Broker.start(BrokerSettings.model_validate(values))
     try:
         yield broker

@@ -32,6 +32,8 @@ FLOOD_PROGRAM = Path(__file__).parents[2] / "bench" / "flood_program.py"
 WHEEL_PRODUCERS = 16
 FLOOD_MESSAGES = int(os.environ.get("DANUBE_FLOOD", "16000"))
 PROBES = 150
+TRIES = 5
+"""Of a measurement: what else the machine does may delay the probes of one, what is stalled those of all."""
 SOON_S = 0.1
 """Of a message whose way is free, on a machine that does other work as well."""
 GROWTH_BYTES_MAX = CACHE_BYTES_MAX + 128 * MIB
@@ -107,12 +109,15 @@ async def test_a_stalled_consumer_delays_nobody_else(client: DanubeClient, chann
     peer = Peer(channel)
     async with producing(client) as producer, consuming(client, "loud") as consumer:
         await latencies_s(producer, consumer)
-        alone = statistics.median(await latencies_s(producer, consumer))
+        soon_s = max(SOON_S, 10 * statistics.median(await latencies_s(producer, consumer)))
         stalled = [await never_reading(peer, TOPIC, f"stalled-{number}") for number in range(10)]
-        beside = statistics.median(await latencies_s(producer, consumer))
+        for _ in range(TRIES):
+            beside_s = statistics.median(await latencies_s(producer, consumer))
+            if beside_s < soon_s:
+                break
         for inbox in stalled:
             inbox.close()
-    assert beside < max(SOON_S, 10 * alone)
+    assert beside_s < soon_s
 
 
 async def latencies_s(producer: Producer, consumer: Consumer) -> list[float]:

@@ -13,8 +13,9 @@ import pytest
 
 from danube.storage.handover.reading import JOURNALS
 from danube.testing.child_process import pause
+from danube.testing.patience import PATIENCE_S
 
-WAIT_S = 60
+WAIT_S = PATIENCE_S
 TOPICS = 3
 
 BROKER = """
@@ -283,6 +284,15 @@ def shared(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def pause_without(one: Broker, file: Path) -> None:
+    """Have it stand still at a moment when it does not have this file open: one at a time has it."""
+    pause(one.process.pid)
+    while any(opened.resolve() == file for opened in Path(f"/proc/{one.process.pid}/fd").iterdir()):
+        one.process.send_signal(signal.SIGCONT)
+        one.wait_for(len(one.told) + 1)
+        pause(one.process.pid)
+
+
 def check_all_is_there(stored: list[tuple[int, int, str]], content: dict[int, list[str]]) -> None:
     assert [(topic, offset, content[topic][offset]) for topic, offset, _ in stored] == stored
 
@@ -351,8 +361,8 @@ def test_an_owner_is_killed_under_load_and_the_taker_cuts_everything_and_its_jou
 def test_an_owner_that_was_stopped_wakes_when_its_journal_is_gone_and_acknowledges_nothing(shared: Path) -> None:
     with ExitStack() as ends:
         paused = ends.enter_context(broker(shared, 1, program=STORAGE))
-        paused.wait_for(370)  # it has cut after 100 rounds, and does not have the file of metadata open now
-        pause(paused.process.pid)
+        paused.wait_for(370)  # it has cut after 100 rounds
+        pause_without(paused, shared / "metadata.sqlite")
         taker = ends.enter_context(broker(shared, 2, rounds=20, program=STORAGE))
         taker.content()
         taker.finish()

@@ -12,6 +12,8 @@ import pytest
 
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
+from danube.testing.patience import PATIENCE_S
+from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -40,11 +42,15 @@ async def test_three_brokers_are_one_cluster_until_they_are_interrupted(
     urls = re.findall(r"administration (http://\S+)", said)
     pids = [int(pid) for pid in re.findall(r"pid (\d+)", said)]
     assert len(urls) == len(pids) == 3
-    async with opened(Target(endpoint=urls[0])) as gateway:
-        assert {info.admin_url for info in await gateway.brokers()} == set(urls)
+    async with opened(Target(endpoint=urls[0], timeout_s=PATIENCE_S)) as gateway:
+
+        async def all_are_known() -> bool:
+            return {info.admin_url for info in await gateway.brokers()} == set(urls)
+
+        await until(all_are_known)
     assert (tmp_path / "cluster" / "raft.secret").stat().st_mode & 0o077 == 0
     program.send_signal(signal.SIGINT)
-    assert await asyncio.to_thread(program.wait, 60) == 0
+    assert await asyncio.to_thread(program.wait, PATIENCE_S) == 0
     assert [pid for pid in pids if runs(pid)] == []
 
 

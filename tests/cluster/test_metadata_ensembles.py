@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,15 +33,19 @@ from danube.testing.metadata_soak_round import Ground, Measure, Round
 from danube.testing.patience import PATIENCE_S
 from danube.testing.shared_log_servers import SERVERS, Ensemble, backend_among, new_root
 from danube.testing.zookeeper_server import ZookeeperServer, ZookeeperTls
-from tests.cluster.seeing import take
+from tests.cluster.seeing import refusal, take
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
 
 T = TypeVar("T")
-_WAIT_S = 60.0
-_SLACK_S = 3.0
-"""For a machine that is busy with other tests."""
+_WAIT_S = PATIENCE_S
+_SLACK_S = 20.0
+"""For a machine that is busy with other tests. What is never answered is waited for in vain for longer."""
 _MEMBERS = 3
+_ROUNDS_MAX = 3
+"""Until one has a history that can be judged: a machine that stands still leaves many outcomes unknown."""
+_TTLS_S = (6.0, 12.0, 24.0)
+"""Of leases; another one where the machine stood still for longer than the first lives."""
 CERTIFICATES = Path(__file__).parents[1] / "unit" / "rpc" / "certificates"
 CA, CERTIFICATE, KEY = (str(CERTIFICATES / name) for name in ("ca.pem", "client.pem", "client.key"))
 
@@ -169,38 +174,73 @@ async def test_a_leader_lost_in_the_middle_of_writes_breaks_no_promise(ensemble:
     async with members(ensemble) as stores:
         cluster = LedCluster(ensemble, stores, dies=dies)
         ground = Ground(store=ensemble.name, cluster=cluster, measure=Measure(faults=1, clients=4))
-        result = await Round(ground, seed=1).run()
-    assert result.what == ()
+        for seed in range(1, _ROUNDS_MAX + 1):
+            result = await Round(ground, seed).run()
+            assert result.what == ()
+            if not result.undecided:
+                break
+            await asyncio.to_thread(ensemble.start)
     assert result.undecided == ()
-    assert result.changes > 50
-    assert result.watch_events > 50
+    assert min(result.changes, result.watch_events) > 10
 
 
 async def test_a_lease_that_is_renewed_outlives_the_leader(ensemble: Ensemble) -> None:
-    ttl_s = 6.0
-    async with asyncio.timeout(_WAIT_S), members(ensemble) as (holder, other, _):
-        lease_id = await holder.grant_lease(ttl_s)
-        revision = await holder.put("/leased/key", b"", lease_id=lease_id)
-        await other.get("/leased/key", linearizable=True)
-        watch = other.watch("/leased")
-        assert (await take(watch, 2))[1] == SnapshotEnd(revision)
-        async with running(renew(holder, lease_id, ttl_s / 6)) as renewing, running(take(watch, 1)) as told:
-            leader = await asyncio.to_thread(ensemble.leader)
-            await asyncio.to_thread(leader.kill)
-            await asyncio.wait([told, renewing], timeout=1.5 * ttl_s, return_when=asyncio.FIRST_COMPLETED)
-            assert not told.done()
-            assert not renewing.done()
-            assert await other.get("/leased/key", linearizable=True) is not None
-            await holder.revoke_lease(lease_id)
-            assert [type(event) for event in await told] == [Removed]
+    for ttl_s in _TTLS_S:
+        async with asyncio.timeout(_WAIT_S), members(ensemble) as (holder, other, _):
+            if await outlives_the_leader(ensemble, holder, other, ttl_s):
+                return
+        await asyncio.to_thread(ensemble.start)
+    pytest.fail("no lease could be renewed in time")
 
 
-async def renew(store: ReplicatedStore, lease_id: int, every_s: float) -> None:
-    """Until cancelled; raises NotFoundError when the lease has run out."""
-    while True:
-        with suppress(MetadataError):
-            await store.renew_lease(lease_id)
-        await asyncio.sleep(every_s)  # the pace of a holder
+async def outlives_the_leader(
+    ensemble: Ensemble, holder: ReplicatedStore, other: ReplicatedStore, ttl_s: float
+) -> bool:
+    """Whether a lease does that its holder could renew in time; False if none of the renewals came through so long."""
+    held = Held(holder, await holder.grant_lease(ttl_s), ttl_s)
+    revision = await holder.put("/leased/key", b"", lease_id=held.lease_id)
+    await other.get("/leased/key", linearizable=True)
+    watch = other.watch("/leased")
+    assert (await take(watch, 2))[1] == SnapshotEnd(revision)
+    async with running(held.renew()) as renewing, running(take(watch, 1)) as told:
+        leader = await asyncio.to_thread(ensemble.leader)
+        await asyncio.to_thread(leader.kill)
+        await asyncio.wait([told, renewing], timeout=1.5 * ttl_s, return_when=asyncio.FIRST_COMPLETED)
+        if told.done() or renewing.done():
+            assert not held.is_live
+            return False
+        there = await other.get("/leased/key", linearizable=True)
+        if there is None:
+            assert not held.is_live
+            return False
+        await holder.revoke_lease(held.lease_id)
+        assert [type(event) for event in await told] == [Removed]
+    return True
+
+
+class Held:
+    """A lease, and when it was renewed."""
+
+    def __init__(self, store: ReplicatedStore, lease_id: int, ttl_s: float) -> None:
+        """It was granted just now; its time began before, at the earliest."""
+        self._store = store
+        self.lease_id = lease_id
+        self._ttl_s = ttl_s
+        self._until_s = 0.0
+
+    @property
+    def is_live(self) -> bool:
+        """Whether its time has surely not run out since the last renewal that was answered."""
+        return asyncio.get_running_loop().time() < self._until_s
+
+    async def renew(self) -> None:
+        """Until cancelled; raises NotFoundError when the lease has run out."""
+        while True:
+            sent_s = asyncio.get_running_loop().time()
+            with suppress(MetadataError):
+                await self._store.renew_lease(self.lease_id)
+                self._until_s = sent_s + self._ttl_s
+            await asyncio.sleep(self._ttl_s / 6)  # the pace of a holder
 
 
 # Without a majority
@@ -227,6 +267,10 @@ class Settlers:
             number += 1
             key = f"/settled/{name}/{number}"
             await self._settle(store, Transaction(key, (), (Put(key, b"x"),)))
+
+    def made_by(self, name: int) -> list[str]:
+        """What one of them has made."""
+        return [key for key in self.made if key.startswith(f"/settled/{name}/")]
 
     async def see(self, holds: Callable[[], bool]) -> None:
         """Return when something holds."""
@@ -261,11 +305,12 @@ async def test_without_a_majority_nothing_is_promised_and_all_goes_on_once_it_is
         monkeypatch.setattr(module, "METADATA_SUBMIT_TIMEOUT_S", submit_timeout_s)
     settlers = Settlers()
     async with asyncio.timeout(_WAIT_S), members(ensemble) as stores, running(settlers.write_all(stores)) as writing:
-        await settlers.see(lambda: len(settlers.made) >= 30 and "/settled/0/1" in settlers.made)
+        await settlers.see(lambda: len(settlers.made) >= 30 and bool(settlers.made_by(0)))
+        key = settlers.made_by(0)[0]
         await asyncio.to_thread(kill_all_but_one, ensemble, leader_dies=leader_dies)
-        assert await stores[0].get("/settled/0/1") is not None
+        assert await stores[0].get(key) is not None
         with pytest.raises(MetadataError, match=r"(etcd|ZooKeeper) at .* (does not answer|is not connected)"):
-            await stores[0].get("/settled/0/1", linearizable=True)
+            await stores[0].get(key, linearizable=True)
         await settlers.see(lambda: len(settlers.refused | settlers.unknown) >= _MEMBERS)
         assert settlers.slowest_s < submit_timeout_s + 2 * METADATA_ATTEMPT_TIMEOUT_S + _SLACK_S
         made = len(settlers.made)
@@ -361,21 +406,15 @@ async def test_zookeeper_by_tls_is_not_taken_for_another_and_lets_in_who_has_a_c
 ) -> None:
     ours = by_tls(zookeeper_by_tls)
     others = [
-        (replace(ours, ca_file=CERTIFICATE), "certificate verify failed"),
-        (replace(ours, ca_file=None), "certificate verify failed"),
-        (replace(ours, certificate_file=None, key_file=None), "alert bad certificate"),
-        (ZookeeperSettings(hosts=ours.hosts, root=ours.root), "connection"),
+        (replace(ours, ca_file=CERTIFICATE), ["certificate verify failed"]),
+        (replace(ours, ca_file=None), ["certificate verify failed"]),
+        # the end of the connection may overtake the words
+        (replace(ours, certificate_file=None, key_file=None), ["alert bad certificate", "onnection reset"]),
+        (ZookeeperSettings(hosts=ours.hosts, root=ours.root), ["connection"]),
     ]
-    refusals = await asyncio.gather(*(refusal(settings) for settings, _ in others))
-    for (_, words), told in zip(others, refusals, strict=True):
-        assert words in told
+    backends = [(partial(ZookeeperBackend, settings, SystemRng()), words) for settings, words in others]
+    for told in await asyncio.gather(*(refusal(backend, *words) for backend, words in backends)):
         assert "its address, TLS and password are right" in told
-
-
-async def refusal(settings: ZookeeperSettings) -> str:
-    with pytest.raises(MetadataError) as caught:
-        await open_zookeeper(settings)
-    return str(caught.value)
 
 
 async def test_certificates_that_cannot_be_used_are_named_before_anybody_is_asked(tmp_path: Path) -> None:
@@ -408,9 +447,8 @@ async def test_etcd_by_tls_lets_a_user_work_below_its_root_and_nowhere_else(etcd
             (replace(ours, root="/danube/other"), "grant the user read and write below the root"),
             (replace(ours, ca=None), "does not answer"),
         ):
-            with pytest.raises(MetadataError, match=words) as caught:
-                await open_etcd(other)
-            assert not any(secret in str(caught.value) for secret in ("wrong", "secret"))
+            told = await refusal(partial(EtcdBackend, other, SystemRng()), words)
+            assert not any(secret in told for secret in ("wrong", "secret"))
 
 
 async def open_etcd(settings: EtcdSettings) -> ReplicatedStore:
@@ -430,5 +468,6 @@ def let_in(server: EtcdServer, user: str, root: str) -> None:
         "auth enable",
     ):
         etcdctl = str(Path(find_etcd()).with_name("etcdctl"))
-        command = [etcdctl, f"--endpoints=https://{server.address}", f"--cacert={CA}", *words.split()]
+        patience = f"--command-timeout={PATIENCE_S:g}s"
+        command = [etcdctl, f"--endpoints=https://{server.address}", f"--cacert={CA}", patience, *words.split()]
         subprocess.run(command, check=True, capture_output=True, timeout=PATIENCE_S)

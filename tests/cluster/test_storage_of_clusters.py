@@ -20,7 +20,7 @@ from tests.unit.storage.inspection.folder_world import flip
 
 __all__ = ["server"]
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(240)]
 
 
 def storage(data: Path, *words: str, variables: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
@@ -44,7 +44,7 @@ def test_what_a_repair_has_made_is_named_in_the_service_when_the_broker_starts(
     server: ServiceProcess, tmp_path: Path
 ) -> None:
     data, variables = tmp_path / "data", service_variables(server, new_root())
-    with BrokerProcess(data, settings=settings_of(variables), start_timeout_s=60.0) as broker:
+    with BrokerProcess(data, settings=settings_of(variables)) as broker:
         for messages in (1, 6, 5):
             asyncio.run(publish(broker, messages))
         broker.terminate()

@@ -15,7 +15,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 from tests.unit.storage.inspection.folder_world import flip
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 TOPIC = "/default/orders"
 

@@ -19,7 +19,7 @@ from danube.testing.process import BrokerProcess
 from danube.testing.stream_peer import StreamPeer
 from danube.wire import encode_stream
 
-pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
 TOPIC = "/default/orders"
 TOPIC_NAME = TopicName("default", "orders")
@@ -33,7 +33,7 @@ async def client(broker: BrokerProcess) -> AsyncIterator[DanubeClient]:
 
 def reliable(client: DanubeClient) -> Producer:
     builder = client.new_producer().with_topic(TOPIC).with_name("p")
-    builder.with_options(ProducerOptions(retry_total_s=60))
+    builder.with_options(ProducerOptions(retry_total_s=PATIENCE_S))
     return builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
 
 

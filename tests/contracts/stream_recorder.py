@@ -82,6 +82,13 @@ class Watched:
                 await self._changed.wait()
         return self._recorders[number]
 
+    async def is_opened(self) -> bool:
+        """Whether a stream arrives within a moment."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(1.0):
+                await self.recorder()
+        return bool(self._recorders)
+
     def _open(self, stream: ServerStream) -> StreamHandler:
         recorder = Recorder(stream, self._reactions)
         if "open" in self._reactions:

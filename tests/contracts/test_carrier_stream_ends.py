@@ -90,12 +90,17 @@ async def test_client_that_leaves_while_the_writer_is_stopped_is_noticed(
 
 async def test_passed_deadline_ends_both_ends_of_a_stream(network: CarrierNetwork) -> None:
     watched = Watched()
-    stream = (await network.channel_to(watched.service)).server_stream(PATH, b"", timeout_s=0.1)
-    with pytest.raises(errors.DeadlineExceededError):
-        await receive(stream)
+    channel = await network.channel_to(watched.service)
+    for timeout_s in (0.1, 1.0, 10.0):  # on a slow machine the shortest has passed before anybody has heard of it
+        stream = channel.server_stream(PATH, b"", timeout_s=timeout_s)
+        with pytest.raises(errors.DeadlineExceededError):
+            await receive(stream)
+        if await watched.is_opened():
+            break
     recorder = await watched.recorder()
     await recorder.until("cancel")
-    assert recorder.told == ["message", "half_close", "cancel"]
+    *before, last = recorder.told
+    assert (before, last) == (["message", "half_close"][: len(before)], "cancel")
 
 
 async def test_finished_stream_is_told_nothing_more(network: CarrierNetwork) -> None:

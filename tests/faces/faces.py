@@ -35,11 +35,12 @@ from danube.admin.web.exposure import Exposure, WebToken
 from danube.admin.web.serving import serving
 from danube.model.plans import Caller, Face
 from danube.runtime.clock import SystemClock
+from danube.testing.patience import PATIENCE_S
 from tests.faces.places import Place
 from tests.unit.admin.mcp.hosts import listening
 
 ADMIN = Path(sys.executable).with_name("danube-admin")
-STEP_S_MAX = 60.0
+STEP_S_MAX = PATIENCE_S
 SESSION_S_MAX = 2 * STEP_S_MAX  # of an assistant, who plans, waits for a yes and applies
 TOKEN = "a-token-of-the-test-suite-0123456789"
 CallFace = Callable[[AnyOperation, dict[str, Any], str | None], Awaitable[Any]]
@@ -55,7 +56,7 @@ async def by_cli(place: Place) -> AsyncIterator[CallFace]:
 
 async def call_command(place: Place, operation: AnyOperation, arguments: dict[str, Any], plan_id: str | None) -> Any:
     """One command."""
-    words = [*operation.words, *typed(operation, arguments), "--endpoint", place.endpoint, "-o", "json"]
+    words = [*operation.words, *typed(operation, arguments), *place.flags, "-o", "json"]
     if operation.needs_person:
         return json.loads(await on_terminal(words, arguments["plan_id"]))
     if plan_id is not None:
@@ -122,7 +123,7 @@ def read_all(terminal: int) -> str:
 async def by_mcp_stdio(place: Place) -> AsyncIterator[CallFace]:
     """The tool, through the SDK's client, over the pipes of a process."""
     server = StdioServerParameters(
-        command=str(ADMIN), args=["mcp", "--toolsets", ALL_TOOLSETS, "--endpoint", place.endpoint], env=dict(os.environ)
+        command=str(ADMIN), args=["mcp", "--toolsets", ALL_TOOLSETS, *place.flags], env=dict(os.environ)
     )
     async with asyncio.timeout(SESSION_S_MAX), Client(server) as client:
         yield partial(call_tool, client)
@@ -142,7 +143,7 @@ async def mcp_over_http(place: Place, *flags: str) -> AsyncIterator[Client]:
     """A client of `danube-admin mcp --http`, a process on a port of its own."""
     process = await asyncio.create_subprocess_exec(
         ADMIN,
-        *("mcp", "--toolsets", "all", "--http", "--port", "0", "--endpoint", place.endpoint, *flags),
+        *("mcp", "--toolsets", "all", "--http", "--port", "0", *place.flags, *flags),
         stderr=asyncio.subprocess.PIPE,
         env={**os.environ, "DANUBE_MCP_TOKEN": TOKEN},
     )
@@ -163,7 +164,7 @@ async def mcp_over_http(place: Place, *flags: str) -> AsyncIterator[Client]:
 @asynccontextmanager
 async def http_client(url: str) -> AsyncIterator[Client]:
     """The SDK's client, with the token."""
-    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False)
+    http = httpx2.AsyncClient(headers={"Authorization": f"Bearer {TOKEN}"}, trust_env=False, timeout=PATIENCE_S)
     async with http, Client(streamable_http_client(url, http_client=http)) as client:
         yield client
 
@@ -219,7 +220,9 @@ async def web_client(place: Place, level: AccessLevel) -> AsyncIterator[httpx2.A
     target = replace(place.target, guard=Guard(level))
     async with serving(open_gateway, target, exposure) as running:
         headers = {"Authorization": f"Bearer {TOKEN}"}
-        async with httpx2.AsyncClient(base_url=running.url, headers=headers, trust_env=False) as client:
+        async with httpx2.AsyncClient(
+            base_url=running.url, headers=headers, trust_env=False, timeout=PATIENCE_S
+        ) as client:
             yield client
 
 

@@ -21,7 +21,7 @@ from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
 from danube.testing.membership import MemoryMembership
-from danube.testing.patience import LONG_S
+from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.peer import Peer
 from danube.testing.seeded import SEEDED_REQUEST, seed
 
@@ -40,7 +40,12 @@ class Place:
     @property
     def target(self) -> Target:
         """How a face reaches it."""
-        return Target(endpoint=self.endpoint)
+        return Target(endpoint=self.endpoint, timeout_s=PATIENCE_S)
+
+    @property
+    def flags(self) -> list[str]:
+        """The same, for a command."""
+        return ["--endpoint", self.endpoint, "--timeout-s", f"{PATIENCE_S:g}"]
 
     async def digest(self) -> str:
         """Of the metadata and the topics: all but plans, audit log and telemetry, which a refusal may add to."""
@@ -89,7 +94,7 @@ async def seeded_place(data_dir: Path, *, is_cluster: bool = False) -> AsyncIter
     kept = await seed(Peer(channels[0]), AdminPeer(channels[1]))
     endpoint = f"http://{broker.addresses.admin}"
     try:
-        async with open_gateway(Target(endpoint=endpoint)) as gateway:
+        async with open_gateway(Target(endpoint=endpoint, timeout_s=PATIENCE_S)) as gateway:
             request = replace(SEEDED_REQUEST, arguments=dict(SEEDED_REQUEST.arguments))
             plan = await gateway.create_plan(request)
             yield Place(endpoint, gateway, plan.plan_id)

@@ -40,7 +40,7 @@ async def test_commands_that_may_only_read_change_nothing(tmp_path: Path) -> Non
         for operation in CHANGING:
             assert expected(EFFECTS[operation.name], READ_ONLY, "cli") == "refused"
             words = [*operation.words, *typed(operation, arguments_of(place, operation)), "--yes"]
-            code, out, err = await run([*words, "--access", "read", "--endpoint", place.endpoint])
+            code, out, err = await run([*words, "--access", "read", *place.flags])
             assert (code, out) == (ExitCode.REFUSED, ""), (operation.name, out, err)
             assert await place.digest() == before
 

@@ -13,6 +13,7 @@ from danube.model.errors import (
 )
 from danube.model.stream import FetchedBatch
 from danube.storage.batch import encode_payloads
+from danube.testing.patience import PATIENCE_S
 from danube.testing.process import BrokerProcess
 from spark_analytics.source.link import Endpoint, close_link, link_to
 from spark_analytics.source.planning import OffsetRange
@@ -28,7 +29,7 @@ def _closed() -> Iterator[None]:
     close_link()
 
 
-def reader(broker: BrokerProcess, *, retry_s: float = 20.0, fail_on_data_loss: bool = True) -> SliceReader:
+def reader(broker: BrokerProcess, *, retry_s: float = PATIENCE_S, fail_on_data_loss: bool = True) -> SliceReader:
     endpoint = Endpoint(service_url=broker.endpoints.service_url, retry_s=retry_s)
     return SliceReader(endpoint=endpoint, columns=("offset",), fail_on_data_loss=fail_on_data_loss)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from danube.testing.patience import PATIENCE_S
 from tests.spark.conftest import Lake
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -33,7 +34,7 @@ def test_session_is_quiet_listens_on_loopback_and_needs_no_settings(spark: Spark
     assert spark.sparkContext.uiWebUrl is None
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_machine_without_java_runs_spark_on_the_packaged_one(lake: Lake, tmp_path: Path) -> None:
     lake.publish([b"x"] * 10)
     tools = tmp_path / "tools"
@@ -47,7 +48,7 @@ def test_machine_without_java_runs_spark_on_the_packaged_one(lake: Lake, tmp_pat
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=2 * PATIENCE_S,
         check=False,
     )
     assert ran.stdout.split("\n") == ["danube 1000", "rows 10", ""], ran.stderr[-3_000:]

@@ -14,6 +14,7 @@ from pyspark.errors import StreamingQueryException
 
 from danube.model.topic import TopicName
 from danube.testing.admin_peer import AdminPeer
+from danube.testing.patience import PATIENCE_S
 from tests.spark.conftest import Lake
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -92,7 +93,7 @@ def test_stream_that_starts_at_latest_reads_what_comes_after_it(lake: Lake, tmp_
     assert lake.streamed(tmp_path) == [("", 5), ("", 6), ("", 7)]
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(400)
 def test_stream_that_is_killed_and_started_again_writes_each_record_once(lake: Lake, tmp_path: Path) -> None:
     lake.publish([b"%d" % number for number in range(KILLED_ROWS)])
     command = [
@@ -107,7 +108,7 @@ def test_stream_that_is_killed_and_started_again_writes_each_record_once(lake: L
         wait_for_batches(program, tmp_path / "out" / "_spark_metadata", 3)
     finally:
         os.killpg(program.pid, signal.SIGKILL)
-        program.wait(10)
+        program.wait(PATIENCE_S)
     written = len(lake.streamed(tmp_path))
     lake.run_stream(tmp_path, max_rows_per_trigger=KILLED_ROWS // 3)
     assert 0 < written < KILLED_ROWS
@@ -116,7 +117,7 @@ def test_stream_that_is_killed_and_started_again_writes_each_record_once(lake: L
 
 def wait_for_batches(program: subprocess.Popen[bytes], metadata: Path, count: int) -> None:
     """Until the sink has committed so many micro-batches."""
-    pause, deadline = threading.Event(), time.monotonic() + 90
+    pause, deadline = threading.Event(), time.monotonic() + 2 * PATIENCE_S
     while len([*metadata.glob("[0-9]*")]) < count:
         if program.poll() is not None or time.monotonic() > deadline:
             pytest.fail(f"the stream wrote nothing:\n{metadata.parent.with_name('log').read_text()[-3_000:]}")

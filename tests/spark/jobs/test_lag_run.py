@@ -120,7 +120,7 @@ def test_a_job_that_is_told_to_end_says_that_it_failed(broker: BrokerProcess) ->
 
 async def started(broker: BrokerProcess) -> None:
     """Until the job has told of its start; polls, since the topic comes to be with that."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(2 * PATIENCE_S):
         while True:
             try:
                 if await published(broker):

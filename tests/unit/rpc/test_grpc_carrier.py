@@ -163,7 +163,7 @@ async def test_connection_cut_in_the_middle_of_a_call_is_unreachable() -> None:
     listener = await asyncio.start_server(cut, "127.0.0.1", 0)
     channel = CARRIER.connect(f"127.0.0.1:{listener.sockets[0].getsockname()[1]}")
     with pytest.raises(errors.BrokerUnreachableError):
-        await asyncio.wait_for(channel.call(PATH, b""), 5)
+        await asyncio.wait_for(channel.call(PATH, b""), PATIENCE_S)
     await channel.close()
     listener.close()
     await listener.wait_closed()

@@ -7,6 +7,7 @@ import pytest
 from danube.model.errors import CancelledError, NotFoundError
 from danube.rpc.inbox import Inbox
 from danube.rpc.options import CarrierOptions
+from danube.testing.patience import PATIENCE_S
 
 
 def inbox_of(messages_max: int = 2, bytes_max: int = 100) -> Inbox:
@@ -58,7 +59,7 @@ async def test_waiting_reader_gets_what_comes() -> None:
     reading = asyncio.create_task(inbox.get())
     await asyncio.sleep(0)  # so that it waits
     inbox.put(b"a")
-    assert await asyncio.wait_for(reading, 5) == b"a"
+    assert await asyncio.wait_for(reading, PATIENCE_S) == b"a"
 
 
 async def test_waiting_reader_learns_of_the_end() -> None:
@@ -67,4 +68,4 @@ async def test_waiting_reader_learns_of_the_end() -> None:
     await asyncio.sleep(0)  # so that it waits
     inbox.end(NotFoundError("no"))
     with pytest.raises(NotFoundError):
-        await asyncio.wait_for(reading, 5)
+        await asyncio.wait_for(reading, PATIENCE_S)

@@ -46,7 +46,7 @@ async def test_work_runs_in_the_order_of_its_handing_over(runner: BlockingRunner
 
 async def test_a_thread_keeps_the_loop_free(thread: BlockingThread) -> None:
     go = threading.Event()
-    waiting = asyncio.ensure_future(thread.run(lambda: (go.wait(5), threading.current_thread().name)))
+    waiting = asyncio.ensure_future(thread.run(lambda: (go.wait(PATIENCE_S), threading.current_thread().name)))
     await asyncio.sleep(0)
     go.set()
     async with asyncio.timeout(PATIENCE_S):
@@ -59,7 +59,7 @@ async def test_cancelling_the_waiter_lets_the_work_finish_first(thread: Blocking
 
     def work() -> None:
         loop.call_soon_threadsafe(started.set)
-        go.wait(5)
+        go.wait(PATIENCE_S)
         done.append("finished")
 
     waiting = asyncio.ensure_future(thread.run(work))
@@ -76,7 +76,7 @@ async def test_cancelling_the_waiter_lets_the_work_finish_first(thread: Blocking
 
 async def test_closing_from_the_loop_waits_for_what_was_handed_over_and_keeps_the_loop_free() -> None:
     runner, go = BlockingThread("test"), threading.Event()
-    work = asyncio.ensure_future(runner.run(lambda: go.wait(5)))
+    work = asyncio.ensure_future(runner.run(lambda: go.wait(PATIENCE_S)))
     await asyncio.sleep(0)
     closing = asyncio.ensure_future(runner.aclose())
     await asyncio.sleep(0)
@@ -101,7 +101,8 @@ async def test_cancelling_just_when_the_work_has_ended_does_not_wait_for_it_agai
     done = threading.Event()
     waiting = asyncio.ensure_future(thread.run(done.set))
     await asyncio.sleep(0)
-    assert done.wait(5)  # the loop is held here, so that it hears of the end and of the cancelling in the same turn
+    # the loop is held here, so that it hears of the end and of the cancelling in the same turn
+    assert done.wait(PATIENCE_S)
     waiting.cancel()
     async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(asyncio.CancelledError):
@@ -112,7 +113,7 @@ async def test_an_error_that_nobody_waits_for_any_more_is_dropped(thread: Blocki
     go = threading.Event()
 
     def work() -> None:
-        go.wait(5)
+        go.wait(PATIENCE_S)
         fail()
 
     waiting = asyncio.ensure_future(thread.run(work))
@@ -127,14 +128,14 @@ async def test_an_error_that_nobody_waits_for_any_more_is_dropped(thread: Blocki
 def test_work_that_nobody_waits_for_is_done_without_an_event_loop(thread: BlockingThread) -> None:
     done = threading.Event()
     thread.start(done.set)
-    assert done.wait(5)
+    assert done.wait(PATIENCE_S)
 
 
 def test_a_thread_can_be_left_while_it_works_and_ends_by_itself() -> None:
     thread, go, done = BlockingThread("test"), threading.Event(), threading.Event()
 
     def work() -> None:
-        go.wait(5)
+        go.wait(PATIENCE_S)
         done.set()
 
     thread.start(work)
@@ -142,7 +143,7 @@ def test_a_thread_can_be_left_while_it_works_and_ends_by_itself() -> None:
     with pytest.raises(RuntimeError, match="closed"):
         thread.start(done.set)
     go.set()
-    assert done.wait(5)
+    assert done.wait(PATIENCE_S)
     thread.close()
 
 
@@ -152,7 +153,7 @@ async def test_an_owned_thread_runs_until_its_owner_has_it_return() -> None:
 
     def work() -> None:
         owned.call_back(told.append, 1)
-        stop.wait(5)
+        stop.wait(PATIENCE_S)
         owned.call_back(told.append, 2)
 
     owned = OwnedThread("test", work)

@@ -4,6 +4,7 @@ import pytest
 
 from danube.runtime.tasks import TaskScope
 from danube.testing.clock import START_MS, SimClock, end_tasks, settle
+from danube.testing.patience import PATIENCE_S
 
 
 def test_time_moves_only_when_told() -> None:
@@ -75,7 +76,7 @@ async def test_sleepers_wake_at_their_own_times() -> None:
 
 async def test_sleeping_until_the_past_returns_at_once() -> None:
     clock = SimClock(start_s=10.0)
-    async with asyncio.timeout(1):
+    async with asyncio.timeout(PATIENCE_S):
         await clock.sleep_until(10.0)
 
 

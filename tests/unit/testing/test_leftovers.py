@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from danube.testing.leftovers import end_leftovers, note_process
+from danube.testing.patience import PATIENCE_S
 
 pytestmark = pytest.mark.cluster
 
@@ -19,7 +20,7 @@ def test_a_process_that_was_noted_is_ended(tmp_path: Path) -> None:
     with sleeper() as process:
         note_process(tmp_path, "member", process.pid)
         end_leftovers(tmp_path)
-        assert process.wait(10) == -9
+        assert process.wait(PATIENCE_S) == -9
     assert list(tmp_path.iterdir()) == []
 
 

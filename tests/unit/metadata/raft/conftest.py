@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from danube.metadata import replicated
-from danube.metadata.raft import seams
+from danube.metadata.raft import leader_calls, seams
 from danube.testing.clock import SimClock
 from danube.testing.patience import PATIENCE_S
 from danube.testing.raft_local import GroupStore, open_group
@@ -19,6 +19,7 @@ from tests.unit.metadata.raft.groups import Group
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members that run in threads go by the machine's clock, and the machine may stand still."""
     monkeypatch.setattr(replicated, "METADATA_SUBMIT_TIMEOUT_S", PATIENCE_S)
+    monkeypatch.setattr(leader_calls, "RAFT_LOOK_TIMEOUT_S", PATIENCE_S)
 
 
 @pytest.fixture

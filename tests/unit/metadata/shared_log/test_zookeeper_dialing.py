@@ -11,6 +11,7 @@ import pytest
 
 from danube.metadata.shared_log.zookeeper_dialing import Complaints, Dialer, tls_context
 from danube.model.errors import SettingsError
+from danube.testing.patience import PATIENCE_S
 
 CERTIFICATES = Path(__file__).parents[2] / "rpc" / "certificates"
 CA, CERTIFICATE, KEY = (str(CERTIFICATES / name) for name in ("ca.pem", "server.pem", "server.key"))
@@ -28,11 +29,11 @@ async def server_at(host: str, *, tls: bool) -> AsyncIterator[tuple[str, int]]:
         yield server.sockets[0].getsockname()
 
 
-def dial(address: tuple[str, int]) -> str:
+def dial(address: tuple[str, int], timeout_s: float = PATIENCE_S) -> str:
     """The version of TLS that is spoken with this address."""
     dialer = Dialer()
     dialer.tls = tls_context(CA, None, None)
-    with dialer(address=address, hostname=address[0], timeout=1.0, use_ssl=False) as connection:
+    with dialer(address=address, hostname=address[0], timeout=timeout_s, use_ssl=False) as connection:
         assert isinstance(connection, ssl.SSLSocket)
         return connection.version() or ""
 
@@ -51,7 +52,7 @@ async def test_a_certificate_for_another_host_is_refused() -> None:
 async def test_a_server_that_is_silent_does_not_hold_up_the_others() -> None:
     async with server_at("127.0.0.1", tls=False) as address:
         with pytest.raises(TimeoutError, match="no answer within 1 s"):
-            await asyncio.to_thread(dial, address)
+            await asyncio.to_thread(dial, address, 1.0)
 
 
 def test_nobody_is_trusted_beside_the_authority_that_is_given() -> None:
