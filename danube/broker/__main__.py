@@ -46,8 +46,8 @@ _EPILOG = """Examples:
 Each setting can also come from the file or from a variable: --data-dir is data_dir there and DANUBE_DATA_DIR here;
 meta_store.secret_file is nested in the file, and DANUBE_META_STORE_SECRET_FILE here. `settings --explain` names all.
 
-Exit codes: 0 stopped, 1 failed, 2 wrong settings or address in use, 7 data folder cannot be used or is in use, 8 stored
-data is damaged.
+Exit codes: 0 stopped, 1 failed, 2 wrong settings or address in use, 6 refused: the cluster knows this broker at another
+Raft address, 7 data folder cannot be used or is in use, 8 stored data is damaged.
 """
 
 app = typer.Typer(add_completion=True, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=False)

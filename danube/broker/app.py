@@ -269,6 +269,11 @@ class _Assembly:
         await cluster.join(announcement, DataPath(storage).progresses, self.replaced.set)
 
     async def _open_storage(self, folder: DataFolder, metadata: "_Metadata", settings: StorageSettings) -> Storage:
+        names = {
+            record.topic_id: record.name
+            for record in await metadata.records.topics()
+            if metadata.cluster is None or record.owner == folder.broker_id
+        }
         storage = await Storage.open(
             folder.disk,
             self._world.clock,
@@ -280,11 +285,8 @@ class _Assembly:
             settings=settings,
             broker_id=folder.broker_id,
             has_begun=folder.identity.has_journal,
-            known_topics={
-                record.topic_id
-                for record in await metadata.records.topics()
-                if metadata.cluster is None or record.owner == folder.broker_id
-            },
+            known_topics=names.keys(),
+            names=names,
         )
         self._parts.push_async_callback(storage.close)
         await self._note_opened(folder, metadata)

@@ -172,7 +172,7 @@ class PublishSession:
     def _append_waiting(self) -> None:
         while self._waiting:
             batch, count = self._waiting[0]
-            self._appended += 1  # a batch that is stored already is settled before the call returns
+            self._appended += 1  # a batch that is stored already may be settled before the call returns
             try:
                 self._append(batch.body, count, partial(self._settled, batch.sequence, _cost(batch)))
             except OverloadedError:

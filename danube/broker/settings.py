@@ -169,7 +169,10 @@ class BrokerSettings(BaseModel):
         "none", description="How new segments are compressed; zstd needs the package zstandard before Python 3.14."
     )
     disk_warn_free_bytes: int = Field(
-        limits.DISK_WARN_BYTES, ge=0, le=1 << 50, description="Free bytes on the disk below which the log warns."
+        limits.DISK_WARN_BYTES,
+        ge=0,
+        le=1 << 50,
+        description="Free bytes on the disk below which the log warns; 0 is never.",
     )
     disk_refuse_free_bytes: int = Field(
         limits.DISK_REFUSE_BYTES,

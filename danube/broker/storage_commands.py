@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from danube.broker import storage_views as views
@@ -27,7 +28,7 @@ from danube.storage.inspection.aside import Aside
 from danube.storage.inspection.finding import Finding
 from danube.storage.inspection.known import Known
 from danube.storage.inspection.one_file import FileContent, file_content, find_file
-from danube.storage.inspection.repair import TEXT_REPORT, Point, carry_out
+from danube.storage.inspection.repair import TEXT_REPORT, Point, bytes_to_write, carry_out
 from danube.storage.inspection.repair_plan import RepairPlan, plan_repair
 from danube.storage.inspection.report import plan_lines, report_of
 from danube.storage.inspection.survey import survey
@@ -108,7 +109,9 @@ def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCo
         if plan.journal:
             aside.check_movable(JOURNAL)
         point = _pointer(folder, plan)
-        carry_out(folder.disk, found, plan, aside, point, forget_journal=lambda: _forget_journal(folder))
+        forget = partial(_forget_journal, folder)
+        with views.progress("writing", bytes_to_write(folder.disk, plan, found)) as wrote:
+            carry_out(folder.disk, found, plan, aside, point, progress=wrote, forget_journal=forget)
         done = f"{planned}\n\nRepaired. The report: {aside.path / TEXT_REPORT}\n"
         if folder.metadata.is_shared:
             done += f"{_TOLD_LATER}\n"
@@ -150,7 +153,7 @@ def _forget_journal(folder: _Folder) -> None:
 
 
 def _verified(folder: _Folder) -> Verification:
-    with views.progress(total_bytes(folder.disk)) as read:
+    with views.progress("reading", total_bytes(folder.disk)) as read:
         found = verify(folder.disk, folder.known, read, has_journal=folder.has_journal)
     found.findings += folder.trouble
     return found

@@ -129,14 +129,14 @@ def file_text(content: FileContent) -> str:
 
 
 @contextmanager
-def progress(total_bytes: int) -> Iterator[Callable[[int], None]]:
-    """A bar for whoever watches a terminal; answers what to call with each number of bytes that were read."""
+def progress(what: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+    """A bar for whoever watches a terminal; answers what to call with each number of bytes that were dealt with."""
     if not is_terminal(sys.stderr):
         yield lambda _: None
         return
-    columns = (TextColumn("reading"), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    columns = (TextColumn(what), BarColumn(), DownloadColumn(), TimeRemainingColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("reading", total=max(total_bytes, 1))
+        task = bar.add_task(what, total=max(total_bytes, 1))
         yield lambda count: bar.advance(task, count)
 
 

@@ -437,7 +437,7 @@ class Topics:
         try:
             # What makes room is done by administrators, and is in the audit log first.
             is_audit = record.name.is_of(AUDIT_TOPIC)
-            return self._storage.topic(record.topic_id, record.epoch, uses_reserve=is_audit)
+            return self._storage.topic(record.topic_id, record.epoch, name=record.name, uses_reserve=is_audit)
         except DanubeError as error:
             _log.error("%s is not served, all other topics are: %s", record.name, error)
             reason = f"what is stored of {record.name} cannot be read; the broker's log says why"

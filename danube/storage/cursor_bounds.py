@@ -14,11 +14,12 @@ from danube.model.subscription import Cursor
 from danube.storage.journal import Journal
 from danube.storage.segment.manifest import Manifest
 from danube.storage.topic_log import JournalTopicLog
+from danube.storage.topic_names import TopicNames, called
 
 _log = logging.getLogger(__name__)
 
 
-async def keep_cursors_within(journal: Journal, manifests: Iterable[Manifest]) -> None:
+async def keep_cursors_within(journal: Journal, manifests: Iterable[Manifest], names: TopicNames) -> None:
     """Write those of these cursors that stood beyond the end of their log, as they stand now; returns when it is done.
 
     The journal has brought them back in memory when it was opened. One that cannot be written is said, and tried again.
@@ -30,8 +31,8 @@ async def keep_cursors_within(journal: Journal, manifests: Iterable[Manifest]) -
         if beyond:
             waiting += [_save(log, subscription_id) for subscription_id in beyond]
             _log.warning(
-                "topic %d ends at offset %d: %d subscriptions stood beyond it and were brought back",
-                log.topic_id,
+                "%s ends at offset %d: %d subscriptions stood beyond it and were brought back",
+                called(log.topic_id, names),
                 log.durable_end,
                 len(beyond),
             )

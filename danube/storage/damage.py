@@ -5,14 +5,28 @@ import shlex
 _DATA_DIR = "--data-dir ..."  # what is stored does not know where; who speaks to people does
 
 
-def next_step(file: str | None) -> str:
-    """Behind the sentence that names file, byte and trouble; `file` where there is one to look into."""
+def next_step(file: str | None, lost: str = "file") -> str:
+    """Behind the sentence that names file, byte and trouble; `file` where there is one to look into.
+
+    `lost` is what has to come back from a backup.
+    """
     look = f"`danube-broker storage inspect {_DATA_DIR} --file {file}` shows the file, " if file else ""
     return (
-        f"Restore the file from a backup; or stop the broker and see what can be kept: {look}"
+        f"Restore the {lost} from a backup; or stop the broker and see what can be kept: {look}"
         f"`danube-broker storage verify {_DATA_DIR}` {'' if file else 'shows '}all damage, and"
         f" `danube-broker storage repair {_DATA_DIR}` what would be lost"
     )
+
+
+def fault_of(error: OSError, name: str = "") -> str:
+    """What an operation of the disk said, of which file, and where to look; `name` where the error says none."""
+    file, what = error.filename or name, error.strerror or str(error) or type(error).__name__
+    look = (
+        "Check its owner and permissions"
+        if isinstance(error, PermissionError)
+        else "Check the data folder and its disk"
+    )
+    return f"{file}: {what}. {look}" if file else f"{what}. {look}"
 
 
 def with_data_folder(text: str, folder: str) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, StorageUnavailableError
-from danube.storage.damage import next_step
+from danube.storage.damage import fault_of, next_step
 from danube.storage.histories import History
 from danube.storage.journal.topic_base import TopicBase
 from danube.storage.segment.manifest import Manifest, manifest_name
@@ -47,7 +47,7 @@ def load_history(tier: SegmentTier, record: TopicStorage) -> History:
     except FileNotFoundError as error:
         raise DamagedDataError(f"{name} is damaged: the file is not there. {next_step(None)}") from error
     except OSError as error:
-        raise StorageUnavailableError(f"{name} could not be read: {error.strerror or error}. Check the disk") from error
+        raise StorageUnavailableError(f"a manifest could not be read: {fault_of(error, name)}") from error
     manifest = decode_manifest(encoded)
     if manifest is None:
         if (version := newer_version(encoded)) is not None:

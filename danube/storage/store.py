@@ -10,6 +10,7 @@ from typing import Any
 from danube.metadata.storage_records import StorageRecords
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits import CUT_RETRY_S
+from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
@@ -34,6 +35,7 @@ from danube.storage.stored_topics import Readable, StoredTopics
 from danube.storage.tiered_log import ColdStore, TieredLog
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
+from danube.storage.topic_names import TopicNames, called
 from danube.storage.watermarks import SpaceLevel
 
 _DEFAULTS = StorageSettings()
@@ -144,11 +146,13 @@ class Storage:
         broker_id: int,
         settings: StorageSettings = _DEFAULTS,
         known_topics: Container[int] | None = None,
+        names: TopicNames | None = None,
         has_begun: bool = False,
     ) -> "Storage":
         """Recover what is there, or start anew, and be ready for appends; `start` begins the background work.
 
         `known_topics` holds the ids of the topics that exist; what is stored of others is let go. None keeps all.
+        `names` are those of topics as far as they are known, for the log.
         With `has_begun` there was a journal once: then one that is not there is missing, and none is begun.
         `runner` is the journal's, `read_runner` is for cold reads, `cut_runner` for making segments: each a thread of
         its own. They stay the caller's: close them after `close()`.
@@ -163,8 +167,9 @@ class Storage:
             one for one in (await records.all()).values() if known_topics is None or one.topic_id in known_topics
         ]
         found = await read_runner.run(lambda: find_histories(reading_tier, pointed))
+        named = dict(names or {})
         for topic_id, error in found.refused.items():
-            _log.error("topic %d cannot be served: %s", topic_id, error)
+            _log.error("%s cannot be served: %s", called(topic_id, named), error)
         journal = await Journal.open(
             disk,
             clock,
@@ -177,7 +182,7 @@ class Storage:
             bases={history.manifest.topic_id: base_of(history) for history in found.histories},
             has_begun=has_begun,
         )
-        await keep_cursors_within(journal, [history.manifest for history in found.histories])
+        await keep_cursors_within(journal, [history.manifest for history in found.histories], named)
         storage = cls(
             StorageGround(
                 disk=disk,
@@ -186,7 +191,7 @@ class Storage:
                 read_runner=read_runner,
                 cut_runner=cut_runner,
                 settings=settings,
-                topics=StoredTopics(known_topics, Histories(found.histories), found.refused),
+                topics=StoredTopics(known_topics, Histories(found.histories), found.refused, named),
                 journal=journal,
                 reading_tier=reading_tier,
                 writing_tier=DirectoryTier(disk),
@@ -207,9 +212,12 @@ class Storage:
         """Why appends are refused for now, or None: too little room on the disk."""
         return self._gate.refusal
 
-    def topic(self, topic_id: int, epoch: int, *, uses_reserve: bool = False) -> TieredLog:
+    def topic(
+        self, topic_id: int, epoch: int, *, name: TopicName | None = None, uses_reserve: bool = False
+    ) -> TieredLog:
         """The log of a topic, empty or as recovered. Records are written under `epoch` from now on.
 
+        `name` is for the log of the broker, should something be wrong with what is stored.
         `uses_reserve` is for little that must be written all the same when the disk has too little room for messages.
         Raises what is wrong with its manifest (DamagedDataError, DataFolderError, StorageUnavailableError), and
         ValueError for an id that was not among the known topics though it has records, or that was forgotten.
@@ -218,6 +226,8 @@ class Storage:
             raise self._topics.refused[topic_id]
         journal_log = self._journal.topic(topic_id, epoch)
         self._topics.opened.add(topic_id)
+        if name is not None:
+            self._topics.names[topic_id] = name
         log = self._logs[topic_id] = TieredLog(journal_log, self._cold, uses_reserve=uses_reserve)
         return log
 

@@ -4,6 +4,7 @@ from collections.abc import Collection, Container
 from dataclasses import dataclass, field
 
 from danube.model.errors import DanubeError, StorageChangedError
+from danube.model.topic import TopicName
 from danube.storage.histories import Histories
 from danube.storage.troubles import Troubles
 
@@ -17,7 +18,9 @@ class StoredTopics:
     histories: Histories = field(default_factory=Histories)
     refused: dict[int, DanubeError] = field(default_factory=dict)
     """Their manifests cannot be read: everything of them stays as it is."""
-    troubles: Troubles = field(default_factory=Troubles)
+    names: dict[int, TopicName] = field(default_factory=dict)
+    """Of those whose name was said; for the log."""
+    troubles: Troubles = field(init=False)
     opened: set[int] = field(default_factory=set)
     deleted: set[int] = field(default_factory=set)
     lost: set[int] = field(default_factory=set)
@@ -27,6 +30,9 @@ class StoredTopics:
     """In a shared folder those that this broker owns; None where all are its own."""
     begun: set[int] = field(default_factory=set)
     """On their way to this broker, or nobody knows whether they came: what its journal has of them is kept."""
+
+    def __post_init__(self) -> None:
+        self.troubles = Troubles(self.names)
 
     def is_owned(self, topic_id: int) -> bool:
         """Whether this broker cuts the topic, and goes by its own manifest."""
@@ -71,6 +77,7 @@ class StoredTopics:
         self.refused.pop(topic_id, None)
         self.histories.forget(topic_id)
         self.troubles.forget(topic_id)
+        self.names.pop(topic_id, None)
 
 
 class Readable(Container[int]):

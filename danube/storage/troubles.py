@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from danube.model.errors import DanubeError
 from danube.model.limits import CUT_RETRY_S
+from danube.storage.topic_names import TopicNames, called
 
 _log = logging.getLogger(__name__)
 
@@ -23,7 +24,9 @@ class _Trouble:
 class Troubles:
     """Which topics are left out, why, and until when."""
 
-    def __init__(self) -> None:
+    def __init__(self, names: TopicNames) -> None:
+        """`names` may change; what is said of a topic goes by what is in it then."""
+        self._names = names
         self._of: dict[int, _Trouble] = {}
 
     def __len__(self) -> int:
@@ -50,7 +53,7 @@ class Troubles:
     def clear(self, topic_id: int) -> None:
         """It worked."""
         if self._of.pop(topic_id, None) is not None:
-            _log.warning("the storage of topic %d is kept in order again", topic_id)
+            _log.warning("the storage of %s is kept in order again", called(topic_id, self._names))
 
     def forget(self, topic_id: int) -> None:
         """The topic is gone."""
@@ -59,5 +62,5 @@ class Troubles:
     def _leave_out(self, topic_id: int, reason: str, trouble: _Trouble) -> None:
         before = self._of.get(topic_id)
         if before is None or before.kind != trouble.kind:
-            _log.error("what is stored of topic %d stays as it is: %s", topic_id, reason)
+            _log.error("what is stored of %s stays as it is: %s", called(topic_id, self._names), reason)
         self._of[topic_id] = trouble

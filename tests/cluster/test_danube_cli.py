@@ -154,7 +154,7 @@ def test_an_unknown_topic_exits_4_and_says_how_to_create_it(danube: Danube) -> N
 
 @pytest.mark.usefixtures("topic")
 def test_a_topic_that_delivers_the_other_way_names_the_option(danube: Danube) -> None:
-    assert "use --reliable" in danube.refused(1, "produce", "-t", danube.topic, "-m", "x", "--non-reliable")
+    assert "use --reliable" in danube.refused(6, "produce", "-t", danube.topic, "-m", "x", "--non-reliable")
 
 
 @pytest.mark.usefixtures("topic")

@@ -15,6 +15,7 @@ from danube.metadata.journal_records import JournalRecords
 from danube.metadata.storage_records import StorageRecords
 from danube.model.errors import DataFolderError
 from danube.model.limits import JOURNALS_LOOK_S
+from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
@@ -155,14 +156,21 @@ class SharedStorage(Storage):
         await self._ownership.give(topic_id, stop)
         self._logs.pop(topic_id, None)
 
-    def topic(self, topic_id: int, epoch: int = 0, *, uses_reserve: bool = False) -> TieredLog:  # noqa: ARG002 - as in `Storage`
+    def topic(
+        self,
+        topic_id: int,
+        epoch: int = 0,  # noqa: ARG002 - as in `Storage`
+        *,
+        name: TopicName | None = None,
+        uses_reserve: bool = False,
+    ) -> TieredLog:
         """The log of a topic that this broker owns; it is written under the epoch in which this broker owns it.
 
         Raises TopicNotServedError, and as `Storage.topic`.
         """
         if topic_id in self._topics.refused:
             raise self._topics.refused[topic_id]
-        return super().topic(topic_id, self._ownership.epoch(topic_id), uses_reserve=uses_reserve)
+        return super().topic(topic_id, self._ownership.epoch(topic_id), name=name, uses_reserve=uses_reserve)
 
     # Work
 

@@ -10,6 +10,7 @@ the next file, or the journal's mark, says were there.
 """
 
 import contextlib
+import itertools
 from collections import Counter
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
@@ -19,7 +20,20 @@ from danube.runtime.disk import Disk, File
 from danube.storage.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
 from danube.storage.inspection.finding import Finding, Level
 from danube.storage.journal.file_index import FileIndex
-from danube.storage.journal.files import FOLDER, FileStart, FileTable, first_path, index_path, mark_path, path
+from danube.storage.journal.files import (
+    ALL_GONE,
+    FILE_GONE,
+    FOLDER,
+    FOLDER_GONE,
+    FileStart,
+    FileTable,
+    first_gone,
+    first_path,
+    folder_path,
+    index_path,
+    mark_path,
+    path,
+)
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
     FIRST_SEQUENCE,
@@ -114,6 +128,8 @@ class JournalWalk:
         """Where the next file begins; None while that is not known."""
         self._said: int | None = None
         """The file that `first` names: it was synced before that was said."""
+        self._is_empty = False
+        """Whether there is no file at all that counts."""
         self._missing: list[int] = []
         """The files before the next one that are not there."""
         self.journal_id = 0
@@ -131,6 +147,7 @@ class JournalWalk:
     def events(self) -> Iterator[Seen]:
         """What there is, in order. Raises OSError, and DataFolderError for a journal of a later version."""
         sequences = yield from self._sequences()
+        self._is_empty = not sequences
         self.journal_id = self.journal_id or self._identity(sequences)
         yield from self._read_mark()
         expected, last = self.first_sequence, self._last(sequences)
@@ -198,20 +215,36 @@ class JournalWalk:
         is_known = end_position is not None and self._position is not None
         unknown = max((end_position or 0) - (self._position or 0) - explained, 0) if is_known else 0
         bare = [sequence for sequence, index in indexes.items() if index is None]
-        for sequence, index in indexes.items():
+        nameless = self._nameless(bare)
+        for sequence in self._missing[max(len(nameless) - 1, 0) :]:
+            file, what = (
+                self._where_gone(nameless) if sequence in nameless else (path(sequence, self._folder), FILE_GONE)
+            )
             yield Broken(
                 sequence,
-                path(sequence, self._folder),
+                file,
                 0,
                 0,
-                "the file is missing",
-                unknown_bytes=unknown if sequence == (bare or self._missing)[0] else 0,
+                what,
+                unknown_bytes=unknown if sequence == (nameless[-1:] or bare or self._missing)[0] else 0,
                 unknown_end=end_position,
                 is_open_ended=sequence == self._missing[-1] and (is_open_ended or (bool(bare) and not is_known)),
-                index=index,
+                index=indexes[sequence],
             )
         self._missing.clear()
         self._number = None
+
+    def _nameless(self, bare: list[int]) -> list[int]:
+        """The missing files at the beginning that may be those that were cut and removed: nothing speaks of them."""
+        if self._said is not None or self._missing[0] != FIRST_SEQUENCE:
+            return []
+        return [one for one, expected in zip(bare, itertools.count(FIRST_SEQUENCE), strict=False) if one == expected]
+
+    def _where_gone(self, nameless: list[int]) -> tuple[str, str]:
+        """What is missing instead of those: the journal as a whole, or what says where it begins."""
+        if self._is_empty:
+            return folder_path(self._folder), ALL_GONE if self._disk.exists(self._folder) else FOLDER_GONE
+        return first_path(self._folder), first_gone(nameless[-1] + 1)
 
     def _index(self, sequence: int) -> FileIndex | None:
         """What was in a file that is not there."""

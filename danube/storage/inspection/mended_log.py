@@ -1,13 +1,16 @@
 """Writing a topic's mended log: its segments, then the manifest that lists them. Nothing counts until it is named."""
 
+from bisect import bisect_left
 from collections.abc import Iterator
 
 from danube.model.limits import SEGMENT_BYTES_MAX
 from danube.runtime.disk import Disk
+from danube.storage.inspection.history_scan import sizes
 from danube.storage.inspection.ledger import JournalTopic
 from danube.storage.inspection.mending import Rewrite, Stay
 from danube.storage.inspection.repair_plan import TopicRepair
 from danube.storage.inspection.segment_walk import SegmentWalk
+from danube.storage.inspection.verifying import Progress
 from danube.storage.journal.files import FOLDER, FileTable
 from danube.storage.journal.reader import JournalReader, Place
 from danube.storage.lost import markers
@@ -18,15 +21,26 @@ from danube.storage.segment.writer import encode_segment
 from danube.storage.tiers.directory import DirectoryTier
 
 _PLACES_MAX = 256  # batches of the journal that are read at once
+_TOLD_BYTES = 1024 * 1024  # not each batch is told of: whoever draws a bar takes longer than the batch
 
 
 class MendedLogWriter:
     """Writes into the tier of one data folder. It holds one segment in memory at most. Raises OSError."""
 
-    def __init__(self, disk: Disk, files: FileTable, *, segment_bytes_max: int = SEGMENT_BYTES_MAX) -> None:
+    def __init__(
+        self,
+        disk: Disk,
+        files: FileTable,
+        progress: Progress = lambda _: None,
+        *,
+        segment_bytes_max: int = SEGMENT_BYTES_MAX,
+    ) -> None:
+        """`progress` is called with how many bytes more of `rewritten_bytes` were written."""
         self._tier = DirectoryTier(disk)
         self._journal = JournalReader(disk)
         self._files = files
+        self._progress = progress
+        self._untold_bytes = 0
         self._segment_bytes_max = segment_bytes_max
 
     def write(self, repair: TopicRepair, topic: JournalTopic) -> Manifest:
@@ -40,12 +54,19 @@ class MendedLogWriter:
         manifest = _manifest(repair, segments)
         name = manifest_name(repair.topic_id, repair.generation)
         self._tier.put(name, [encode_manifest(manifest)])
+        self._tell(0)
         return manifest
 
     def close(self) -> None:
         """Let go of files."""
         self._journal.close()
         self._tier.close()
+
+    def _tell(self, size: int, *, at_least: int = 1) -> None:
+        self._untold_bytes += size
+        if self._untold_bytes >= at_least:
+            self._progress(self._untold_bytes)
+            self._untold_bytes = 0
 
     def _rewrite(self, repair: TopicRepair, topic: JournalTopic, step: Rewrite, time_ms: int) -> Iterator[Segment]:
         gathered: list[EncodedBatch] = []
@@ -76,6 +97,7 @@ class MendedLogWriter:
                 if batch.base_offset > at:
                     yield from markers(repair.topic_id, repair.name, range(at, batch.base_offset), time_ms)
                 yield batch
+                self._tell(batch.body_bytes, at_least=_TOLD_BYTES)
                 at, time_ms = batch.end_offset, batch.append_time_ms
             if at < part.stop:
                 yield from markers(repair.topic_id, repair.name, range(at, part.stop), time_ms)
@@ -87,11 +109,23 @@ class MendedLogWriter:
         if name != FOLDER:
             yield from SegmentWalk(self._tier, name, topic_id).batches()
             return
-        numbers = [number for number in range(len(topic)) if topic.bases[number] in part]
+        numbers = _numbers(topic, part)
         for first in range(0, len(numbers), _PLACES_MAX):
             located = [topic[number] for number in numbers[first : first + _PLACES_MAX]]
             places = [Place(one, *self._files.locate(one.position)) for one in located]
             yield from self._journal.read_encoded(topic_id, places)
+
+
+def rewritten_bytes(disk: Disk, repair: TopicRepair, topic: JournalTopic) -> int:
+    """How much a topic's batches take that are written anew, roughly: segments with all that is in their files."""
+    parts = [part for step in repair.mended.steps if isinstance(step, Rewrite) for part in step.parts]
+    segments = {name for name, _ in parts if name not in {None, FOLDER}}
+    journal = [number for name, part in parts if name == FOLDER for number in _numbers(topic, part)]
+    return sizes(disk, tuple(segments)) + sum(topic.lengths[number] for number in journal)
+
+
+def _numbers(topic: JournalTopic, offsets: range) -> range:
+    return range(bisect_left(topic.bases, offsets.start), bisect_left(topic.bases, offsets.stop))
 
 
 def _manifest(repair: TopicRepair, segments: list[Segment]) -> Manifest:

@@ -12,10 +12,10 @@ from danube.model.limits import CUT_TOPICS_MAX
 from danube.runtime.disk import Disk
 from danube.storage.inspection import covered_journal
 from danube.storage.inspection.aside import Aside
-from danube.storage.inspection.mended_log import MendedLogWriter
+from danube.storage.inspection.mended_log import MendedLogWriter, rewritten_bytes
 from danube.storage.inspection.repair_plan import RepairPlan, TopicRepair
 from danube.storage.inspection.report import report_json, report_text
-from danube.storage.inspection.verifying import Verification
+from danube.storage.inspection.verifying import Progress, Verification
 from danube.storage.journal.files import FOLDER
 
 Point = Callable[[Sequence[tuple[TopicStorage, int]]], None]
@@ -32,10 +32,12 @@ def carry_out(
     aside: Aside,
     point: Point,
     *,
+    progress: Progress = lambda _: None,
     forget_journal: Callable[[], None] = lambda: None,
 ) -> None:
     """Do what the plan says. Raises OSError, and what `point` raises; then it can be done again.
 
+    `progress` is called with how many bytes more of `bytes_to_write` were written.
     `forget_journal` has nobody expect a journal in the folder any more, before it is moved.
     """
     _report(plan, aside, is_done=False)
@@ -43,7 +45,7 @@ def carry_out(
         aside.write(covered_journal.NAME, plan.covered.encode())
     for name in (name for topic in plan.topics for name in topic.set_aside):
         aside.keep(name)
-    writer = MendedLogWriter(disk, verification.walk.files)
+    writer = MendedLogWriter(disk, verification.walk.files, progress)
     for group in _groups(plan.topics):
         for repair in group:
             writer.write(repair, verification.ledger.topic(repair.topic_id))
@@ -56,6 +58,11 @@ def carry_out(
         if disk.exists(FOLDER):
             aside.move(FOLDER)
     _report(plan, aside, is_done=True)
+
+
+def bytes_to_write(disk: Disk, plan: RepairPlan, verification: Verification) -> int:
+    """How much of messages is written anew, roughly: what segments that do not stay hold, and the journal."""
+    return sum(rewritten_bytes(disk, topic, verification.ledger.topic(topic.topic_id)) for topic in plan.topics)
 
 
 def _report(plan: RepairPlan, aside: Aside, *, is_done: bool) -> None:

@@ -94,10 +94,13 @@ def _verify_journal(found: Verification, progress: Progress) -> None:
         found.ledger.take(seen)
         if isinstance(seen, FileBegun):
             found.files += 1
+            continue
         if isinstance(seen, SoundRound):
             size = seen.round.header.end_position - seen.round.header.position
-            found.bytes_read += size
-            progress(size)
+        else:  # damaged or torn, it was read all the same
+            size = seen.end - seen.at
+        found.bytes_read += size
+        progress(size)
     found.findings += found.ledger.findings
     found.findings += found.walk.notes
 

@@ -148,7 +148,7 @@ class GroupCommit:
 
     def confirm(self, topic: TopicState, offset: int, done: AppendDone) -> None:
         """As `TopicLog.confirm`."""
-        if self._is_confirmed(topic):
+        if not self._confirming and self._is_confirmed(topic):  # nobody overtakes who waits on the same stream
             done(offset)
             return
         self._check_open()
@@ -265,7 +265,7 @@ class GroupCommit:
         """Whether all that is stored of a topic is as durable as its durability says now."""
         if topic.durability is not Durability.FSYNC or topic.index is None:
             return True
-        return not topic.index.body_bytes_from(self._writer.end.synced_to)
+        return not topic.index.reaches(self._writer.end.synced_to)
 
     def _tell_confirmed(self) -> None:
         if not self._confirming or self.stopped is not None:

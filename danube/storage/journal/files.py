@@ -13,6 +13,11 @@ from danube.storage.journal.mark import MARK_NAME
 FOLDER = "journal"
 """Of a broker's own journal within its data folder."""
 
+FILE_GONE = "the file is missing"
+FOLDER_GONE = "the folder is missing; if it is on a disk of its own, that may not be mounted"
+ALL_GONE = "none of the journal's files is in this folder"
+"""Of files that were removed once, as cut ones are, none is named where nothing tells them from those that count."""
+
 
 def path(sequence: int, folder: str = FOLDER) -> str:
     """The name of a journal file within the data folder."""
@@ -54,6 +59,16 @@ def damaged(sequence: int, at: int, what: str, folder: str = FOLDER) -> DamagedD
     """The error for bytes that cannot be what was written; a file that is missing is damaged at byte 0."""
     name = path(sequence, folder)
     return DamagedDataError(f"{name} is damaged at byte {at}: {what}. {next_step(name if at else None)}")
+
+
+def folder_path(folder: str = FOLDER) -> str:
+    """The name of a journal's folder in a sentence."""
+    return f"{folder}/"
+
+
+def first_gone(sequence: int) -> str:
+    """What is wrong with `first` where nothing speaks of a file before this one."""
+    return f"the file is missing, which says where the journal begins; or all before {file_name(sequence)} are"
 
 
 @dataclass(frozen=True, slots=True)

@@ -154,9 +154,13 @@ class TopicIndex:
         self.body_bytes -= sum(self._lengths[:count])
         del self._bases[:count], self._positions[:count], self._times[:count], self._lengths[:count]
 
+    def reaches(self, position: int) -> bool:
+        """Whether there is a batch at `position` or behind it."""
+        return bool(self._positions) and self._positions[-1] >= position
+
     def body_bytes_from(self, position: int) -> int:
         """Of the batches at `position` and behind it."""
-        if not self._positions or self._positions[-1] < position:
+        if not self.reaches(position):
             return 0
         return sum(self._lengths[bisect_left(self._positions, position) :])
 

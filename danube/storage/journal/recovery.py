@@ -17,10 +17,23 @@ from collections.abc import Callable, Container, Mapping
 
 from danube.model.errors import DamagedDataError, DataFolderError, JournalFencedError
 from danube.runtime.disk import Disk, File
+from danube.storage.damage import fault_of, next_step
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.file_index import FileIndex
-from danube.storage.journal.files import FOLDER, FileStart, create_file, damaged, mark_path
+from danube.storage.journal.files import (
+    ALL_GONE,
+    FILE_GONE,
+    FOLDER,
+    FOLDER_GONE,
+    FileStart,
+    create_file,
+    damaged,
+    first_gone,
+    first_path,
+    folder_path,
+    mark_path,
+)
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
     FIRST_SEQUENCE,
@@ -72,13 +85,11 @@ class Recovery:
         try:
             return self._run()
         except OSError as error:
-            raise DataFolderError(
-                f"the journal cannot be opened: {error}. Check the data folder and its disk"
-            ) from error
+            raise DataFolderError(f"the journal cannot be opened: {fault_of(error)}") from error
 
     def _run(self) -> tuple[File, JournalEnd]:
         if self._has_begun and not self._disk.exists(self._folder.name):  # a disk that is not mounted stays as it is
-            raise self._damaged(FIRST_SEQUENCE, 0, "the file is missing")
+            raise self._gone(folder_path(self._folder.name), FOLDER_GONE, "folder")
         self._disk.make_folder(self._folder.name)
         self._first, self._mark = self._folder.read_first(), self._read_mark()
         self.recovered.begin()
@@ -112,14 +123,25 @@ class Recovery:
         """The journal's files; those that were about to be removed are."""
         first = self._first.sequence if self._first is not None else FIRST_SEQUENCE
         found = [sequence for sequence in self._folder.sequences() if sequence >= first]
-        if not found and (self._has_begun or self._first is not None):
-            raise self._damaged(first, 0, "the file is missing")
+        self._check_begin(found)
         for expected, sequence in enumerate(found, first):
             if sequence != expected:
-                raise self._damaged(expected, 0, "the file is missing")
+                raise self._damaged(expected, 0, FILE_GONE)
         self._check_last(found[-1] if found else first - 1)
         self._folder.remove_leftovers(first)
         return found
+
+    def _check_begin(self, found: list[int]) -> None:
+        """Raise DamagedDataError when there should be files, or one that says which was the first."""
+        if self._first is not None:
+            if not found:
+                raise self._damaged(self._first.sequence, 0, FILE_GONE)
+            return
+        spoken_of = [*found, *self._folder.indexed_sequences()]
+        if not found and (self._has_begun or self._mark is not None or spoken_of):
+            raise self._gone(folder_path(self._folder.name), ALL_GONE, "folder")
+        if spoken_of and min(spoken_of) > FIRST_SEQUENCE:
+            raise self._gone(first_path(self._folder.name), first_gone(min(spoken_of)), "file")
 
     def _check_last(self, last: int) -> None:
         """Raise DamagedDataError when something speaks of a file behind the last one.
@@ -132,7 +154,7 @@ class Recovery:
         if self._mark is not None:
             spoken_of += [self._mark.sequence, *(each + 1 for each in indexed if each == last)]
         if any(sequence > last for sequence in spoken_of):
-            raise self._damaged(last + 1, 0, "the file is missing")
+            raise self._damaged(last + 1, 0, FILE_GONE)
 
     def _check_mark(self, sequences: list[int]) -> None:
         """Raise DamagedDataError when what is sound ends before what was synced, or is another journal's."""
@@ -308,6 +330,10 @@ class Recovery:
 
     def _damaged(self, sequence: int, at: int, what: str) -> DamagedDataError:
         return damaged(sequence, at, what, self._folder.name)
+
+    @staticmethod
+    def _gone(name: str, what: str, lost: str) -> DamagedDataError:
+        return DamagedDataError(f"{name} is damaged: {what}. {next_step(None, lost)}")
 
 
 def run_unfenced(recovery: Recovery, fence: Fence) -> tuple[File, JournalEnd]:

@@ -42,12 +42,14 @@ def storage(folder: FolderWorld, *words: str) -> tuple[int, str]:
 
 
 def test_the_broker_refuses_and_the_commands_say_why(folder: FolderWorld) -> None:
-    with pytest.raises(DamagedDataError, match="the file is missing"):
+    with pytest.raises(
+        DamagedDataError, match=r"^journal/ is damaged: the folder is missing.*Restore the folder from a backup"
+    ):
         folder.live(_next_offset)
     code, text = storage(folder, "verify")
     assert code == ExitCode.DAMAGED_DATA
-    assert "damage: journal/0000000001.journal: the file is missing" in text
-    assert "the file is missing" in storage(folder, "inspect")[1]
+    assert "damage: journal/: the folder is missing; if it is on a disk of its own" in text
+    assert "journal/: the folder is missing" in storage(folder, "inspect")[1]
 
 
 def test_a_repair_has_a_new_journal_begun_behind_all_that_was_given_out(folder: FolderWorld) -> None:

@@ -10,6 +10,7 @@ from danube.broker.settings import BrokerSettings, advertised_urls, load_broker_
 from danube.model.errors import SettingsError
 from danube.runtime.settings import values_of
 from danube.storage.segment.codec import Codec
+from danube.storage.watermarks import SpaceLevel, space_level
 
 
 def load(path: Path | None = None, environment: Mapping[str, str] | None = None, **flags: Any) -> BrokerSettings:
@@ -180,6 +181,14 @@ def test_a_secret_is_in_no_listing_and_in_no_error() -> None:
         with pytest.raises(SettingsError) as refused:
             load(environment={**environment, **more})
         assert "hunter2" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["disk_warn_free_bytes", "disk_refuse_free_bytes"])
+def test_what_nought_means_for_the_room_on_the_disk_is_said_and_so(name: str) -> None:
+    assert str(BrokerSettings.model_fields[name].description).endswith("0 is never.")
+    nought = {"DANUBE_DISK_WARN_FREE_BYTES": "0", "DANUBE_DISK_REFUSE_FREE_BYTES": "0"}
+    marks = storage_settings.storage_settings(load(environment=nought)).watermarks
+    assert {space_level(0, before, marks) for before in SpaceLevel} == {SpaceLevel.OK}
 
 
 def test_a_compression_that_is_not_there_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import os
 import re
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -25,8 +26,12 @@ from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.disk import LocalDisk
 from danube.storage.damage import with_data_folder
+from danube.storage.inspection.aside import Aside
 from danube.storage.inspection.finding import Finding
+from danube.storage.inspection.repair import bytes_to_write, carry_out
+from danube.storage.inspection.repair_plan import plan_repair
 from danube.storage.inspection.survey import survey
+from danube.storage.inspection.verifying import verify
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life, bytes_of, flip
 
 pytestmark = pytest.mark.timeout(120)  # a broker that starts though it should not would serve for ever
@@ -177,6 +182,33 @@ def test_verify_tells_each_fault_and_ends_with_8(storage: Storage, folder: Folde
     assert f"{where}: a block is not what was written ({ORDERS}, offset 3)" in ended.out
     (finding,) = answer(storage("verify", "-o", "json"))["findings"]
     assert (finding["topic"], finding["end_offset"] - finding["first_offset"]) == (ORDERS, 1)
+
+
+@pytest.mark.usefixtures("damaged")
+def test_whoever_waits_for_a_repair_sees_how_far_it_is(storage: Storage, monkeypatch: pytest.MonkeyPatch) -> None:
+    bars: dict[str, tuple[int, list[int]]] = {}
+
+    @contextmanager
+    def progress(what: str, total_bytes: int) -> Iterator[Callable[[int], None]]:
+        bars[what] = total_bytes, []
+        yield bars[what][1].append
+
+    monkeypatch.setattr("danube.broker.storage_views.progress", progress)
+    monkeypatch.setattr("danube.storage.inspection.mended_log._TOLD_BYTES", 1_000)
+    assert storage("repair", "--accept-loss").code == ExitCode.OK
+    total, wrote = bars["writing"]
+    assert len(wrote) > 1
+    assert 0.5 * total < sum(wrote) <= total
+
+
+def test_a_repair_tells_of_every_byte_of_a_journal_that_it_writes_anew(storage: Storage, folder: FolderWorld) -> None:
+    journal = folder.files("journal/*.journal")[0]
+    flip(journal, journal.read_bytes().index(b"DnBt") + 20)
+    found = verify(folder.disk, folder.known())
+    plan, told = plan_repair(folder.disk, found), list[int]()
+    carry_out(folder.disk, found, plan, Aside(folder.path, 1_000), lambda _: None, progress=told.append)
+    assert sum(told) == bytes_to_write(folder.disk, plan, found) > 0
+    assert storage("verify").code == ExitCode.DAMAGED_DATA  # nobody was told of what was written
 
 
 def test_only_files_that_are_there_are_counted(storage: Storage, folder: FolderWorld) -> None:

@@ -1,5 +1,6 @@
 """Opening after crashes and damage: torn ends are cut, damage is refused, nothing that was synced is lost."""
 
+import errno
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -306,6 +307,15 @@ async def test_disk_that_fails_while_opening_is_named() -> None:
     disk.fail(Operation.READ, name=FIRST_FILE)
     with pytest.raises(DataFolderError, match="Input/output error"):
         await open_journal(disk, SimClock())
+
+
+async def test_a_file_that_may_not_be_read_is_told_by_its_name_and_as_what_it_is() -> None:
+    disk = sim_disk(await written(*RECORDS))
+    disk.fail(Operation.READ, name=FIRST_FILE, error=errno.EACCES)
+    with pytest.raises(DataFolderError) as refused:
+        await open_journal(disk, SimClock())
+    expected = f"the journal cannot be opened: {FIRST_FILE}: Permission denied. Check its owner and permissions"
+    assert str(refused.value) == expected
 
 
 async def test_damage_met_by_a_later_read_is_refused_with_its_place(world: World) -> None:

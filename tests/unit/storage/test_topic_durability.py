@@ -1,7 +1,8 @@
 """The durability of a topic changes while its journal runs: what was promised, and what is from then on."""
 
 import asyncio
-from typing import cast
+from collections.abc import Callable
+from typing import TypeVar, cast
 
 import pytest
 
@@ -14,7 +15,9 @@ from danube.storage.batch import BatchOrigin, encode_payloads
 from danube.storage.log import TopicLog
 from danube.storage.topic_log import JournalTopicLog
 from danube.testing.disk import Operation
-from tests.unit.storage.journal_world import FIRST_FILE, Told, World, append, content, store
+from tests.unit.storage.journal_world import FIRST_FILE, HeldRunner, Told, World, append, content, store
+
+T = TypeVar("T")
 
 TOPIC = 5
 EPOCH = 2
@@ -172,6 +175,48 @@ async def test_what_is_sent_again_is_told_before_what_is_sent_behind_it(late: Wo
     sequences, told = sequences_of(weak), Told()
     sent(sequences, 0, told)
     await sent(sequences, 1, told).offset()
+    await late.clock.run_for(0)
+    assert told.all == [0, 1]
+    await late.close()
+
+
+async def test_who_sends_again_is_told_in_order_though_the_topic_changes_back_meanwhile(
+    late: World, weak: JournalTopicLog
+) -> None:
+    sequences, told = sequences_of(weak), Told()
+    await sent(sequences, 1).offset()
+    weak.set_durability(Durability.FSYNC)
+    late.writes.hold()
+    sent(sequences, 0, told)
+    weak.set_durability(Durability.OS)
+    sent(sequences, 1, told)
+    late.writes.release()
+    await late.clock.run_for(0)
+    assert told.all == [0, 1]
+    await late.close()
+
+
+class ToldLate(HeldRunner):
+    """What it ran is done before anybody hears of it, as in a thread."""
+
+    async def run(self, work: Callable[[], T]) -> T:
+        done = work()
+        await self._free.wait()
+        return done
+
+
+async def test_who_sends_again_is_told_in_order_though_the_sync_is_done_meanwhile(late: World) -> None:
+    late.writes = ToldLate()
+    log, told = (await late.open()).topic(TOPIC, EPOCH, Durability.OS), Told()
+    sequences = sequences_of(log)
+    for first in (0, 1):
+        await sent(sequences, first).offset()
+    log.set_durability(Durability.FSYNC)
+    late.writes.hold()
+    sent(sequences, 0, told)
+    await late.clock.run_for(0)
+    sent(sequences, 1, told)
+    late.writes.release()
     await late.clock.run_for(0)
     assert told.all == [0, 1]
     await late.close()

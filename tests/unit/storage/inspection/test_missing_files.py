@@ -15,7 +15,8 @@ from danube.storage.inspection.aside import Aside
 from danube.storage.inspection.covered_journal import NAME, CoveredJournal, covered_to
 from danube.storage.inspection.repair import carry_out
 from danube.storage.inspection.repair_plan import RepairPlan, TopicRepair, plan_repair
-from danube.storage.inspection.report import plan_lines, report_of
+from danube.storage.inspection.report import finding_line, plan_lines, report_of
+from danube.storage.journal.format import FIRST_NAME
 from danube.storage.journal.mark import MARK_NAME
 from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS, PASSED_OVER
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life
@@ -148,6 +149,28 @@ def test_positions_that_stood_in_a_missing_file_are_kept_by_its_index(empty: Fol
     plan = repair(empty)
     assert repaired(plan)[CLICKS].from_start == ()
     assert repaired(plan)[CLICKS].cursors[12].position == 4
+
+
+@pytest.mark.parametrize(
+    ("harm", "named"),
+    [
+        (remove_the_folder, "journal/: the folder is missing"),
+        (empty_the_folder, "journal/: none of the journal's files is in this folder"),
+        (lambda files: (files[0].parent / FIRST_NAME).unlink(), "journal/first: the file is missing"),
+        (lambda files: files[0].unlink(), "journal/0000000004.journal: the file is missing"),
+    ],
+)
+def test_what_is_named_is_never_a_file_that_was_cut_and_removed_long_ago(
+    folder: FolderWorld, harm: Harm, named: str
+) -> None:
+    assert journal_of(folder)[0].name == "0000000004.journal"
+    harm(journal_of(folder))
+    file, _, what = named.partition(": ")
+    with pytest.raises(DamagedDataError, match=f"^{file} is damaged.*{what}"):
+        contents(folder)
+    found = [one for one in folder.verify().findings if one.is_damage]
+    assert finding_line(found[0], {}).startswith(named)
+    assert {one.file for one in found} == {file}
 
 
 def test_the_bytes_of_a_missing_file_without_an_index_are_counted(folder: FolderWorld) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from danube.storage.inspection.finding import Level
+from danube.storage.inspection.verifying import verify
 from tests.unit.storage.inspection.conftest import CLICKS, ORDERS
 from tests.unit.storage.inspection.folder_world import FolderWorld, bytes_of, flip
 
@@ -17,6 +18,17 @@ def test_every_byte_is_read(folder: FolderWorld) -> None:
     headers = 52 * len(folder.files("journal/*.journal"))
     read = sum(path.stat().st_size for path in [*folder.files("journal/*.journal"), *folder.files("**/*.segment")])
     assert folder.verify().bytes_read == read - headers
+
+
+def test_bytes_that_are_damaged_or_torn_were_read_too(folder: FolderWorld) -> None:
+    before, journal = folder.verify().bytes_read, folder.files("journal/*.journal")
+    flip(journal[0], journal[0].read_bytes().index(b"DnBt") + 20)
+    with journal[-1].open("ab") as file:
+        file.write(bytes(100))
+    told: list[int] = []
+    found = verify(folder.disk, folder.known(), told.append)
+    assert {one.level for one in found.findings} == {Level.DAMAGE, Level.NOTE}
+    assert (found.bytes_read, sum(told)) == (before + 100, before + 100)
 
 
 def test_looking_changes_nothing(folder: FolderWorld) -> None:

@@ -7,6 +7,7 @@ import pytest
 from danube.metadata.storage_records import EpochRange
 from danube.model.errors import DamagedDataError
 from danube.model.limits import CUT_RETRY_S
+from danube.model.topic import TopicName
 from danube.testing.disk import Operation
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
 
@@ -123,6 +124,25 @@ async def test_a_topic_that_cannot_be_cut_is_said_once_and_tried_again_later(
     assert storage.stats.troubled_topics == 0
     for topic_id, expected in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == expected
+
+
+async def test_a_topic_in_trouble_is_called_by_its_name_where_that_is_known(
+    world: StorageWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    await cut_topics(world)
+    name = manifest_of(world, BAD)
+    world.sim.fail(Operation.SYNC, name=f"segments/{GOOD}/*", error=errno.EIO)
+    await fill(world.storage.topic(GOOD, 1, name=TopicName("default", "clicks")), 30, first=30)
+    await world.storage._journal.rotate()
+    assert (await world.storage.cut()).failed == 1
+    assert f"what is stored of topic /default/clicks (id {GOOD}) stays as it is" in caplog.text
+    world.clock.advance(CUT_RETRY_S)
+    await cut_all(world.storage)
+    assert f"the storage of topic /default/clicks (id {GOOD}) is kept in order again" in caplog.text
+    await world.close()
+    world.disk.remove(name)
+    await world.open(names={BAD: TopicName("default", "orders")})
+    assert f"topic /default/orders (id {BAD}) cannot be served: {name}" in caplog.text
 
 
 async def test_a_topic_that_somebody_took_over_is_not_cut_any_more(
