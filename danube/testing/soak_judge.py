@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from danube.testing.soak_load import key_of
-from danube.testing.soak_plan import LoadedTopic, kind_of
+from danube.testing.soak_plan import REPORTED_S, LoadedTopic, kind_of
 
 PROMISES = ("lost", "changed", "gaps", "disorder", "again", "undelivered", "duplicates", "failed")
 """What can be broken: a message that was acknowledged is gone, or another one is at its offset; offsets have a gap; a
@@ -32,17 +32,18 @@ class Delivered:
     """Offset and message, in the order in which they came."""
     confirmed: dict[int, float] = field(default_factory=dict)
     """By offset: when the broker had answered its acknowledgement, at the latest; monotonic seconds."""
+    came: dict[int, float] = field(default_factory=dict)
+    """By offset: when it had come for the last time, at the latest."""
     repeated: dict[int, float] = field(default_factory=dict)
-    """By offset: when it had come another time, at the latest."""
-    _seen: set[int] = field(default_factory=set)
+    """The same of those that came more than once."""
 
     def take(self, messages: Iterable[tuple[int, Identity]], at_s: float) -> None:
         """Note what came, in that order."""
         for offset, identity in messages:
             self.got.append((offset, identity))
-            if offset in self._seen:
+            if offset in self.came:
                 self.repeated[offset] = at_s
-            self._seen.add(offset)
+            self.came[offset] = at_s
 
 
 @dataclass(slots=True)
@@ -127,6 +128,8 @@ class Case:
     found: Found
     forgettable: Sequence[Span] | None
     """When the broker was near its death: what was confirmed then may come again; None when that is not known."""
+    deaths: Sequence[float] = ()
+    """When it died; monotonic seconds."""
 
     def got(self, subscription: str) -> list[tuple[int, Identity]]:
         """What a subscription got, by offset, in the order in which it came."""
@@ -261,15 +264,18 @@ def _what_was_confirmed_does_not_come_again(case: Case) -> Iterator[Violation]:
         old = [offset for offset, _ in case.got(one.name) if offset < settled]
         yield from _of(case, "again", old, f"{one.name} acknowledged it in an earlier round and got it again: offset")
         loaded, drained = case.loaded.delivered[of], case.drained.delivered[of].got
-        late = [offset for offset, _ in drained if not _may_come_again(_settled_s(loaded, offset), case.forgettable)]
+        settled_s = {offset: _settled_s(loaded, offset, case.deaths) for offset, _ in drained}
+        late = [offset for offset, at_s in settled_s.items() if not _may_come_again(at_s, case.forgettable)]
         yield from _of(case, "again", late, f"{one.name} acknowledged it well before and got it again: offset")
 
 
-def _settled_s(loaded: Delivered, offset: int) -> float | None:
-    """When its last delivery was acknowledged; None when nobody can say so."""
+def _settled_s(loaded: Delivered, offset: int, deaths: Sequence[float]) -> float | None:
+    """When its last delivery was acknowledged, to the broker that made it; None when nobody can say so."""
     confirmed_s = loaded.confirmed.get(offset)
-    is_repeated = confirmed_s is not None and loaded.repeated.get(offset, confirmed_s - 1.0) >= confirmed_s
-    return None if is_repeated else confirmed_s
+    if confirmed_s is None or loaded.repeated.get(offset, confirmed_s - 1.0) >= confirmed_s:
+        return None
+    came_s = loaded.came.get(offset, confirmed_s) - REPORTED_S
+    return None if any(came_s <= death_s <= confirmed_s for death_s in deaths) else confirmed_s
 
 
 def _may_come_again(confirmed_s: float | None, forgettable: Sequence[Span]) -> bool:

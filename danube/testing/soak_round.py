@@ -85,6 +85,7 @@ class Round:
         self._suffered: list[str] = []
         self._failures: list[str] = []
         self._forgettable: list[Span] = []
+        self._deaths: list[float] = []
         self._paused_s = 0.0
         self._was_interrupted = False
 
@@ -185,6 +186,7 @@ class Round:
 
     def _note_death(self) -> None:
         now_s = time.monotonic()
+        self._deaths.append(now_s)
         self._forgettable.append((now_s - CONFIRMED_S - self._paused_s, now_s + REPORTED_S))
 
     def _note_return(self, down_s: float) -> None:
@@ -210,6 +212,7 @@ class Round:
                 drained=drained,
                 found=holds,
                 forgettable=None if self._was_interrupted else self._forgettable,
+                deaths=self._deaths,
             )
             for topic, holds in read
         ]

@@ -174,6 +174,15 @@ def test_what_came_another_time_has_to_be_confirmed_after_that(at: float, broken
     assert promises(judge(found)) == broken
 
 
+@pytest.mark.parametrize(("came", "broken"), [(DEATH_S - 1, []), (DEATH_S + 2, [("again", 2)])])
+def test_what_is_confirmed_by_another_broker_than_the_one_that_sent_it_may_come_again(
+    came: float, broken: list[tuple[str, int]]
+) -> None:
+    lines = [*EVERYTHING, got("shared", [4, 5]) | {"at": came}, confirmed("shared", [4, 5], DEATH_S + 5)]
+    found = replace(case(*lines, drained=reports(got("shared", [4, 5]))), deaths=[DEATH_S])
+    assert promises(judge(found)) == broken
+
+
 def test_a_round_that_was_interrupted_is_not_judged_by_times_that_nobody_knows() -> None:
     assert judge(replace(case(known=Known(drained_to={"shared": 2})), forgettable=None)) == []
 
