@@ -4,6 +4,7 @@ The names are those of the published `danube-client` 0.5.0, so an application mo
 """
 
 import importlib
+import os
 import sys
 import warnings
 from pathlib import Path
@@ -87,4 +88,14 @@ def _warn_of_the_published_client() -> None:
         )
 
 
+def _leave_forks_alone() -> None:
+    """Have gRPC, which asks when it is imported, do nothing around a fork where nobody has asked for it.
+
+    What it does there starts threads in the child: with calls under way about one child in six crashed before it became
+    the program it was forked for (grpcio 1.85; Spark's JVM is forked).
+    """
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
+
+
 _warn_of_the_published_client()
+_leave_forks_alone()

@@ -22,10 +22,7 @@ _PATIENCE_S = 600
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those with the session on one worker, and those that start a Spark of their own after each other on another.
-
-    And before all others: Spark starts by a fork, which is best made while the process has no threads of gRPC.
-    """
+    """Those with the session on one worker, and those that start a Spark of their own after each other on another."""
     here = Path(__file__).parent
     for item in items:
         if isinstance(item, pytest.Function) and here in item.path.parents:
@@ -44,8 +41,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 
 @pytest.fixture(scope="session")
-def broker(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
-    """A broker process. Spark's is started first: its fork must not see the threads of gRPC."""
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BrokerProcess]:
+    """A broker process."""
     with BrokerProcess(tmp_path_factory.mktemp("broker") / "data", flags=["--log-level", "warning"]) as process:
         yield process
 
