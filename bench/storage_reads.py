@@ -2,7 +2,9 @@
 
 The file holds the same bodies one after the other, and is read a mebibyte at a time. Both take turns, and everything is
 in the page cache: what is compared is the work, which is the same on every disk. Beside it stands the same with all
-files dropped from the page cache before each turn: what is compared then is how well the disk is kept busy.
+files dropped from the page cache before each turn: what is compared then is how well the disk is kept busy. "Of its
+files" compares with a plain read of the very files that the batches are in, one after the other: many small ones, where
+many topics have little each.
 
 The plain read hands its mebibyte to nobody. "Summed" compares with reading body by body, checking the CRC-32C of each
 as the broker must, and keeping the last mebibyte of them: no reader that answers checked batches can be faster.
@@ -74,13 +76,16 @@ async def _reads(folder: Path, tier: str, topics: int, batch_bytes: int, size: S
         plain = folder / "plain"
         plain.write_bytes(body * turns * topics)
         expected_bytes = len(body) * turns * topics
-        hot = [(await _read(logs, expected_bytes), _read_plain(plain)) for _ in range(size.rounds)]
+        hot = [(await _read(logs, expected_bytes), _read_plain([plain])) for _ in range(size.rounds)]
         summed = [(await _read(logs, expected_bytes), _read_summed(plain, len(body))) for _ in range(size.rounds)]
-        cold = [await _read_dropped(folder, logs, expected_bytes) for _ in range(size.rounds if tier != "cache" else 0)]
+        places = [[plain], _files_of(folder / tier)] if tier != "cache" else []
+        cold = [
+            [await _read_dropped(folder, logs, expected_bytes, each) for _ in range(size.rounds)] for each in places
+        ]
     name = f"read {batch_bytes >> 10:>2} KiB batches, {topics:>3} topics by turns, {tier}"
-    note = f"{_share(hot):.2f} of plain, {_share(summed):.2f} of plain summed" + (
-        f", {_share(cold):.2f} from the disk" if cold else ""
-    )
+    note = f"{_share(hot):.2f} of plain, {_share(summed):.2f} of plain summed"
+    if cold:
+        note += f"; from the disk {_share(cold[0]):.2f}, {_share(cold[1]):.2f} of its files"
     return Figure(name, expected_bytes / median([ours_s for ours_s, _ in hot]) / 1e6, "MB/s", note)
 
 
@@ -89,21 +94,26 @@ def _share(rounds: Sequence[tuple[float, float]]) -> float:
     return median([plain_s / ours_s for ours_s, plain_s in rounds])
 
 
-async def _read_dropped(folder: Path, logs: Sequence[TieredLog], expected_bytes: int) -> tuple[float, float]:
+async def _read_dropped(
+    folder: Path, logs: Sequence[TieredLog], expected_bytes: int, plain: Sequence[Path]
+) -> tuple[float, float]:
     """Seconds of ours and of the plain way, nothing in the page cache before."""
     _drop_cached(folder)
     ours_s = await _read(logs, expected_bytes)
     _drop_cached(folder)
-    return ours_s, _read_plain(folder / "plain")
+    return ours_s, _read_plain(plain)
+
+
+def _files_of(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
 
 
 def _drop_cached(folder: Path) -> None:
-    for path in folder.rglob("*"):
-        if path.is_file():
-            descriptor = os.open(path, os.O_RDONLY)
-            os.fsync(descriptor)  # what is not on the disk yet cannot be dropped
-            os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
-            os.close(descriptor)
+    for path in _files_of(folder):
+        descriptor = os.open(path, os.O_RDONLY)
+        os.fsync(descriptor)  # what is not on the disk yet cannot be dropped
+        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
+        os.close(descriptor)
 
 
 async def _cut(storage: Storage, logs: Sequence[TieredLog], body: bytes) -> None:
@@ -129,13 +139,14 @@ async def _read(logs: Sequence[TieredLog], expected_bytes: int) -> float:
     return elapsed_s
 
 
-def _read_plain(path: Path) -> float:
-    descriptor, started_s = os.open(path, os.O_RDONLY), time.monotonic()
-    while os.read(descriptor, READ_BYTES_MAX):
-        pass
-    elapsed_s = time.monotonic() - started_s
-    os.close(descriptor)
-    return elapsed_s
+def _read_plain(paths: Sequence[Path]) -> float:
+    started_s = time.monotonic()
+    for path in paths:
+        descriptor = os.open(path, os.O_RDONLY)
+        while os.read(descriptor, READ_BYTES_MAX):
+            pass
+        os.close(descriptor)
+    return time.monotonic() - started_s
 
 
 def _read_summed(path: Path, body_bytes: int) -> float:

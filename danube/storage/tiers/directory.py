@@ -4,7 +4,12 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
-from danube.model.limits import SEGMENT_OPEN_FILES_MAX, SEGMENT_READ_BYTES_MAX, TOPICS_PER_BROKER_MAX
+from danube.model.limits import (
+    SEGMENT_OPEN_FILES_MAX,
+    SEGMENT_READ_BYTES_MAX,
+    SEGMENT_READS_AHEAD,
+    TOPICS_PER_BROKER_MAX,
+)
 from danube.runtime.disk import PARTIAL_SUFFIX, Buffer, Disk, File
 from danube.storage.tiers.tier import SegmentTier, Take
 
@@ -123,5 +128,6 @@ class DirectoryTier(SegmentTier):
 
 
 def _expect(file: File, position: int, length: int) -> None:
-    """Whoever takes a long run reads in order: while one is taken, the disk fetches the next."""
-    file.expect(position, 2 * length if 2 * length > SEGMENT_READ_BYTES_MAX else length)
+    """Whoever takes a long run reads in order: while one is taken, the disk fetches those after it."""
+    is_long = 2 * length > SEGMENT_READ_BYTES_MAX
+    file.expect(position, length * (1 + SEGMENT_READS_AHEAD) if is_long else length)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from danube.model.limits import MIB, SEGMENT_OPEN_FILES_MAX
+from danube.model.limits import MIB, SEGMENT_OPEN_FILES_MAX, SEGMENT_READS_AHEAD
 from danube.runtime.disk import PARTIAL_SUFFIX, Buffer
 from danube.storage.tiers.directory import DirectoryTier
 from danube.testing.disk import MachineOffError, Operation, SimDisk, SimFile
@@ -144,8 +144,8 @@ def test_no_more_files_are_open_than_the_bound_says() -> None:
 
 @pytest.mark.parametrize(
     ("asked_bytes", "expected_bytes"),
-    [(len(WHOLE), len(WHOLE)), (MIB, 2 * MIB)],
-    ids=["one block", "a long run, and the next"],
+    [(len(WHOLE), len(WHOLE)), (MIB, MIB + SEGMENT_READS_AHEAD * MIB)],
+    ids=["one block", "a long run, and those after it"],
 )
 def test_a_run_is_said_to_the_disk_before_it_is_taken(
     monkeypatch: pytest.MonkeyPatch, asked_bytes: int, expected_bytes: int
