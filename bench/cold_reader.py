@@ -6,6 +6,9 @@ from the page cache, so that it reads from the disk. Reader, live clients and br
 process, which would be elsewhere, takes what processor time the others leave. At its pace all rounds together read the
 whole history.
 
+Beside each round stands what the disk alone does: a plain log with the same messages, alone and beside a plain reader
+of the same files. A disk that stands still for a part of a second does so for both, and the broker adds what is more.
+
     python -m bench.cold_reader --gib 2 --pace 0
 """
 
@@ -24,7 +27,7 @@ from pathlib import Path
 
 from bench import machine
 from bench.live import Latency, LiveLoad, live_load
-from bench.result import Figure, median
+from bench.result import Figure, median, percentile_ms
 from danube.client import DanubeClientBuilder, DispatchStrategy
 from danube.model.limits import MIB
 from danube.rpc.grpc_carrier import GrpcCarrier
@@ -35,6 +38,7 @@ from danube.testing.process import BrokerProcess
 HISTORY, LIVE = "/default/history", "/default/live"
 GIB = 1 << 30
 PROGRAM = Path(__file__).with_name("replay_program.py")
+PLAIN_PROGRAM = Path(__file__).with_name("plain_log_program.py")
 MEMORY_INTERVAL_S = 0.05
 CUT_TIMEOUT_S = 900
 _MANNERLY = ("nice", "-n", "19")
@@ -96,13 +100,15 @@ async def _measure(broker: BrokerProcess, size: Size) -> list[Figure]:
     await _cut(broker, size)
     alone: list[Round] = []
     beside: list[Round] = []
+    plain: list[tuple[float, float]] = []
     async with live_load(broker.endpoints.service_url, LIVE, consumes=size.consumes) as load:
         await load.run(size.live_per_second, size.round_s / 2)  # warms up
         for _ in range(size.rounds):
             alone.append(await _watched(broker, load, size))
             begin = beside[-1].read_to if beside else 0
             beside.append(await _beside(broker, load, range(begin, end), size))
-    return list(_figures(alone, beside, size))
+            plain.append((await _plain_p99_ms(broker, size, 0), await _plain_p99_ms(broker, size, len(beside))))
+    return [*_figures(alone, beside, size), _plain_figure(plain)]
 
 
 async def _fill(broker: BrokerProcess, size: Size) -> int:
@@ -158,9 +164,27 @@ async def _beside(broker: BrokerProcess, load: LiveLoad, reach: range, size: Siz
     return replace(found, read_rate=read["bytes"] / read["elapsed_s"], read_to=int(read["at"]))
 
 
+async def _plain_p99_ms(broker: BrokerProcess, size: Size, number: int) -> float:
+    """Of a plain log; from the first round on, beside a plain reader of a part of the history, one after the other."""
+    _drop_cached(broker.data_dir)
+    files = _segments(broker.data_dir)
+    pace = size.pace or FULL.pace
+    first = max(0, number - 1) * len(files) // size.rounds
+    numbers = [str(one) for one in (size.live_per_second, size.round_s, pace if number else 0)]
+    command = [sys.executable, str(PLAIN_PROGRAM), str(broker.data_dir.with_name("plain log")), *numbers]
+    running = await asyncio.create_subprocess_exec(*command, *map(str, files[first:]), stdout=subprocess.PIPE)
+    told, _ = await running.communicate()
+    return percentile_ms(json.loads(told), 99)
+
+
+def _segments(data_dir: Path) -> list[Path]:
+    """Of all topics, by name."""
+    return sorted(data_dir.glob("segments/*/*.segment"))
+
+
 def _drop_cached(data_dir: Path) -> None:
     """Have the system forget what it keeps of the segments in memory."""
-    for path in data_dir.glob("segments/*/*.segment"):
+    for path in _segments(data_dir):
         descriptor = os.open(path, os.O_RDONLY)
         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_DONTNEED)
         os.close(descriptor)
@@ -179,6 +203,11 @@ def _figures(alone: list[Round], beside: list[Round], size: Size) -> Iterator[Fi
     yield Figure("what the reader got", rate / 1e6, "MB/s", f"paced to {size.pace / 1e6:,.0f}" if size.pace else "")
     before, after = alone[0].peak_bytes, max(one.peak_bytes for one in beside)
     yield Figure("broker memory, most of all rounds", after / 1e6, "MB", f"{before / 1e6:,.0f} before the first reader")
+
+
+def _plain_figure(plain: list[tuple[float, float]]) -> Figure:
+    alone, beside = (median(ms) for ms in zip(*plain, strict=True))
+    return Figure("a plain log beside a plain reader: p99", beside, "ms", f"{beside - alone:.1f} ms more than alone")
 
 
 def main() -> None:
