@@ -8,7 +8,7 @@ import errno
 import fcntl
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Protocol
@@ -19,6 +19,7 @@ PARTIAL_SUFFIX = ".new"
 """Of files that are being written and do not count yet."""
 
 _REWRITE_BYTES = 1 << 20  # at a time
+_SYNCED_BYTES = 1 << 20  # of a new file at once: others' syncs wait for all that is written and not synced
 _EXPECTED_BYTES = 1 << 20  # in one hint: of a longer one Linux may heed only the beginning
 _WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}  # what file systems without hard links answer
 _IOV_MAX = 1024  # Linux refuses more buffers in one writev
@@ -235,8 +236,9 @@ class LocalDisk:
         partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{PARTIAL_SUFFIX}")
         file = LocalFile(os.open(partial, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
-            file.append(chunks)
-            file.sync()
+            for part in _parts(chunks, _SYNCED_BYTES):
+                file.append(part)
+                file.sync()
             _name(partial, path)
         finally:
             file.close()
@@ -294,6 +296,20 @@ class LocalDisk:
 
     def _open(self, name: str, flags: int) -> LocalFile:
         return LocalFile(os.open(self.root / name, flags | os.O_CLOEXEC, 0o600))
+
+
+def _parts(chunks: Sequence[Buffer], bytes_max: int) -> Iterator[list[Buffer]]:
+    """The chunks, in order, in parts that have at most so many bytes; one, without any, when there is nothing."""
+    part: list[Buffer] = []
+    room = bytes_max
+    for chunk in chunks:
+        rest = chunk
+        while len(rest) > room:
+            yield [*part, memoryview(rest)[:room]]
+            part, rest, room = [], memoryview(rest)[room:], bytes_max
+        part.append(rest)
+        room -= len(rest)
+    yield part
 
 
 def _name(partial: Path, path: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.subscription import Cursor
+from danube.runtime.memory import collections_paused
 from danube.storage.cutting import Numberings, Piece, epochs_after, manifest_after_cut, manifest_without, plan_pieces
 from danube.storage.histories import History, still_foreign
 from danube.storage.journal.files import FOLDER
@@ -72,6 +73,9 @@ class NextGeneration:
 class GenerationWriter:
     """Writes generations into one tier. Owned by one thread at a time; it holds one segment in memory at most.
 
+    Of many small batches that are some hundred thousand objects. With the garbage collector at work among them, all
+    other threads stood still for 75 ms, four times for a journal file of 128 MiB.
+
     What fails half-way is removed at once, or retries would fill the disk. Others may write to the same folders, with
     generations of their own (`sweeping.py`): their files are left alone.
     """
@@ -94,6 +98,7 @@ class GenerationWriter:
         self._segment_bytes_max = segment_bytes_max
         self._codec = codec
 
+    @collections_paused()
     def cut(self, cut: TopicCut) -> NextGeneration:
         """The generation with the batches of a journal in it. Raises DanubeError, OSError, ValueError."""
         before = cut.history.manifest

@@ -6,6 +6,7 @@ import mmap
 import os
 import re
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -115,6 +116,20 @@ def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path) -> None:
     os.close(reader)
     os.close(writer)
     LocalDisk(tmp_path).lock("lock").release()
+
+
+@pytest.mark.parametrize("chunks", [[bytes(5 * MIB + 1)], [bytes(300 * KIB)] * 17, [b"", bytes(MIB), b"xy"], [b""], []])
+def test_of_a_file_created_whole_never_more_than_a_mebibyte_waits_for_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: list[bytes]
+) -> None:
+    """Whoever else syncs meanwhile waits for all of it: the journal, behind a segment of 32 MiB, for 45 ms."""
+    sizes = [0]
+    monkeypatch.setattr(os, "fdatasync", lambda descriptor: sizes.append(os.fstat(descriptor).st_size))
+    LocalDisk(tmp_path).create_whole("a", chunks)
+    assert (tmp_path / "a").read_bytes() == b"".join(chunks)
+    assert sizes[-1] == len(b"".join(chunks))
+    assert len(sizes) > 1
+    assert all(after - before <= MIB for before, after in pairwise(sizes))
 
 
 def test_of_a_file_whose_reader_says_what_it_expects_nothing_else_is_fetched(tmp_path: Path) -> None:

@@ -1,11 +1,16 @@
 """What storage does by itself, in time."""
 
+import gc
+from collections.abc import Sequence
+
 import pytest
 
 from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.storage_records import bury
 from danube.model.errors import MetadataError
 from danube.model.limits import CUT_DELAY_S, CUT_FILES_WAIT_MAX, CUT_RETRY_S, CUT_WAIT_S
+from danube.runtime.disk import Buffer
+from danube.storage.tiers.directory import DirectoryTier
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
 
@@ -23,6 +28,25 @@ async def test_closed_journal_files_are_cut_after_a_while(world: StorageWorld) -
     assert journal_files(world) == 1
     assert await read_all(log) == records
     assert storage.stats.segments > 0
+
+
+async def test_no_round_of_the_garbage_collector_holds_all_up_while_files_are_cut(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    collects: list[bool] = []
+
+    put = DirectoryTier.put
+
+    def note(tier: DirectoryTier, name: str, chunks: Sequence[Buffer]) -> None:
+        collects.append(gc.isenabled())
+        put(tier, name, chunks)
+
+    monkeypatch.setattr(DirectoryTier, "put", note)
+    storage = await world.open()
+    await fill(storage.topic(1, 1), 20)
+    await cut_all(storage)
+    assert set(collects) == {False}
+    assert gc.isenabled()
 
 
 async def test_many_closed_files_do_not_wait_for_more(world: StorageWorld) -> None:
