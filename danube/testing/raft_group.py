@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from danube.model.errors import PreconditionFailedError, UnavailableError
+from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
 from danube.testing.free_ports import free_port
 from danube.testing.metadata_member import MemberProcess
 from danube.testing.patience import PATIENCE_S
@@ -107,25 +107,33 @@ class RaftGroup:
 
     async def added(self, asked: int, number: int) -> dict[str, Any]:
         """Have a member asked to add another one, as soon as that listens; answers it. Raises TimeoutError."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    added: dict[str, Any] = await self[asked].ask("add", self.address(number))
-                except UnavailableError:
-                    await asyncio.sleep(_POLL_S)
-                else:
-                    return added
+        try:
+            return await self._repeated(asked, "add", self.address(number), UnavailableError)
+        except TimeoutError as error:
+            raise TimeoutError(f"{error}; the log of member {number}:\n{self.log(number)[-2_000:]}") from error
 
     async def promoted(self, asked: int, node_id: int) -> dict[str, Any]:
         """Have a member asked to give one a vote, as soon as the leader has heard from it. Raises TimeoutError."""
-        async with asyncio.timeout(PATIENCE_S):
-            while True:
-                try:
-                    promoted: dict[str, Any] = await self[asked].ask("promote", node_id)
-                except (PreconditionFailedError, UnavailableError):
-                    await asyncio.sleep(_POLL_S)
-                else:
-                    return promoted
+        return await self._repeated(asked, "promote", node_id, PreconditionFailedError, UnavailableError)
+
+    async def _repeated(
+        self, asked: int, method: str, argument: str | int, *refusals: type[DanubeError]
+    ) -> dict[str, Any]:
+        """What a member answers once it does not refuse any more. Raises TimeoutError with what it said at last."""
+        refused: DanubeError | None = None
+        try:
+            async with asyncio.timeout(PATIENCE_S):
+                while True:
+                    try:
+                        answer: dict[str, Any] = await self[asked].ask(method, argument)
+                    except refusals as error:
+                        refused = error
+                        await asyncio.sleep(_POLL_S)
+                    else:
+                        return answer
+        except TimeoutError:
+            status = await self.status(asked)
+            raise TimeoutError(f"{method} {argument}: member {asked} said {refused!r} at last, and {status}") from None
 
     def log(self, number: int) -> str:
         """All that this member has logged."""
