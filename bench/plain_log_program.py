@@ -24,11 +24,11 @@ def log(path: str, per_second: int, seconds: float) -> list[float]:
     while len(latencies_s) < count:
         first = len(latencies_s)
         time.sleep(max(0, started_s + first / per_second - time.monotonic()))
-        end = min(count, int((time.monotonic() - started_s) * per_second) + 1)
-        os.write(descriptor, bytes(MESSAGE_BYTES) * max(1, end - first))
+        end = min(count, max(first, int((time.monotonic() - started_s) * per_second)) + 1)
+        os.write(descriptor, bytes(MESSAGE_BYTES) * (end - first))
         os.fdatasync(descriptor)
         done_s = time.monotonic() - started_s
-        latencies_s += [done_s - number / per_second for number in range(first, max(end, first + 1))]
+        latencies_s += [done_s - number / per_second for number in range(first, end)]
     os.close(descriptor)
     return latencies_s
 

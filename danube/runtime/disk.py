@@ -222,26 +222,17 @@ class LocalDisk:
         path = self.root / name
         temporary = path.with_name(path.name + ".new")
         temporary.unlink(missing_ok=True)
-        file = LocalFile(os.open(temporary, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-        try:
-            file.append([data])
-            file.sync()
-        finally:
-            file.close()
+        _write_synced(temporary, [data])
         temporary.replace(path)
         _sync_path(path.parent)
 
     def create_whole(self, name: str, chunks: Sequence[Buffer]) -> None:
         path = self.root / name
         partial = path.with_name(f"{path.name}.{secrets.token_hex(8)}{PARTIAL_SUFFIX}")
-        file = LocalFile(os.open(partial, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
         try:
-            for part in _parts(chunks, _SYNCED_BYTES):
-                file.append(part)
-                file.sync()
+            _write_synced(partial, chunks)
             _name(partial, path)
         finally:
-            file.close()
             partial.unlink(missing_ok=True)
         _sync_path(path.parent)
 
@@ -296,6 +287,17 @@ class LocalDisk:
 
     def _open(self, name: str, flags: int) -> LocalFile:
         return LocalFile(os.open(self.root / name, flags | os.O_CLOEXEC, 0o600))
+
+
+def _write_synced(path: Path, chunks: Sequence[Buffer]) -> None:
+    """Write a new file and sync it, little by little."""
+    file = LocalFile(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+    try:
+        for part in _parts(chunks, _SYNCED_BYTES):
+            file.append(part)
+            file.sync()
+    finally:
+        file.close()
 
 
 def _parts(chunks: Sequence[Buffer], bytes_max: int) -> Iterator[list[Buffer]]:

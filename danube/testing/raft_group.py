@@ -132,8 +132,7 @@ class RaftGroup:
                     else:
                         return answer
         except TimeoutError:
-            status = await self.status(asked)
-            raise TimeoutError(f"{method} {argument}: member {asked} said {refused!r} at last, and {status}") from None
+            raise TimeoutError(f"{method} {argument}: member {asked} said {refused!r} at last") from None
 
     def log(self, number: int) -> str:
         """All that this member has logged."""

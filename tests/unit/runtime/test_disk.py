@@ -119,13 +119,17 @@ def test_a_lock_ends_with_the_process_that_held_it(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("chunks", [[bytes(5 * MIB + 1)], [bytes(300 * KIB)] * 17, [b"", bytes(MIB), b"xy"], [b""], []])
-def test_of_a_file_created_whole_never_more_than_a_mebibyte_waits_for_a_sync(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: list[bytes]
+@pytest.mark.parametrize("replaces", [False, True])
+def test_of_a_new_file_never_more_than_a_mebibyte_waits_for_a_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chunks: list[bytes], *, replaces: bool
 ) -> None:
     """Whoever else syncs meanwhile waits for all of it: the journal, behind a segment of 32 MiB, for 45 ms."""
     sizes = [0]
     monkeypatch.setattr(os, "fdatasync", lambda descriptor: sizes.append(os.fstat(descriptor).st_size))
-    LocalDisk(tmp_path).create_whole("a", chunks)
+    if replaces:
+        LocalDisk(tmp_path).replace_file("a", b"".join(chunks))
+    else:
+        LocalDisk(tmp_path).create_whole("a", chunks)
     assert (tmp_path / "a").read_bytes() == b"".join(chunks)
     assert sizes[-1] == len(b"".join(chunks))
     assert len(sizes) > 1

@@ -34,7 +34,6 @@ async def test_no_round_of_the_garbage_collector_holds_all_up_while_files_are_cu
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collects: list[bool] = []
-
     put = DirectoryTier.put
 
     def note(tier: DirectoryTier, name: str, chunks: Sequence[Buffer]) -> None:
