@@ -21,7 +21,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -196,9 +196,9 @@ def _figures(alone: list[Round], beside: list[Round], size: Size) -> Iterator[Fi
     p50, p50_beside = (median([one.live.p50_ms for one in rounds]) for rounds in (alone, beside))
     p99, p99_beside = (median([one.live.p99_ms for one in rounds]) for rounds in (alone, beside))
     reader = f"beside a reader of {size.history_bytes >> 20:,} MiB"
-    yield Figure(f"{name}: p50", p50, "ms", f"p99 {p99:.1f} ms")
+    yield Figure(f"{name}: p50", p50, "ms", f"p99 {p99:.1f} ms: {_each(one.live.p99_ms for one in alone)}")
     yield Figure(f"{reader}: p50", p50_beside, "ms", f"{p50_beside / p50:.2f} x; p99 {p99_beside:.1f} ms")
-    yield Figure(f"{reader}: p99", p99_beside - p99, "ms more")
+    yield Figure(f"{reader}: p99", p99_beside - p99, "ms more", _each(one.live.p99_ms for one in beside))
     rate = median([one.read_rate for one in beside])
     yield Figure("what the reader got", rate / 1e6, "MB/s", f"paced to {size.pace / 1e6:,.0f}" if size.pace else "")
     before, after = alone[0].peak_bytes, max(one.peak_bytes for one in beside)
@@ -206,8 +206,14 @@ def _figures(alone: list[Round], beside: list[Round], size: Size) -> Iterator[Fi
 
 
 def _plain_figure(plain: list[tuple[float, float]]) -> Figure:
-    alone, beside = (median(ms) for ms in zip(*plain, strict=True))
-    return Figure("a plain log beside a plain reader: p99", beside, "ms", f"{beside - alone:.1f} ms more than alone")
+    alone, beside = zip(*plain, strict=True)
+    more = f"{median(beside) - median(alone):.1f} ms more than alone: {_each(beside)} after {_each(alone)}"
+    return Figure("a plain log beside a plain reader: p99", median(beside), "ms", more)
+
+
+def _each(p99_ms: Iterable[float]) -> str:
+    """Of each round: where the disk stood still is seen in them."""
+    return ", ".join(f"{ms:.0f}" for ms in p99_ms)
 
 
 def main() -> None:

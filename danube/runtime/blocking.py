@@ -7,10 +7,16 @@ import asyncio
 import contextlib
 import queue
 import threading
+import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
+
+REST_AFTER_S = 0.000_5
+"""A thread that has computed for less goes on."""
+REST_MAX_S = 0.005
+"""However long it has computed."""
 
 
 class BlockingRunner(Protocol):
@@ -18,6 +24,9 @@ class BlockingRunner(Protocol):
 
     async def run(self, work: Callable[[], T]) -> T:
         """Run `work` and answer its result; if the waiter is cancelled, the work still finishes first."""
+
+    def rest(self) -> None:
+        """Called now and then by work that computes for long: others are let to the interpreter meanwhile."""
 
     def close(self) -> None:
         """Wait for what was handed over, then end."""
@@ -37,6 +46,8 @@ class BlockingThread:
         self._queue: queue.SimpleQueue[_HandedOver | _Errand | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
+        self._rested_s = 0.0
+        """What the thread had computed when it rested last."""
 
     async def run(self, work: Callable[[], T]) -> T:
         """As the protocol; raises RuntimeError once closed."""
@@ -48,6 +59,17 @@ class BlockingThread:
     def start(self, work: Callable[[], None]) -> None:
         """Have `work` done in its turn and tell nobody, for owners without an event loop. It must not raise."""
         self._put(_Errand(work))
+
+    def rest(self) -> None:
+        """As the protocol: sleep for as long as the thread has computed since it did last.
+
+        After each system call the event loop waits for the interpreter until a thread that computes lets go of it,
+        5 ms as a rule, and a message takes several. So the pieces of long work are to be much shorter.
+        """
+        computed_s = time.thread_time() - self._rested_s
+        if computed_s >= REST_AFTER_S:
+            time.sleep(min(computed_s, REST_MAX_S))
+            self._rested_s = time.thread_time()
 
     def leave(self) -> None:
         """End after what was handed over, without waiting for it."""
@@ -144,6 +166,9 @@ class InlineRunner:
 
     async def run(self, work: Callable[[], T]) -> T:
         return work()
+
+    def rest(self) -> None:
+        return None
 
     def close(self) -> None:
         return None

@@ -189,8 +189,9 @@ class Cutter:
         position = max(position, history.manifest.journals.get(journal.journal_id, 0))
         cut = TopicCut(
             history=history,
-            find_foreign=lambda: [Run(part.folder, part.places()) for part in history.foreign],
-            find_places=lambda: journal.places(topic_id, journal.located(topic_id, position)),
+            find_foreign=lambda: [Run(part.folder, part.files, part.run()) for part in history.foreign],
+            find_own=lambda: journal.run(topic_id, position),
+            files=journal.files,
             journal_id=journal.journal_id,
             position=position,
             cursors=snapshot.cursors,

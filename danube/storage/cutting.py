@@ -20,7 +20,7 @@ from danube.model.limits import (
 )
 from danube.model.subscription import Cursor
 from danube.storage.envelope import ENVELOPE_BYTES
-from danube.storage.journal.index import Located
+from danube.storage.journal.index import IndexRun
 from danube.storage.journal.topic_base import ClosedFile
 from danube.storage.numbering import StoredNumbers
 from danube.storage.segment.compaction import plan_merge
@@ -118,11 +118,11 @@ class Piece:
         return len(self.sources) == 1 and not self.fresh
 
 
-def plan_pieces(segments: Sequence[Segment], fresh: Sequence[Located], bytes_max: int) -> list[Piece]:
+def plan_pieces(segments: Sequence[Segment], fresh: IndexRun, bytes_max: int) -> list[Piece]:
     """The segments after a cut, in order: `segments`, then `fresh`, with small neighbours merged."""
     tail = max(0, len(segments) - _NEIGHBOURS_MAX)
     pieces = [Piece(segment, (segment,)) for segment in segments[tail:]]
-    pieces += [Piece(_shape(fresh, part), fresh=part) for part in _split(fresh, bytes_max)]
+    pieces += [Piece(_shape(fresh, part), fresh=part) for part in _split(fresh.lengths, bytes_max)]
     while (run := plan_merge([piece.shape for piece in pieces], bytes_max)) is not None:
         pieces[run.start : run.stop] = [_merged(pieces[run.start : run.stop])]
     return [*(Piece(segment, (segment,)) for segment in segments[:tail]), *pieces]
@@ -177,27 +177,27 @@ def manifest_without(before: Manifest, generation: int, dropped: int) -> Manifes
     return replace(before, generation=generation, start_offset=start_offset, segments=segments)
 
 
-def _split(fresh: Sequence[Located], bytes_max: int) -> list[range]:
+def _split(lengths: Sequence[int], bytes_max: int) -> list[range]:
     """Runs of at most `bytes_max`, or of one batch that is larger."""
     runs: list[range] = []
     first = size = 0
-    for number, batch in enumerate(fresh):
-        if number > first and size + batch.body_bytes > bytes_max:
+    for number, length in enumerate(lengths):
+        if number > first and size + length > bytes_max:
             runs.append(range(first, number))
             first, size = number, 0
-        size += batch.body_bytes
-    return [*runs, range(first, len(fresh))] if fresh else []
+        size += length
+    return [*runs, range(first, len(lengths))] if lengths else []
 
 
-def _shape(fresh: Sequence[Located], part: range) -> Segment:
-    first, last = fresh[part.start], fresh[part.stop - 1]
-    body_bytes = sum(fresh[number].body_bytes for number in part)
+def _shape(fresh: IndexRun, numbers: range) -> Segment:
+    part = fresh.part(numbers)
+    body_bytes = sum(part.lengths)
     return Segment(
-        base_offset=first.base_offset,
-        end_offset=last.end_offset,
+        base_offset=part.bases[0],
+        end_offset=part.end_offset,
         generation=0,
-        first_append_time_ms=first.append_time_ms,
-        last_append_time_ms=last.append_time_ms,
+        first_append_time_ms=part.times[0],
+        last_append_time_ms=part.times[-1],
         batches=len(part),
         body_bytes=body_bytes,
         file_bytes=body_bytes + ENVELOPE_BYTES * len(part),

@@ -367,4 +367,5 @@ def _writer(ground: StorageGround) -> GenerationWriter:
         ground.folder,
         segment_bytes_max=ground.settings.segment_bytes_max,
         codec=ground.settings.codec,
+        rest=ground.cut_runner.rest,
     )

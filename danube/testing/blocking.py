@@ -37,6 +37,9 @@ class SimRunner:
             raise result
         return result
 
+    def rest(self) -> None:
+        return None
+
     def close(self) -> None:
         return None
 

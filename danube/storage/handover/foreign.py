@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.handover.reading import FoundEpoch, FoundJournal
-from danube.storage.journal.index import TopicIndex
+from danube.storage.journal.files import FileTable
+from danube.storage.journal.index import IndexRun, TopicIndex
 from danube.storage.journal.reader import JournalReader, Place
 from danube.storage.log import StoredBatch
 
@@ -73,9 +74,14 @@ class ForeignPart:
         """Of the journal."""
         return self._folder
 
-    def places(self) -> list[Place]:
+    @property
+    def files(self) -> FileTable:
+        """Of the journal."""
+        return self._files
+
+    def run(self) -> IndexRun:
         """All of it, for a `JournalReader`."""
-        return self._places(self.start_offset, self._body_bytes)
+        return self._index.up_to(self._end_offset)
 
     def _read(self, places: Sequence[Place]) -> list[StoredBatch]:
         try:

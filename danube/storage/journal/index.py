@@ -2,6 +2,7 @@
 
 from array import array
 from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -32,21 +33,44 @@ class IndexRun:
         """How many batches."""
         return len(self.bases)
 
+    @property
+    def ends(self) -> "array[int]":
+        """The offsets after the last record of each."""
+        ends = self.bases[1:]
+        if self.bases:
+            ends.append(self.end_offset)
+        return ends
+
     def above(self, position: int) -> "IndexRun":
         """Those at `position` and behind it."""
         first = bisect_left(self.positions, position)
-        if not first:
-            return self
+        return self.part(range(first, len(self))) if first else self
+
+    def part(self, numbers: range) -> "IndexRun":
+        """Those of these numbers, as a copy; `numbers` goes up one by one, and no further than there are batches."""
+        first, last = numbers.start, numbers.stop
+        end_offset = self.bases[last] if last < len(self) else self.end_offset
         return IndexRun(
-            self.bases[first:], self.positions[first:], self.times[first:], self.lengths[first:], self.end_offset
+            self.bases[first:last],
+            self.positions[first:last],
+            self.times[first:last],
+            self.lengths[first:last],
+            end_offset,
         )
 
     def located(self) -> list[Located]:
         """One by one, in order."""
-        ends = self.bases[1:]
-        if self.bases:
-            ends.append(self.end_offset)
-        return list(map(Located, self.bases, ends, self.positions, self.lengths, self.times))
+        return list(map(Located, self.bases, self.ends, self.positions, self.lengths, self.times))
+
+
+def joined(runs: Sequence[IndexRun]) -> IndexRun:
+    """Runs that follow on each other, as one; their positions are of whatever journals they are in."""
+    if len(runs) == 1:
+        return runs[0]
+    whole = TopicIndex()
+    for run in runs:
+        whole.extend(run)
+    return whole.up_to(whole.end_offset)
 
 
 class TopicIndex:
@@ -130,9 +154,9 @@ class TopicIndex:
         first, last = bisect_left(self._positions, position), bisect_left(self._positions, end_position)
         return self._run(first, last, end_offset)
 
-    def located(self, below_position: int) -> list[Located]:
-        """The batches below a position, in order."""
-        return self.between(0, below_position).located()
+    def up_to(self, offset: int) -> IndexRun:
+        """The batches that begin below `offset`, as a copy."""
+        return self._run(0, bisect_left(self._bases, offset), self.end_offset)
 
     def run_at(self, offset: int, bytes_max: int) -> IndexRun:
         """The batch that holds `offset`, and those after it whose bodies fit in `bytes_max` with it, as a copy.

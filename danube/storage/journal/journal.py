@@ -1,6 +1,6 @@
 """One journal per broker: the logs of all its topics, written together and found again after a restart."""
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 
 from danube.model.durability import Durability
@@ -14,10 +14,10 @@ from danube.storage.journal.closing import ClosedFiles
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.durable import DurableTopics
 from danube.storage.journal.fence import Fence
-from danube.storage.journal.files import FOLDER
+from danube.storage.journal.files import FOLDER, FileTable
 from danube.storage.journal.folder import JournalFolder
-from danube.storage.journal.index import Located
-from danube.storage.journal.reader import JournalReader, Place
+from danube.storage.journal.index import IndexRun, TopicIndex
+from danube.storage.journal.reader import JournalReader
 from danube.storage.journal.reads import JournalReads
 from danube.storage.journal.recovery import Recovery, run_unfenced
 from danube.storage.journal.settings import JournalSettings, JournalStats
@@ -195,17 +195,15 @@ class Journal:
         await self._commit.rotate()
         await self._closed.settled()
 
-    def located(self, topic_id: int, below_position: int) -> list[Located]:
+    @property
+    def files(self) -> FileTable:
+        """Which of them holds which position, for a `JournalReader`."""
+        return self._durable.files
+
+    def run(self, topic_id: int, below_position: int) -> IndexRun:
         """A topic's batches in this journal below that position. From any thread, for the end of a closed file."""
-        index = self._durable.index(topic_id)
-        return index.located(below_position) if index is not None else []
-
-    def places(self, topic_id: int, located: Sequence[Located]) -> list[Place]:  # noqa: ARG002 - as the readers are asked
-        """Where batches are, for a `JournalReader`. From any thread.
-
-        Raises StorageUnavailableError when their file was removed.
-        """
-        return self._reads.places(located)
+        index = self._durable.index(topic_id) or TopicIndex()
+        return index.between(0, below_position)
 
     def snapshot(self, topic_id: int) -> TopicSnapshot:
         """Where a topic's subscriptions and numberings stand, durably; reading the journal over it changes nothing."""

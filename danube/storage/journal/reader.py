@@ -18,6 +18,7 @@ from danube.storage.segment.format import EncodedBatch
 
 _GAP_BYTES_MAX = 4 * KIB  # reading over a small gap costs less than a second read
 _RUN_BYTES_MAX = 256 * KIB  # of one read, gaps included, unless a single batch is larger: memory that is used again
+_ROWS_MAX = 1_024  # of a run, made at once
 _ALONE_BYTES = 32 * KIB  # a read for such a body alone costs less than copying it out of a larger one
 
 _Row = tuple[int, int, int, int, int]
@@ -66,17 +67,24 @@ class JournalReader:
     def read_run(self, topic_id: int, run: IndexRun, files: FileTable) -> list[StoredBatch]:
         """The batches of a run of an index, with less work for each. As `read_sound`."""
         found: list[StoredBatch] = []
-        ends = [*run.bases[1:], run.end_offset]
         with _unless_some(found):
-            for file, inside in files.split(run.positions):
-                part, start = slice(inside.start, inside.stop), file.base_position
-                ats = [position - start for position in run.positions[part]]
-                rows = list(zip(run.bases[part], ends[part], ats, run.lengths[part], run.times[part], strict=True))
-                self._add(found, topic_id, file.sequence, rows)
+            for sequence, rows in _rows(run, files):
+                self._add(found, topic_id, sequence, rows)
         return found
 
+    def encoded(self, topic_id: int, run: IndexRun, files: FileTable) -> Iterator[list[EncodedBatch]]:
+        """The batches of a run with their envelopes, byte for byte as they stand in the journal; some at a time.
+
+        Raises DamagedDataError, StorageUnavailableError: that as well where a file of them was removed.
+        """
+        for first in range(0, len(run), _ROWS_MAX):
+            part = run.part(range(first, min(first + _ROWS_MAX, len(run))))
+            for sequence, rows in _rows(part, files):
+                for _, stretch in _stretches(rows, None):
+                    yield self._encoded(topic_id, sequence, stretch)
+
     def read_encoded(self, topic_id: int, places: Sequence[Place]) -> list[EncodedBatch]:
-        """The same with their envelopes, byte for byte as they stand in the journal."""
+        """The same of `places`, at once."""
         found: list[EncodedBatch] = []
         for sequence, inside in groupby(places, _SEQUENCE):
             placed = list(inside)
@@ -187,6 +195,18 @@ def _unless_some(found: list[StoredBatch]) -> Iterator[None]:
     except (DamagedDataError, StorageUnavailableError):
         if not found:
             raise
+
+
+def _rows(run: IndexRun, files: FileTable) -> Iterator[tuple[int, list[_Row]]]:
+    """The batches of a run by the file that they are in, whose sequence comes first."""
+    ends = run.ends
+    for file, inside in files.split(run.positions):
+        part, start = slice(inside.start, inside.stop), file.base_position
+        ats = [position - start for position in run.positions[part]]
+        yield (
+            file.sequence,
+            list(zip(run.bases[part], ends[part], ats, run.lengths[part], run.times[part], strict=True)),
+        )
 
 
 def _end(row: _Row) -> int:

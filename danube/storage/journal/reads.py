@@ -1,14 +1,11 @@
 """The way to a topic's batches: memory first, then the files, in a thread that the writer does not wait for."""
 
-from collections.abc import Sequence
-
 from danube.model.errors import StorageUnavailableError
 from danube.runtime.blocking import BlockingRunner
 from danube.storage.cache import BatchCache
 from danube.storage.journal.backlog import TopicState
 from danube.storage.journal.files import FileTable
-from danube.storage.journal.index import Located
-from danube.storage.journal.reader import JournalReader, Place
+from danube.storage.journal.reader import JournalReader
 from danube.storage.log import StoredBatch
 
 
@@ -63,10 +60,6 @@ class JournalReads:
             if not self._cache.drop(topic.topic_id, topic.index.base_offset(number)):
                 return
             number -= 1
-
-    def places(self, located: Sequence[Located]) -> list[Place]:
-        """The bytes of the files that batches are in. From any thread."""
-        return [Place(batch, *self._files.locate(batch.position)) for batch in located]
 
     async def forget_files(self, below_sequence: int) -> None:
         """Let go of files that were removed."""

@@ -78,9 +78,11 @@ def is_described(topic_id: int, batch: EncodedBatch) -> bool:
 def encode_block(
     topic_id: int, position: int, batches: Sequence[EncodedBatch], packing: tuple[Codec, BlockCodec] | None
 ) -> tuple[list[bytes], BlockEntry]:
-    """The block that begins at `position`, in pieces that are not joined, and what the index says of it."""
+    """The block that begins at `position`, in pieces, and what the index says of it. Large batches are not copied."""
     stored = [batch.encoded for batch in batches]
     plain_bytes = stored_bytes = sum(map(len, stored))
+    if plain_bytes < len(stored) * TAKEN_BYTES:
+        stored = [b"".join(stored)]  # what is done to a piece costs more than copying a small one
     codec = Codec.NONE
     if packing is not None:
         packed = packing[1].compress(b"".join(stored))

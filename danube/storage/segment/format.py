@@ -49,6 +49,7 @@ A later version keeps the footer's length, its first 5 bytes and its own checksu
 
 import struct
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.storage.checksum import CRC_BYTES, checksum, is_intact, with_crc
@@ -66,8 +67,7 @@ _FOOTER = struct.Struct("<4sB3sQQQQQQQQIII")
 _RESERVED = bytes(3)
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedBatch:
+class EncodedBatch(NamedTuple):
     """One record batch with its envelope, byte for byte as they stand in the journal and in a segment."""
 
     base_offset: int

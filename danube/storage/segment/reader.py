@@ -71,18 +71,18 @@ class SegmentReader:
                 raise
         return found
 
-    def read_encoded(self, topic_id: int, segment: Segment) -> Iterator[EncodedBatch]:
-        """All batches; every checksum of the file, of the envelopes and of the bodies is checked on the way."""
+    def encoded(self, topic_id: int, segment: Segment) -> Iterator[list[EncodedBatch]]:
+        """All batches, by the block; every checksum of the file, the envelopes and the bodies is checked on the way."""
         source = _Source(topic_id, segment, self._opened.check_whole(topic_id, segment))
         number = 0
         while number < len(source.index):
             for content in self._contents(source, run_of(source.index, number, SEGMENT_READ_BYTES_MAX)):
-                yield from encoded_batches_of(content)
+                yield encoded_batches_of(content)
                 number += 1
 
     def verify(self, topic_id: int, segment: Segment) -> None:
         """Return when every byte of the segment is what was written."""
-        for _ in self.read_encoded(topic_id, segment):
+        for _ in self.encoded(topic_id, segment):
             pass
 
     def offset_at(self, topic_id: int, segment: Segment, append_time_ms: int) -> int:

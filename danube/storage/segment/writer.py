@@ -1,10 +1,10 @@
 """Making a segment of batches that were checked. Pure."""
 
-from collections.abc import Iterator, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
 
 from danube.model.limits import SEGMENT_BLOCK_BYTES
 from danube.runtime.disk import Buffer
+from danube.storage.envelope import ENVELOPE_BYTES
 from danube.storage.segment.block import encode_block, is_described
 from danube.storage.segment.block_index import BlockEntry, encode_index
 from danube.storage.segment.codec import Codec, CodecSource, open_codec
@@ -21,58 +21,65 @@ from danube.storage.segment.manifest import Segment
 def encode_segment(
     topic_id: int,
     generation: int,
-    batches: Sequence[EncodedBatch],
+    batches: Iterable[EncodedBatch],
     codec: Codec = Codec.NONE,
     *,
     codecs: CodecSource = open_codec,
     block_bytes: int = SEGMENT_BLOCK_BYTES,
 ) -> tuple[Segment, list[Buffer]]:
-    """What to put for these batches, and how a manifest lists it. Uncompressed, the batches' bytes are not copied.
+    """What to put for these batches, and how a manifest lists it. They are taken one by one, block by block.
 
     They must be a topic's, in offset order without a gap, their checksums right. A block that compression makes no
     smaller is stored as it is. Raises ValueError when they are none, do not follow each other or are not what their
     envelopes say: what a reader would refuse is not written. Raises StorageUnavailableError when this Python cannot
     compress so.
     """
-    _check_run(topic_id, batches)
     packing = (codec, codecs(codec)) if codec is not Codec.NONE else None
-    pieces: list[Buffer] = [encode_file_header(topic_id, batches[0].base_offset, generation)]
+    blocks: list[Buffer] = []
     entries: list[BlockEntry] = []
     position = FILE_HEADER_BYTES
-    for block in _blocks(batches, block_bytes):
-        encoded, entry = encode_block(topic_id, position, block, packing)
-        pieces += encoded
+    for block in _blocks(_checked(topic_id, batches), block_bytes):
+        pieces, entry = encode_block(topic_id, position, block, packing)
+        blocks += pieces
         entries.append(entry)
         position += entry.file_bytes
-    index = encode_index(entries)
-    segment = _segment(generation, batches, position + len(index) + FOOTER_BYTES)
-    return segment, [*pieces, index, encode_footer(topic_id, segment, position, index, len(entries))]
-
-
-def _segment(generation: int, batches: Sequence[EncodedBatch], file_bytes: int) -> Segment:
-    first, last = batches[0], batches[-1]
-    body_bytes = sum(batch.body_bytes for batch in batches)
-    times = (first.append_time_ms, last.append_time_ms)
-    return Segment(first.base_offset, last.end_offset, generation, *times, len(batches), body_bytes, file_bytes)
-
-
-def _check_run(topic_id: int, batches: Sequence[EncodedBatch]) -> None:
-    if not batches:
+    if not entries:
         raise ValueError("a segment without batches")
-    for before, after in pairwise(batches):
-        if after.base_offset != before.end_offset or after.append_time_ms < before.append_time_ms:
-            raise ValueError(f"the batch at offset {after.base_offset} does not follow on {before.end_offset}")
+    index = encode_index(entries)
+    segment = _segment(generation, entries, position + len(index) + FOOTER_BYTES)
+    header = encode_file_header(topic_id, segment.base_offset, generation)
+    return segment, [header, *blocks, index, encode_footer(topic_id, segment, position, index, len(entries))]
+
+
+def _segment(generation: int, entries: Sequence[BlockEntry], file_bytes: int) -> Segment:
+    first, last = entries[0], entries[-1]
+    batches = sum(entry.batches for entry in entries)
+    body_bytes = sum(entry.plain_bytes for entry in entries) - batches * ENVELOPE_BYTES
+    times = (first.first_append_time_ms, last.last_append_time_ms)
+    return Segment(first.base_offset, last.end_offset, generation, *times, batches, body_bytes, file_bytes)
+
+
+def _checked(topic_id: int, batches: Iterable[EncodedBatch]) -> Iterator[EncodedBatch]:
+    """The same batches, as long as they are what a reader would take."""
+    end_offset, time_ms = None, 0
     for batch in batches:
+        if end_offset not in {None, batch.base_offset} or batch.append_time_ms < time_ms:
+            raise ValueError(f"the batch at offset {batch.base_offset} does not follow on {end_offset}")
         if not is_described(topic_id, batch):
             raise ValueError(f"the batch at offset {batch.base_offset} is not what its envelope says")
+        end_offset, time_ms = batch.end_offset, batch.append_time_ms
+        yield batch
 
 
-def _blocks(batches: Sequence[EncodedBatch], bytes_max: int) -> Iterator[Sequence[EncodedBatch]]:
+def _blocks(batches: Iterable[EncodedBatch], bytes_max: int) -> Iterator[list[EncodedBatch]]:
     """Cut `batches` before each one that would take its block past `bytes_max`."""
-    first = block_bytes = 0
-    for number, batch in enumerate(batches):
-        if block_bytes and block_bytes + len(batch.encoded) > bytes_max:
-            yield batches[first:number]
-            first, block_bytes = number, 0
+    block: list[EncodedBatch] = []
+    block_bytes = 0
+    for batch in batches:
+        if block and block_bytes + len(batch.encoded) > bytes_max:
+            yield block
+            block, block_bytes = [], 0
+        block.append(batch)
         block_bytes += len(batch.encoded)
-    yield batches[first:]
+    if block:
+        yield block

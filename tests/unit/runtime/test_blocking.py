@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner, OwnedThread
+from danube.runtime.blocking import REST_MAX_S, BlockingRunner, BlockingThread, InlineRunner, OwnedThread
 from danube.testing.patience import PATIENCE_S
 
 
@@ -42,6 +42,18 @@ async def test_work_runs_in_the_order_of_its_handing_over(runner: BlockingRunner
     async with asyncio.timeout(PATIENCE_S):
         await asyncio.gather(*(runner.run(lambda number=number: done.append(number)) for number in range(20)))  # type: ignore[misc]
     assert done == list(range(20))
+
+
+async def test_a_thread_that_computes_for_long_rests_as_long_as_it_computed(
+    thread: BlockingThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slept_s: list[float] = []
+    times_s = iter([0.0, 0.000_4, 0.002, 0.002, 0.002_3, 0.5, 0.5])
+    monkeypatch.setattr("danube.runtime.blocking.time.thread_time", lambda: next(times_s))
+    monkeypatch.setattr("danube.runtime.blocking.time.sleep", slept_s.append)
+    for _ in range(5):
+        thread.rest()
+    assert slept_s == [0.002, REST_MAX_S]
 
 
 async def test_a_thread_keeps_the_loop_free(thread: BlockingThread) -> None:

@@ -98,6 +98,9 @@ class HeldRunner:
         await self._free.wait()
         return work()
 
+    def rest(self) -> None:
+        return None
+
     def close(self) -> None:
         return None
 

@@ -103,7 +103,7 @@ def test_a_run_below_the_first_offset_is_refused(index: TopicIndex) -> None:
 
 
 def test_batches_below_a_position_are_told(index: TopicIndex) -> None:
-    assert [index.located(position) for position in (100, 101, 300, 999)] == [
+    assert [index.between(0, position).located() for position in (100, 101, 300, 999)] == [
         [],
         BATCHES[:1],
         BATCHES[:2],

@@ -1,6 +1,7 @@
 """Closed files: what is told of them, how they go, and how a journal begins without them."""
 
 from collections.abc import AsyncIterator
+from itertools import chain
 
 import pytest
 
@@ -57,7 +58,7 @@ async def publish_numbered(log: BatchLog, first: int, count: int = 1) -> Numbere
 def base_of(journal: Journal, topic_id: int) -> TopicBase:
     """What a manifest would say of the topic once all closed files are cut."""
     end_position = journal.closed_files()[-1].end_position
-    located = journal.located(topic_id, end_position)
+    located = journal.run(topic_id, end_position).located()
     snapshot = journal.snapshot(topic_id)
     return TopicBase(
         topic_id=topic_id,
@@ -155,10 +156,11 @@ async def test_batches_are_found_with_their_envelopes_byte_for_byte(uncached: Wo
     await journal.rotate()
     await store(log, b"in the next file")
     end_position = journal.closed_files()[0].end_position
-    located = journal.located(TOPIC, end_position)
+    run = journal.run(TOPIC, end_position)
+    located = run.located()
     assert [(one.base_offset, one.end_offset) for one in located] == [(0, 1), (1, 2), (2, 3), (3, 4)]
     reader = JournalReader(uncached.disk)
-    encoded = reader.read_encoded(TOPIC, journal.places(TOPIC, located))
+    encoded = chain.from_iterable(reader.encoded(TOPIC, run, journal.files))
     data = uncached.disk.contents()[FIRST_FILE]
     for batch, place in zip(encoded, located, strict=True):
         assert batch.encoded == data[place.position : place.position + ENVELOPE_BYTES + batch.body_bytes]
@@ -171,12 +173,12 @@ async def test_an_encoded_batch_that_is_not_what_was_written_is_refused(uncached
     journal = await uncached.open()
     await store(journal.topic(TOPIC, 1), b"a" * 100)
     await journal.rotate()
-    located = journal.located(TOPIC, journal.end_position)
-    for position in range(located[0].position, len(uncached.disk.contents()[FIRST_FILE])):
+    run = journal.run(TOPIC, journal.end_position)
+    for position in range(run.positions[0], len(uncached.disk.contents()[FIRST_FILE])):
         damaged = sim_disk(uncached.disk.contents())
         damaged.flip_bit(FIRST_FILE, position)
         with pytest.raises(DamagedDataError):
-            JournalReader(damaged).read_encoded(TOPIC, journal.places(TOPIC, located))
+            list(JournalReader(damaged).encoded(TOPIC, run, journal.files))
 
 
 async def test_removed_files_are_gone_and_the_journal_goes_on_without_them(uncached: World) -> None:
@@ -215,13 +217,13 @@ async def test_a_deleted_topic_holds_no_files_and_its_readers_are_told(uncached:
     log = journal.topic(TOPIC, 1)
     await store(log, b"a")
     await journal.rotate()
-    located = journal.located(TOPIC, journal.end_position)
+    run = journal.run(TOPIC, journal.end_position)
     journal.forget(TOPIC)
     await journal.remove_files(2)
     with pytest.raises(StorageUnavailableError, match="removed"):
         await log.read(0, 1_000)
     with pytest.raises(StorageUnavailableError, match="removed"):
-        journal.places(TOPIC, located)
+        list(JournalReader(uncached.disk).encoded(TOPIC, run, journal.files))
 
 
 async def test_files_that_are_asked_for_are_not_removed(world: World) -> None:

@@ -58,7 +58,7 @@ async def told_by(files: dict[str, bytes], **settings: Any) -> Any:
 
 
 async def told_of_topic(journal: Journal, topic_id: int) -> tuple[Any, list[Located], list[bytes]]:
-    located = journal.located(topic_id, journal.end_position)
+    located = journal.run(topic_id, journal.end_position).located()
     return journal.snapshot(topic_id), located, await content(journal.topic(topic_id, 2))
 
 

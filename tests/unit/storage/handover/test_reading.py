@@ -107,7 +107,7 @@ async def test_files_that_its_owner_removed_are_not_missed(world: SharedWorld) -
     owner = await owner_of(world, *[b"%d" % number * 900 for number in range(8)])
     await owner.save(B, 0)
     closed = owner.journal.closed_files()[0]
-    kept = [one.base_offset for one in owner.journal.located(A, closed.end_position)][-1] + 1
+    kept = owner.journal.run(A, closed.end_position).end_offset
     owner.journal.let_go(A, kept)
     assert await owner.journal.remove_files(closed.sequence + 1) > 0
     wanted = Wanted(A, EpochRange(1, owner.journal.journal_id, 0), kept)

@@ -2,7 +2,6 @@
 
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -38,16 +37,16 @@ def encoded(base_offset: int, records: Sequence[bytes], time_ms: int = 1_000, to
 def _of_another_kind(batch: EncodedBatch) -> EncodedBatch:
     """With an envelope, its checksum included, that is a cursor's."""
     envelope, body = batch.encoded[:ENVELOPE_BYTES], batch.encoded[ENVELOPE_BYTES:]
-    return replace(batch, encoded=with_crc(envelope[:5] + bytes([Kind.CURSOR]) + envelope[6:-4]) + body)
+    return batch._replace(encoded=with_crc(envelope[:5] + bytes([Kind.CURSOR]) + envelope[6:-4]) + body)
 
 
 MISPLACED = [
     pytest.param(encoded(11, [b"b"], 1_001, topic=8), id="of another topic"),
     pytest.param(_of_another_kind(encoded(11, [b"b"], 1_001)), id="of another kind"),
-    pytest.param(replace(encoded(12, [b"b"], 1_001), base_offset=11, end_offset=12), id="of another offset"),
-    pytest.param(replace(encoded(11, [b"b", b"c"], 1_001), end_offset=12), id="with another count"),
-    pytest.param(replace(encoded(11, [b"b"], 1_003), append_time_ms=1_001), id="of a later time"),
-    pytest.param(replace(encoded(11, [b"b"], 999), append_time_ms=1_001), id="of an earlier time"),
+    pytest.param(encoded(12, [b"b"], 1_001)._replace(base_offset=11, end_offset=12), id="of another offset"),
+    pytest.param(encoded(11, [b"b", b"c"], 1_001)._replace(end_offset=12), id="with another count"),
+    pytest.param(encoded(11, [b"b"], 1_003)._replace(append_time_ms=1_001), id="of a later time"),
+    pytest.param(encoded(11, [b"b"], 999)._replace(append_time_ms=1_001), id="of an earlier time"),
 ]
 """Batches that are passed off as offset 11 of the topic, appended at 1,001 ms."""
 

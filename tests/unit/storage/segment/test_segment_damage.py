@@ -1,7 +1,6 @@
 """Whatever happens to a segment's bytes, nobody is given other ones than were put there."""
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
 
@@ -162,7 +161,7 @@ def test_a_block_whose_header_says_something_else_is_noticed_whatever_its_checks
 def test_a_batch_within_a_sound_block_that_does_not_belong_there_is_noticed(
     wrong: EncodedBatch, beside: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "_check_run", lambda *_: None)
+    monkeypatch.setattr(writer, "_checked", lambda _, batches: batches)
     world = SegmentWorld([encoded(10, [b"a"]), wrong, encoded(12, [beside], 1_002)])
     for call in (lambda: world.read(10), lambda: world.reader.verify(TOPIC, world.segment)):
         with pytest.raises(DamagedDataError, match=r"there should be a batch with offset 1[123] of topic 7"):
@@ -173,7 +172,7 @@ def test_a_batch_that_was_wrong_before_it_came_into_a_segment_is_not_merged() ->
     batch = encoded(10, [b"abc"])
     wrong = bytearray(batch.encoded)
     wrong[-6] ^= 1
-    world = SegmentWorld([replace(batch, encoded=bytes(wrong))])
+    world = SegmentWorld([batch._replace(encoded=bytes(wrong))])
     with pytest.raises(DamagedDataError, match="the checksum of offset 10 is wrong"):
         world.reader.verify(TOPIC, world.segment)
 

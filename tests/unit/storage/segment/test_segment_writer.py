@@ -1,6 +1,6 @@
 """What goes into a segment, and what is refused."""
 
-from dataclasses import replace
+from collections.abc import Iterator
 from random import Random
 
 import pytest
@@ -18,6 +18,7 @@ from tests.unit.storage.segment.segment_world import (
     MISPLACED,
     TOPIC,
     SegmentWorld,
+    ZlibCodec,
     encoded,
     no_codecs,
     run,
@@ -41,10 +42,34 @@ def test_a_segment_is_listed_as_what_is_in_it() -> None:
     assert len(b"".join(chunks)) == file_bytes
 
 
-def test_the_bytes_of_the_batches_are_passed_on_and_not_copied() -> None:
-    batches = run([100, 200, 300])
+def test_the_bytes_of_large_batches_are_passed_on_and_not_copied() -> None:
+    batches = run([20_000, 30_000, 40_000])
     _, chunks = encode_segment(TOPIC, GENERATION, batches)
     assert {id(batch.encoded) for batch in batches} < {id(chunk) for chunk in chunks}
+
+
+def test_small_batches_are_put_by_the_block() -> None:
+    batches = run([100, 200, 300])
+    _, chunks = encode_segment(TOPIC, GENERATION, batches)
+    assert b"".join(batch.encoded for batch in batches) in chunks
+
+
+def test_batches_are_taken_block_by_block() -> None:
+    taken: list[int] = []
+    held: list[int] = []
+
+    def batches() -> Iterator[EncodedBatch]:
+        for batch in run([SEGMENT_BLOCK_BYTES // 4] * 9, count=1):
+            taken.append(batch.base_offset)
+            yield batch
+
+    class NotingCodec(ZlibCodec):
+        def compress(self, plain: bytes) -> bytes:
+            held.append(len(taken))
+            return plain
+
+    encode_segment(TOPIC, GENERATION, batches(), Codec.ZSTD, codecs=lambda _: NotingCodec())
+    assert held == [4, 7, 9]
 
 
 def test_a_block_takes_as_many_batches_as_fit() -> None:
@@ -78,8 +103,8 @@ def test_nothing_is_compressed_with_a_codec_that_is_not_there() -> None:
         [encoded(1, [b"a"]), encoded(3, [b"b"])],
         [encoded(1, [b"a"]), encoded(1, [b"b"])],
         [encoded(1, [b"a"], 2), encoded(2, [b"b"], 1)],
-        [replace(encoded(1, [b"a"]), end_offset=1)],
-        [replace(encoded(1, [b"a"]), body_bytes=5)],
+        [encoded(1, [b"a"])._replace(end_offset=1)],
+        [encoded(1, [b"a"])._replace(body_bytes=5)],
     ],
     ids=["none", "a gap", "twice the same", "time goes back", "no record", "another length"],
 )

@@ -1,7 +1,7 @@
 """What storage does by itself, in time."""
 
-import gc
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -9,8 +9,9 @@ from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.storage_records import bury
 from danube.model.errors import MetadataError
 from danube.model.limits import CUT_DELAY_S, CUT_FILES_WAIT_MAX, CUT_RETRY_S, CUT_WAIT_S
-from danube.runtime.disk import Buffer
-from danube.storage.tiers.directory import DirectoryTier
+from danube.runtime.blocking import InlineRunner
+from danube.storage.journal.reader import JournalReader
+from danube.storage.segment.format import EncodedBatch
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
 
@@ -30,22 +31,25 @@ async def test_closed_journal_files_are_cut_after_a_while(world: StorageWorld) -
     assert storage.stats.segments > 0
 
 
-async def test_no_round_of_the_garbage_collector_holds_all_up_while_files_are_cut(
+async def test_the_cutting_thread_rests_between_small_pieces_of_work(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    collects: list[bool] = []
-    put = DirectoryTier.put
+    rests: list[int] = []
+    read: list[int] = []
+    original = JournalReader._encoded
 
-    def note(tier: DirectoryTier, name: str, chunks: Sequence[Buffer]) -> None:
-        collects.append(gc.isenabled())
-        put(tier, name, chunks)
+    def note(reader: JournalReader, topic_id: int, sequence: int, rows: Sequence[Any]) -> list[EncodedBatch]:
+        read.append(len(rows))
+        return original(reader, topic_id, sequence, rows)
 
-    monkeypatch.setattr(DirectoryTier, "put", note)
+    monkeypatch.setattr(InlineRunner, "rest", lambda _: rests.append(len(read)))
+    monkeypatch.setattr(JournalReader, "_encoded", note)
     storage = await world.open()
-    await fill(storage.topic(1, 1), 20)
+    await fill(storage.topic(1, 1), 200)
     await cut_all(storage)
-    assert set(collects) == {False}
-    assert gc.isenabled()
+    assert sum(read) == 200
+    assert rests == list(range(1, len(read) + 1))
+    assert len(rests) > 10
 
 
 async def test_many_closed_files_do_not_wait_for_more(world: StorageWorld) -> None:

@@ -1,5 +1,6 @@
 """What a cut is going to be, for any journal and any history."""
 
+from array import array
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
@@ -29,7 +30,7 @@ from danube.storage.cutting import (
     manifest_without,
     plan_pieces,
 )
-from danube.storage.journal.index import Located
+from danube.storage.journal.index import IndexRun
 from danube.storage.journal.topic_base import ClosedFile
 from danube.storage.numbering import NumberedBatch, StoredNumbers
 from danube.storage.segment.manifest import Manifest, Segment
@@ -38,8 +39,10 @@ BYTES_MAX = 1_000
 SIZES = st.lists(st.integers(1, 1_500), max_size=30)
 
 
-def batches(sizes: list[int], first: int = 0) -> list[Located]:
-    return [Located(first + at, first + at + 1, 10 * (first + at), size, first + at) for at, size in enumerate(sizes)]
+def batches(sizes: list[int], first: int = 0) -> IndexRun:
+    numbers = range(first, first + len(sizes))
+    positions = array("Q", [10 * number for number in numbers])
+    return IndexRun(array("Q", numbers), positions, array("Q", numbers), array("I", sizes), numbers.stop)
 
 
 def segments(sizes: list[int]) -> list[Segment]:

@@ -39,6 +39,9 @@ class LateRunner:
             await self._told.wait()
         return work()
 
+    def rest(self) -> None:
+        return None
+
     def close(self) -> None:
         return None
 
