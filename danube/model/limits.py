@@ -74,6 +74,8 @@ READ_BYTES_MAX = 1 * MIB
 """One read for dispatch."""
 READ_AHEAD_ANSWERS = 4
 """Read from the files at once for who reads in order: handing work to a thread costs a good part of reading 1 MiB."""
+READ_AHEAD_PACE = 128 * MIB
+"""Bytes a second: who goes on more slowly, and not because the files are slow, is read for one answer at a time."""
 READ_AHEAD_BYTES_MAX = 16 * MIB
 """Read for such readers and not asked for yet, all topics together."""
 READ_AHEAD_READERS_MAX = 1_024

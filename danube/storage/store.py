@@ -82,6 +82,7 @@ class Storage:
         self._cold = ColdStore(
             reader,
             ground.read_runner,
+            ground.clock,
             ground.topics.histories,
             self._gate,
             synced_to=lambda: ground.journal.synced_to,

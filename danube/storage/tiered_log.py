@@ -14,6 +14,7 @@ from danube.model.errors import DamagedDataError, InternalError, OffsetTrimmedEr
 from danube.model.limits import COLD_READ_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
 from danube.storage.histories import Histories, History, Trimmed
 from danube.storage.log import AppendDone, Saved, StoredBatch, TopicStorageStats
 from danube.storage.numbering import NumberedBatch
@@ -32,6 +33,7 @@ class ColdStore:
 
     reader: SegmentReader
     runner: BlockingRunner
+    clock: Clock
     histories: Histories
     gate: SpaceGate
     synced_to: Callable[[], int]
@@ -205,8 +207,10 @@ class TieredLog:
         found = ahead.take(self.topic_id, offset, bytes_max)
         if found is not None:
             return found
-        bytes_to_read = ahead.bytes_to_read(self.topic_id, offset, bytes_max)
-        return ahead.keep(self.topic_id, await part.read(offset, bytes_to_read), bytes_max)
+        began_s = self._cold.clock.monotonic_s()
+        bytes_to_read = ahead.bytes_to_read(self.topic_id, offset, bytes_max, began_s)
+        found = await part.read(offset, bytes_to_read)
+        return ahead.keep(self.topic_id, found, bytes_max, began_s, self._cold.clock.monotonic_s())
 
     async def _find_time(self, append_time_ms: int) -> int:
         found = self._journal.offset_at(append_time_ms)  # first: what is cut meanwhile would be missing from it

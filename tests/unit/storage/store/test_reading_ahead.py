@@ -62,6 +62,19 @@ async def test_who_reads_in_order_hands_over_a_fraction_of_the_reads(
     assert reads <= runner.handed_over <= reads + 1
 
 
+async def test_who_reads_in_order_but_slowly_is_read_for_as_it_asks(
+    world: StorageWorld, log: TieredLog, runner: CountingRunner
+) -> None:
+    records = await fill(log, 40)
+    runner.handed_over = 0
+    for offset in range(40):
+        (batch,) = await log.read(offset, ONE)
+        assert in_batch(batch, offset) == [records[offset]]
+        assert log._cold.ahead.bytes == 0
+        world.clock.advance(0.1)
+    assert runner.handed_over == 40
+
+
 async def test_readers_at_several_places_of_one_topic_each_get_theirs(log: TieredLog) -> None:
     records = await fill(log, 40)
     places = [0, 1, 10, 11]
