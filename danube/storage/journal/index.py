@@ -214,13 +214,6 @@ class TopicIndex:
         return bisect_left(self._times, append_time_ms)
 
     def _run(self, first: int, last: int, end_offset: int) -> IndexRun:
-        """The batches `[first, last)`; `end_offset` is where the last one of all ends."""
-        if last < len(self._bases):
-            end_offset = self._bases[last]
-        return IndexRun(
-            self._bases[first:last],
-            self._positions[first:last],
-            self._times[first:last],
-            self._lengths[first:last],
-            end_offset,
-        )
+        """The batches `[first, last)`, as a copy; `end_offset` is where the last one of all ends."""
+        whole = IndexRun(self._bases, self._positions, self._times, self._lengths, end_offset)
+        return whole.part(range(first, last))
