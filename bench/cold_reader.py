@@ -3,7 +3,7 @@
 A broker process with a topic whose messages are all in segments. Rounds of the live load alone and with the reader
 beside take turns, medians of both are compared. Before each round with the reader the files of the segments are dropped
 from the page cache, so that it reads from the disk. Reader, live clients and broker share this machine: the reader's
-process, which would be elsewhere, takes what processor time the others leave. At its pace all rounds together read the
+process, which would be elsewhere, runs when no other wants the processor. At its pace all rounds together read the
 whole history.
 
 Beside each round stands what the disk alone does: a plain log with the same messages, alone and beside a plain reader
@@ -41,7 +41,6 @@ PROGRAM = Path(__file__).with_name("replay_program.py")
 PLAIN_PROGRAM = Path(__file__).with_name("plain_log_program.py")
 MEMORY_INTERVAL_S = 0.05
 CUT_TIMEOUT_S = 900
-_MANNERLY = ("nice", "-n", "19")
 SETTINGS = {"max_unacked_messages": 1_000, "telemetry_interval_s": 0}
 
 
@@ -151,7 +150,7 @@ async def _beside(broker: BrokerProcess, load: LiveLoad, reach: range, size: Siz
     """One round of it while another process reads the history from the first offset of `reach` to its end."""
     _drop_cached(broker.data_dir)
     arguments = [broker.endpoints.service_url, HISTORY, str(reach.start), str(reach.stop), str(size.pace)]
-    command = [*_MANNERLY, sys.executable, str(PROGRAM), *arguments]
+    command = [sys.executable, str(PROGRAM), *arguments]
     reader = await asyncio.create_subprocess_exec(*command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     if reader.stdin is None or reader.stdout is None or not await reader.stdout.readline():
         raise RuntimeError("the reader ended before it read anything")

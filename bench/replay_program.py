@@ -1,11 +1,13 @@
 """Reads a topic's history: `replay_program.py URL TOPIC FROM END BYTES_A_SECOND`, by offsets, and then from FROM again.
 
 It goes at that pace (0 is as fast as it can) until its standard input ends. Prints a line when the first batches are
-there, and at the end, as JSON, how many bytes it read in how many seconds, and where it stood.
+there, and at the end, as JSON, how many bytes it read in how many seconds, and where it stood. It would be elsewhere:
+here it runs when nobody else wants the processor.
 """
 
 import asyncio
 import json
+import os
 import sys
 import time
 from collections.abc import AsyncGenerator
@@ -42,4 +44,5 @@ async def main(url: str, topic: str, first: int, end: int, pace: int) -> dict[st
 
 
 if __name__ == "__main__":
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     print(json.dumps(asyncio.run(main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])))), flush=True)

@@ -105,7 +105,7 @@ SEGMENT_READ_AHEAD_BYTES_MAX = 8 * MIB
 """Blocks kept by one reader because a part of them was not asked for yet."""
 SEGMENT_READ_BYTES_MAX = 1 * MIB
 """Of one read from a tier; one block that is larger is read whole."""
-SEGMENT_READS_AHEAD = 2
+SEGMENT_READS_AHEAD = 4
 """So many such reads the disk fetches ahead of who reads in order; with one it waits for the reader, and with more the
 journal's syncs wait behind it."""
 SEGMENT_OPEN_FILES_MAX = 64
