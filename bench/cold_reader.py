@@ -6,8 +6,12 @@ from the page cache, so that it reads from the disk. Reader, live clients and br
 process, which would be elsewhere, runs when no other wants the processor. At its pace all rounds together read the
 whole history.
 
-Beside each round stands what the disk alone does: a plain log with the same messages, alone and beside a plain reader
-of the same files. A disk that stands still for a part of a second does so for both, and the broker adds what is more.
+A disk may stand still for a part of a second, whoever reads. So in every round a bystander writes to a plain log on it,
+a message 100 times a second, and syncs each. The percentiles are told of all messages, and of those that were not under
+way while a sync of the bystander stood still. How many are left out is told, too: the reader may be the cause of it.
+
+After each round stands what a plain reader does: a plain log with as many messages, alone and beside a reader of the
+same files.
 
     python -m bench.cold_reader --gib 2 --pace 0
 """
@@ -21,12 +25,13 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from bench import machine
-from bench.live import Latency, LiveLoad, live_load
+from bench.live import Arrival, Latency, LiveLoad, latency_of, live_load
+from bench.plain_log import PlainLog, run_plain_log
 from bench.result import Figure, median, percentile_ms
 from danube.client import DanubeClientBuilder, DispatchStrategy
 from danube.model.limits import MIB
@@ -38,9 +43,9 @@ from danube.testing.process import BrokerProcess
 HISTORY, LIVE = "/default/history", "/default/live"
 GIB = 1 << 30
 PROGRAM = Path(__file__).with_name("replay_program.py")
-PLAIN_PROGRAM = Path(__file__).with_name("plain_log_program.py")
 MEMORY_INTERVAL_S = 0.05
 CUT_TIMEOUT_S = 900
+BYSTANDER_PER_SECOND = 100
 SETTINGS = {"max_unacked_messages": 1_000, "telemetry_interval_s": 0}
 
 
@@ -69,13 +74,29 @@ QUICK = Size(history_bytes=24 << 20, live_per_second=100, rounds=2, round_s=1, f
 class Round:
     """The live load, and beside what it ran."""
 
-    live: Latency
+    arrivals: Sequence[Arrival]
+    bystander: PlainLog
     peak_bytes: int
     """Of the broker's memory."""
     read_rate: float = 0
     """Bytes a second that the reader got."""
     read_to: int = 0
     """The offset that it came to."""
+
+    @property
+    def live(self) -> Latency:
+        """Of all messages."""
+        return latency_of(self.arrivals)
+
+    @property
+    def answered(self) -> Latency:
+        """Of those that were under way only while the disk answered the bystander."""
+        return latency_of(self.bystander.answered(self.arrivals))
+
+    @property
+    def left_out(self) -> float:
+        """The share of messages that were not."""
+        return 1 - len(self.bystander.answered(self.arrivals)) / len(self.arrivals)
 
 
 def run(size: Size = FULL) -> Iterator[Figure]:
@@ -138,12 +159,14 @@ async def _segment_bytes(admin: AdminPeer) -> int:
 
 async def _watched(broker: BrokerProcess, load: LiveLoad, size: Size) -> Round:
     """One round of the live load, with an eye on the broker's memory."""
+    beside = run_plain_log(_beside_data(broker, "bystander"), BYSTANDER_PER_SECOND, size.round_s)
+    bystander = asyncio.ensure_future(beside)
     running = asyncio.ensure_future(load.run(size.live_per_second, size.round_s))
     peak_bytes = broker.resident_bytes()
     while not running.done():
         await asyncio.wait([running], timeout=MEMORY_INTERVAL_S)
         peak_bytes = max(peak_bytes, broker.resident_bytes())
-    return Round(await running, peak_bytes)
+    return Round(await running, await bystander, peak_bytes)
 
 
 async def _beside(broker: BrokerProcess, load: LiveLoad, reach: range, size: Size) -> Round:
@@ -167,13 +190,16 @@ async def _plain_p99_ms(broker: BrokerProcess, size: Size, number: int) -> float
     """Of a plain log; from the first round on, beside a plain reader of a part of the history, one after the other."""
     _drop_cached(broker.data_dir)
     files = _segments(broker.data_dir)
-    pace = size.pace or FULL.pace
+    pace = (size.pace or FULL.pace) if number else 0
     first = max(0, number - 1) * len(files) // size.rounds
-    numbers = [str(one) for one in (size.live_per_second, size.round_s, pace if number else 0)]
-    command = [sys.executable, str(PLAIN_PROGRAM), str(broker.data_dir.with_name("plain log")), *numbers]
-    running = await asyncio.create_subprocess_exec(*command, *map(str, files[first:]), stdout=subprocess.PIPE)
-    told, _ = await running.communicate()
-    return percentile_ms(json.loads(told), 99)
+    path = _beside_data(broker, "plain log")
+    written = await run_plain_log(path, size.live_per_second, size.round_s, pace=pace, files=files[first:])
+    return percentile_ms(written.latencies_s, 99)
+
+
+def _beside_data(broker: BrokerProcess, name: str) -> Path:
+    """A file on the broker's disk that is not the broker's."""
+    return broker.data_dir.with_name(name)
 
 
 def _segments(data_dir: Path) -> list[Path]:
@@ -198,10 +224,20 @@ def _figures(alone: list[Round], beside: list[Round], size: Size) -> Iterator[Fi
     yield Figure(f"{name}: p50", p50, "ms", f"p99 {p99:.1f} ms: {_each(one.live.p99_ms for one in alone)}")
     yield Figure(f"{reader}: p50", p50_beside, "ms", f"{p50_beside / p50:.2f} x; p99 {p99_beside:.1f} ms")
     yield Figure(f"{reader}: p99", p99_beside - p99, "ms more", _each(one.live.p99_ms for one in beside))
+    yield _answered_figure(alone, beside)
     rate = median([one.read_rate for one in beside])
     yield Figure("what the reader got", rate / 1e6, "MB/s", f"paced to {size.pace / 1e6:,.0f}" if size.pace else "")
     before, after = alone[0].peak_bytes, max(one.peak_bytes for one in beside)
     yield Figure("broker memory, most of all rounds", after / 1e6, "MB", f"{before / 1e6:,.0f} before the first reader")
+
+
+def _answered_figure(alone: list[Round], beside: list[Round]) -> Figure:
+    """The same, where the disk answered the bystander."""
+    p99, p99_beside = (median([one.answered.p99_ms for one in rounds]) for rounds in (alone, beside))
+    p50, p50_beside = (median([one.answered.p50_ms for one in rounds]) for rounds in (alone, beside))
+    out, out_beside = (", ".join(f"{one.left_out:.1%}" for one in rounds) for rounds in (alone, beside))
+    note = f"{p99:.1f} -> {p99_beside:.1f} ms, p50 {p50_beside / p50:.2f} x; left out {out_beside} after {out}"
+    return Figure("  but for what waited while a bystander's sync did", p99_beside - p99, "ms more", note)
 
 
 def _plain_figure(plain: list[tuple[float, float]]) -> Figure:

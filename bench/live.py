@@ -1,12 +1,13 @@
 """A steady load of single messages, and how long each took from the application that sends to the one that receives."""
 
 import asyncio
+import math
 import struct
 import time
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import AsyncExitStack, aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from bench.result import percentile_ms
 from danube.client import Consumer, DanubeClientBuilder, DispatchStrategy, Message, Producer
@@ -14,6 +15,13 @@ from danube.client import Consumer, DanubeClientBuilder, DispatchStrategy, Messa
 MESSAGE_BYTES = 1_024
 
 _HEAD = struct.Struct("<Qd")  # number of the message, when it was due
+
+
+class Arrival(NamedTuple):
+    """One message, in monotonic time."""
+
+    due_s: float
+    received_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,11 +32,19 @@ class Latency:
     p99_ms: float
 
 
+def latency_of(arrivals: Sequence[Arrival]) -> Latency:
+    """A message counts from when it was due: what waited for a busy machine has waited. Of none it is not a number."""
+    if not arrivals:
+        return Latency(math.nan, math.nan)
+    latencies_s = [received_s - due_s for due_s, received_s in arrivals]
+    return Latency(percentile_ms(latencies_s, 50), percentile_ms(latencies_s, 99))
+
+
 class Receiver(Protocol):
     """How the messages come back."""
 
-    async def receive(self, count: int) -> list[float]:
-        """Seconds from when each of so many was due to its receipt."""
+    async def receive(self, count: int) -> list[Arrival]:
+        """So many of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +54,12 @@ class LiveLoad:
     producer: Producer
     receiver: Receiver
 
-    async def run(self, per_second: int, seconds: float) -> Latency:
-        """Send so many messages at their times, whether or not those before have arrived; wait until all have.
-
-        A message counts from when it was due: what waited for a busy machine has waited.
-        """
+    async def run(self, per_second: int, seconds: float) -> list[Arrival]:
+        """Send so many messages at their times, whether or not those before have arrived; wait until all have."""
         count = round(per_second * seconds)
         receiving = asyncio.ensure_future(self.receiver.receive(count))
         await self.producer.send_many(_when_due(count, per_second))
-        latencies_s = await receiving
-        return Latency(percentile_ms(latencies_s, 50), percentile_ms(latencies_s, 99))
+        return await receiving
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +68,12 @@ class StreamReceiver:
 
     messages: AsyncGenerator[Message, None]
 
-    async def receive(self, count: int) -> list[float]:
-        latencies_s = []
+    async def receive(self, count: int) -> list[Arrival]:
+        arrivals = []
         for _ in range(count):
             _, due_s = _HEAD.unpack_from((await anext(self.messages)).payload)
-            latencies_s.append(time.monotonic() - due_s)
-        return latencies_s
+            arrivals.append(Arrival(due_s, time.monotonic()))
+        return arrivals
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +82,17 @@ class ConsumerReceiver:
 
     consumer: Consumer
 
-    async def receive(self, count: int) -> list[float]:
+    async def receive(self, count: int) -> list[Arrival]:
         queue = await self.consumer.receive()
-        missing, latencies_s = set(range(count)), []
+        missing, arrivals = set(range(count)), []
         while missing:
             message = await queue.get()
             number, due_s = _HEAD.unpack_from(message.payload)
-            latencies_s.append(time.monotonic() - due_s)
+            arrivals.append(Arrival(due_s, time.monotonic()))
             missing.discard(number)
             await self.consumer.ack_later(message)
         await self.consumer.flush_acks()
-        return latencies_s
+        return arrivals
 
 
 async def _when_due(count: int, per_second: int) -> AsyncIterator[bytes]:

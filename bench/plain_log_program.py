@@ -2,7 +2,7 @@
 
 So many messages of 1 KiB a second are due. A loop writes those that are, syncs, and goes on: each took until the end of
 the sync behind it. With files, they are read meanwhile at that pace (bytes a second, 0 is none), a mebibyte at a time
-and nothing ahead. Prints the seconds of all messages as JSON.
+and nothing ahead. Prints as JSON the seconds of all messages, and when each sync began and ended (monotonic).
 """
 
 import json
@@ -11,14 +11,24 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
 
 MESSAGE_BYTES = 1_024
 READ_BYTES = 1 << 20
 
 
-def log(path: str, per_second: int, seconds: float) -> list[float]:
-    """Seconds that each message took."""
-    latencies_s: list[float] = []
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a log of this kind went through."""
+
+    latencies_s: list[float] = field(default_factory=list)
+    syncs_s: list[tuple[float, float]] = field(default_factory=list)
+
+
+def log(path: str, per_second: int, seconds: float) -> Written:
+    """Write so many messages at their times."""
+    written = Written()
+    latencies_s = written.latencies_s
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
     started_s, count = time.monotonic(), round(per_second * seconds)
     while len(latencies_s) < count:
@@ -26,11 +36,13 @@ def log(path: str, per_second: int, seconds: float) -> list[float]:
         time.sleep(max(0, started_s + first / per_second - time.monotonic()))
         end = min(count, max(first, int((time.monotonic() - started_s) * per_second)) + 1)
         os.write(descriptor, bytes(MESSAGE_BYTES) * (end - first))
+        began_s = time.monotonic()
         os.fdatasync(descriptor)
-        done_s = time.monotonic() - started_s
-        latencies_s += [done_s - number / per_second for number in range(first, end)]
+        ended_s = time.monotonic()
+        written.syncs_s.append((began_s, ended_s))
+        latencies_s.extend(ended_s - started_s - number / per_second for number in range(first, end))
     os.close(descriptor)
-    return latencies_s
+    return written
 
 
 def read(paths: Sequence[str], pace: int, ended: threading.Event) -> None:
@@ -45,15 +57,15 @@ def read(paths: Sequence[str], pace: int, ended: threading.Event) -> None:
         os.close(descriptor)
 
 
-def main(path: str, per_second: int, seconds: float, pace: int, files: Sequence[str]) -> list[float]:
+def main(path: str, per_second: int, seconds: float, pace: int, files: Sequence[str]) -> Written:
     ended = threading.Event()
     reader = threading.Thread(target=read, args=(files if pace else (), pace, ended))
     reader.start()
-    latencies_s = log(path, per_second, seconds)
+    written = log(path, per_second, seconds)
     ended.set()
     reader.join()
-    return latencies_s
+    return written
 
 
 if __name__ == "__main__":
-    print(json.dumps(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), sys.argv[5:])))
+    print(json.dumps(asdict(main(sys.argv[1], int(sys.argv[2]), float(sys.argv[3]), int(sys.argv[4]), sys.argv[5:]))))
