@@ -49,6 +49,7 @@ _STORAGE: list[_Row] = [
     ("freed_bytes", "Bytes of journal files removed.", _COUNTER, lambda stats: stats.freed_bytes),
     ("troubled_topics", "Topics that cannot be cut for now.", _GAUGE, lambda stats: stats.troubled_topics),
     ("refused_topics", "Topics whose history cannot be read.", _GAUGE, lambda stats: stats.refused_topics),
+    ("read_wait_seconds", "Cold reads gave way to slow syncs.", _COUNTER, lambda stats: stats.read_wait_s),
     ("disk_level", "0: room, 1: little room, 2: messages are refused.", _GAUGE, lambda stats: int(stats.space_level)),
     ("disk_free_bytes", "Free on the disk.", _GAUGE, lambda stats: stats.free_bytes),
 ]

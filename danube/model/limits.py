@@ -80,6 +80,16 @@ READ_AHEAD_BYTES_MAX = 16 * MIB
 """Read for such readers and not asked for yet, all topics together."""
 READ_AHEAD_READERS_MAX = 1_024
 """Places where a reader is expected to go on; more of them are read without looking ahead."""
+SYNC_USUAL_S_MIN = 0.005
+"""What a sync of the journal usually takes, at least, for whoever asks whether one took unusually long."""
+SYNC_USUAL_S_MAX = 1.0
+"""And at most: what takes longer is no pace that a disk keeps up."""
+SYNC_SLOW_RATIO = 4
+"""A sync that took so many times what it usually takes found the disk busy, or throttled."""
+COLD_READ_REST_RATIO = 10
+"""So many times as long as such a sync took no cold read begins: if reads are the cause, it is a tenth of the time."""
+COLD_READ_WAIT_S_MAX = 2.0
+"""For one read, whatever the syncs do: a replay goes on."""
 CURSOR_RANGES_MAX = 4_096
 """Acknowledged ranges above the contiguous part that one cursor record keeps; the rest would be redelivered."""
 CURSOR_INTERVAL_S = 0.2

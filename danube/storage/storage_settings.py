@@ -49,3 +49,5 @@ class StorageStats:
     space_level: SpaceLevel
     free_bytes: int | None
     """On the disk, as last seen."""
+    read_wait_s: float = 0.0
+    """That cold reads gave way to the journal's syncs, all together."""

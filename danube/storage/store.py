@@ -16,6 +16,7 @@ from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
+from danube.storage.cold_turn import ColdTurn
 from danube.storage.cursor_bounds import keep_cursors_within
 from danube.storage.cutter import CutReport, Cutter, Named
 from danube.storage.deleting import Deleter, sweep_orphans
@@ -87,6 +88,7 @@ class Storage:
             self._gate,
             synced_to=lambda: ground.journal.synced_to,
             last_file_from=lambda: ground.journal.last_file_position,
+            turn=ColdTurn(ground.clock, ground.journal.sync_watch),
         )
         self._writer = _writer(ground)
         self._publisher = Publisher(
@@ -309,6 +311,7 @@ class Storage:
             refused_topics=len(self._topics.refused),
             space_level=self._gate.level,
             free_bytes=self._gate.free_bytes,
+            read_wait_s=self._cold.turn.waited_s,
         )
 
     async def close(self) -> None:

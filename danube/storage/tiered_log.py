@@ -15,6 +15,7 @@ from danube.model.limits import COLD_READ_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
+from danube.storage.cold_turn import ColdTurn
 from danube.storage.histories import Histories, History, Trimmed
 from danube.storage.log import AppendDone, Saved, StoredBatch, TopicStorageStats
 from danube.storage.numbering import NumberedBatch
@@ -40,6 +41,7 @@ class ColdStore:
     """Up to which position the journal is synced."""
     last_file_from: Callable[[], int]
     """The position at which the journal's last file begins."""
+    turn: ColdTurn
     ahead: ReadAhead = field(default_factory=ReadAhead)
 
 
@@ -207,8 +209,10 @@ class TieredLog:
         found = ahead.take(self.topic_id, offset, bytes_max)
         if found is not None:
             return found
+        bytes_to_read = ahead.bytes_to_read(self.topic_id, offset, bytes_max, self._cold.clock.monotonic_s())
+        if await self._cold.turn.come():
+            part, bytes_to_read = self._holding(offset), bytes_max  # it may be elsewhere now
         began_s = self._cold.clock.monotonic_s()
-        bytes_to_read = ahead.bytes_to_read(self.topic_id, offset, bytes_max, began_s)
         found = await part.read(offset, bytes_to_read)
         return ahead.keep(self.topic_id, found, bytes_max, began_s, self._cold.clock.monotonic_s())
 

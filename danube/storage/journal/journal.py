@@ -21,6 +21,7 @@ from danube.storage.journal.reader import JournalReader
 from danube.storage.journal.reads import JournalReads
 from danube.storage.journal.recovery import Recovery, run_unfenced
 from danube.storage.journal.settings import JournalSettings, JournalStats
+from danube.storage.journal.sync_watch import SyncWatch
 from danube.storage.journal.topic_base import ClosedFile, TopicBase, TopicSnapshot
 from danube.storage.journal.writer import RoundWriter
 from danube.storage.topic_log import JournalTopicLog
@@ -125,6 +126,11 @@ class Journal:
     def stopped(self) -> str | None:
         """Why nothing more is written (file and cause), or None. Reads go on."""
         return self._commit.stopped
+
+    @property
+    def sync_watch(self) -> SyncWatch:
+        """What cold reads ask before they go to the disk."""
+        return self._writer.sync_watch
 
     @property
     def stats(self) -> JournalStats:

@@ -24,6 +24,7 @@ from danube.storage.journal.format import (
 )
 from danube.storage.journal.mark import Mark
 from danube.storage.journal.rotation import needs_new_file
+from danube.storage.journal.sync_watch import SyncWatch
 
 
 @dataclass(slots=True, kw_only=True)
@@ -117,6 +118,7 @@ class RoundWriter:
         self.syncs = 0
         self.sync_seconds = LatencyHistogram()
         """How long the disk took for each, those that failed too."""
+        self.sync_watch = SyncWatch()
 
     def write(self, content: Sequence[Buffer], content_bytes: int, envelopes: int, *, sync: bool) -> Written:
         """Append one round, and sync when told."""
@@ -200,10 +202,13 @@ class RoundWriter:
 
     def _timed(self, sync: Callable[[], None]) -> None:
         started_s = self._clock.monotonic_s()
+        self.sync_watch.began(started_s)
         try:
             sync()
         finally:
-            self.sync_seconds.note(self._clock.monotonic_s() - started_s)
+            ended_s = self._clock.monotonic_s()
+            self.sync_watch.ended(ended_s)
+            self.sync_seconds.note(ended_s - started_s)
 
     def _look(self) -> None:
         """Look at the fence, after the sync and before anybody is told: who put it up has read what was told before."""
