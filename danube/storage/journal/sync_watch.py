@@ -33,11 +33,12 @@ class SyncWatch:
         """The sync that began is over."""
         if self._began_s is None:
             return
-        took_s, self._began_s = now_s - self._began_s, None
+        took_s = now_s - self._began_s
         if took_s > SYNC_SLOW_RATIO * self._usual_s:
             self._rest_until_s = now_s + min(COLD_READ_REST_RATIO * took_s, COLD_READ_WAIT_S_MAX)
         usual_s = self._usual_s * _STEP if took_s > self._usual_s else self._usual_s / _STEP
         self._usual_s = min(max(usual_s, SYNC_USUAL_S_MIN), SYNC_USUAL_S_MAX)
+        self._began_s = None  # last: a read that asks from another thread never slips in between the sync and its rest
 
     def read_wait_s(self, now_s: float) -> float:
         """For how long no cold read should begin, before this is asked again; 0 when one may."""
