@@ -33,17 +33,18 @@ class Delivered:
     confirmed: dict[int, float] = field(default_factory=dict)
     """By offset: when the broker had answered its acknowledgement, at the latest; monotonic seconds."""
     came: dict[int, float] = field(default_factory=dict)
-    """By offset: when it had come for the last time, at the latest."""
+    """By offset: before when it cannot have come, for the last time. A client's queue keeps what came while the
+    application waits for its acknowledgements, through a restart of the broker too."""
     repeated: dict[int, float] = field(default_factory=dict)
-    """The same of those that came more than once."""
+    """Of those that came more than once: when they had come for the last time, at the latest."""
 
-    def take(self, messages: Iterable[tuple[int, Identity]], at_s: float) -> None:
-        """Note what came, in that order."""
-        for offset, identity in messages:
-            self.got.append((offset, identity))
+    def take(self, messages: Iterable[tuple[int, str, int, float]], at_s: float) -> None:
+        """Note what came, in that order: offset, producer, number, and before when it cannot have come."""
+        for offset, producer, number, not_before_s in messages:
+            self.got.append((offset, (producer, number)))
             if offset in self.came:
                 self.repeated[offset] = at_s
-            self.came[offset] = at_s
+            self.came[offset] = not_before_s
 
 
 @dataclass(slots=True)
@@ -69,7 +70,7 @@ class Reports:
             for first, offset, count in ranges:
                 self._note_range(producer, topic_of[producer], range(first, first + count), offset)
         for of, messages in line["got"].items():
-            self.delivered[of].take(((offset, (producer, number)) for offset, producer, number in messages), line["at"])
+            self.delivered[of].take(messages, line["at"])
         for of, offsets in line["confirmed"].items():
             self.delivered[of].confirmed.update(dict.fromkeys(offsets, line["at"]))
 

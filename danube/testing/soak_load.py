@@ -14,7 +14,7 @@ import json
 import os
 import sys
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
@@ -66,19 +66,20 @@ class Report:
         """By producer: numbers that the broker said it has."""
         self.ranges = defaultdict[str, list[tuple[int, int, int]]](list)
         """By producer, the same with offsets: first number, first offset, count."""
-        self.got = defaultdict[str, list[tuple[int, str, int]]](list)
-        """By topic and subscription, in the order in which they came: offset, producer, number (-1: damaged)."""
+        self.got = defaultdict[str, list[tuple[int, str, int, float]]](list)
+        """By topic and subscription, in the order in which they came: offset, producer, number (-1: damaged), and the
+        monotonic time before which it cannot have come."""
         self.confirmed = defaultdict[str, list[int]](list)
         """By topic and subscription: offsets whose acknowledgement the broker has answered."""
         self.given_up = 0
 
-    def take(self, of: str, offset: int, payload: bytes) -> None:
-        """Note a message that a subscription got."""
+    def take(self, of: str, offset: int, payload: bytes, not_before_s: float) -> None:
+        """Note a message that a subscription got; before `not_before_s` it cannot have come (monotonic seconds)."""
         try:
             producer, number = identity_of(payload)
         except ValueError as error:
             producer, number = str(error), -1
-        self.got[of].append((offset, producer, number))
+        self.got[of].append((offset, producer, number, not_before_s))
 
     def write(self) -> None:
         """Append what is new, as one line. The time on it is not before anything that it tells."""
@@ -96,6 +97,26 @@ class Report:
         for part in (self.stored, self.ranges, self.got, self.confirmed):
             part.clear()
         self.given_up = 0
+
+
+class Arrivals:
+    """Before when what is taken from a consumer's queue cannot have come: it was empty, or full of others."""
+
+    def __init__(self, queue: asyncio.Queue[Any]) -> None:
+        self._queue = queue
+        self._empty_s = time.monotonic()
+        self._taken_s = deque[float](maxlen=queue.maxsize)
+
+    def look(self) -> None:
+        """Look at the queue, before anything is taken from it."""
+        if self._queue.empty():
+            self._empty_s = time.monotonic()
+
+    def note_taken(self) -> float:
+        """Before when the message that is taken now cannot have come; monotonic seconds."""
+        others_s = self._taken_s[0] if self._taken_s and len(self._taken_s) == self._queue.maxsize else self._empty_s
+        self._taken_s.append(time.monotonic())
+        return max(self._empty_s, others_s)
 
 
 class Load:
@@ -164,12 +185,14 @@ class Load:
         await consumer.subscribe()
         queue = await consumer.receive()
         of = f"{topic} {subscription}"
+        arrivals = Arrivals(queue)
         while True:
+            arrivals.look()
             messages = [await queue.get()]
             while len(messages) < ACKS_AT_ONCE and not queue.empty():
                 messages.append(queue.get_nowait())
             for message in messages:
-                self._report.take(of, message.msg_id.topic_offset, message.payload)
+                self._report.take(of, message.msg_id.topic_offset, message.payload, arrivals.note_taken())
             offsets = [message.msg_id.topic_offset for message in messages]
             acknowledged = zip(offsets, map(consumer.ack, messages), strict=True)
             await asyncio.gather(*(self._acknowledge(of, offset, done) for offset, done in acknowledged))

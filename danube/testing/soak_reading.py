@@ -1,6 +1,7 @@
 """What the soak asks of a broker itself: topics to load, what they hold afterwards, what consumers are still owed."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import aclosing, asynccontextmanager
 
@@ -73,10 +74,10 @@ async def drain(
     builder = client.new_consumer().with_topic(topic.topic).with_subscription(one.name)
     builder = builder.with_subscription_type(SubscriptionType[one.kind]).with_consumer_name(f"{one.name}-0")
     async with builder.build() as consumer:
-        queue = await consumer.receive()
+        queue, begun_s = await consumer.receive(), time.monotonic()
         while messages := await _some(queue, wait_s=None if owed else QUIET_S):
             for message in messages:
-                report.take(f"{topic.topic} {one.name}", message.msg_id.topic_offset, message.payload)
+                report.take(f"{topic.topic} {one.name}", message.msg_id.topic_offset, message.payload, begun_s)
             report.write()
             await asyncio.gather(*(consumer.ack(message) for message in messages))
             owed.difference_update(message.msg_id.topic_offset for message in messages)

@@ -1,6 +1,8 @@
 """The soak's judge: every promise, kept and broken."""
 
+import asyncio
 import json
+import time
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +10,7 @@ import pytest
 
 from danube.model.limits import SWEEP_INTERVAL_S
 from danube.testing.soak_judge import Case, Found, Identity, Known, Reports, Violation, again, judge, stored_twice
-from danube.testing.soak_load import identity_of, payload_of
+from danube.testing.soak_load import Arrivals, identity_of, payload_of
 from danube.testing.soak_plan import LONG_ROUNDS, FaultKind, LoadedProducer, LoadedSubscription, LoadedTopic, faults
 
 SINGLE, MANY, KEYED = "t-single-0-r1", "t-many-0-r1", "t-keyed-0-r1"
@@ -34,8 +36,11 @@ def reports(*lines: dict[str, Any]) -> Reports:
     return found
 
 
-def got(subscription: str, offsets: list[int], log: list[Identity] = LOG) -> dict[str, Any]:
-    return {"got": {f"{TOPIC.topic} {subscription}": [(offset, *log[offset]) for offset in offsets]}}
+def got(
+    subscription: str, offsets: list[int], log: list[Identity] = LOG, *, not_before: float = 50.0
+) -> dict[str, Any]:
+    rows = [(offset, *log[offset], not_before) for offset in offsets]
+    return {"got": {f"{TOPIC.topic} {subscription}": rows}}
 
 
 def confirmed(subscription: str, offsets: list[int], at: float) -> dict[str, Any]:
@@ -174,13 +179,31 @@ def test_what_came_another_time_has_to_be_confirmed_after_that(at: float, broken
     assert promises(judge(found)) == broken
 
 
-@pytest.mark.parametrize(("came", "broken"), [(DEATH_S - 1, []), (DEATH_S + 2, [("again", 2)])])
+@pytest.mark.parametrize(("not_before", "broken"), [(DEATH_S - 1, []), (DEATH_S + 2, [("again", 2)])])
 def test_what_is_confirmed_by_another_broker_than_the_one_that_sent_it_may_come_again(
-    came: float, broken: list[tuple[str, int]]
+    not_before: float, broken: list[tuple[str, int]]
 ) -> None:
-    lines = [*EVERYTHING, got("shared", [4, 5]) | {"at": came}, confirmed("shared", [4, 5], DEATH_S + 5)]
+    taken = got("shared", [4, 5], not_before=not_before) | {"at": DEATH_S + 3}
+    lines = [*EVERYTHING, taken, confirmed("shared", [4, 5], DEATH_S + 5)]
     found = replace(case(*lines, drained=reports(got("shared", [4, 5]))), deaths=[DEATH_S])
     assert promises(judge(found)) == broken
+
+
+def test_what_a_queue_keeps_came_after_it_was_empty_or_full_of_others() -> None:
+    queue: asyncio.Queue[int] = asyncio.Queue(2)
+    arrivals = Arrivals(queue)
+    arrivals.look()
+    put_s = []
+    for number in range(2):
+        put_s.append(time.monotonic())
+        queue.put_nowait(number)
+    arrivals.look()
+    assert all(arrivals.note_taken() <= put_s[0] for _ in range(2))
+    taken_s = time.monotonic()
+    assert put_s[1] <= arrivals.note_taken() <= taken_s, "it had no room before the first was taken"
+    queue.get_nowait(), queue.get_nowait()
+    arrivals.look()
+    assert arrivals.note_taken() >= taken_s, "the queue was empty"
 
 
 def test_a_round_that_was_interrupted_is_not_judged_by_times_that_nobody_knows() -> None:
