@@ -275,8 +275,9 @@ def _settled_s(loaded: Delivered, offset: int, deaths: Sequence[float]) -> float
     confirmed_s = loaded.confirmed.get(offset)
     if confirmed_s is None or loaded.repeated.get(offset, confirmed_s - 1.0) >= confirmed_s:
         return None
-    came_s = loaded.came.get(offset, confirmed_s) - REPORTED_S
-    return None if any(came_s <= death_s <= confirmed_s for death_s in deaths) else confirmed_s
+    # it may have left the old broker and come after its end: through the system's buffers and the application's loop
+    sent_s = loaded.came.get(offset, confirmed_s) - REPORTED_S
+    return None if any(sent_s <= death_s <= confirmed_s for death_s in deaths) else confirmed_s
 
 
 def _may_come_again(confirmed_s: float | None, forgettable: Sequence[Span]) -> bool:

@@ -17,7 +17,7 @@ import time
 from collections import defaultdict, deque
 from collections.abc import Awaitable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from danube import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, SubType
 
@@ -32,6 +32,8 @@ MANY = 50
 ACKS_AT_ONCE = 32
 FILLER_BYTES_MAX = 2_000
 KEYS = 7
+
+M = TypeVar("M")
 
 
 def payload_of(producer: str, number: int) -> bytes:
@@ -97,6 +99,14 @@ class Report:
         for part in (self.stored, self.ranges, self.got, self.confirmed):
             part.clear()
         self.given_up = 0
+
+
+async def waiting_in(queue: asyncio.Queue[M]) -> list[M]:
+    """What is there, at least one and ACKS_AT_ONCE at most."""
+    messages = [await queue.get()]
+    while len(messages) < ACKS_AT_ONCE and not queue.empty():
+        messages.append(queue.get_nowait())
+    return messages
 
 
 class Arrivals:
@@ -188,9 +198,7 @@ class Load:
         arrivals = Arrivals(queue)
         while True:
             arrivals.look()
-            messages = [await queue.get()]
-            while len(messages) < ACKS_AT_ONCE and not queue.empty():
-                messages.append(queue.get_nowait())
+            messages = await waiting_in(queue)
             for message in messages:
                 self._report.take(of, message.msg_id.topic_offset, message.payload, arrivals.note_taken())
             offsets = [message.msg_id.topic_offset for message in messages]

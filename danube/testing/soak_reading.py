@@ -14,7 +14,7 @@ from danube.runtime.clock import SystemClock
 from danube.testing.peer import Peer
 from danube.testing.process import Endpoints
 from danube.testing.soak_judge import Found, Identity
-from danube.testing.soak_load import ACKS_AT_ONCE, Report, identity_of, payload_of
+from danube.testing.soak_load import Report, identity_of, payload_of, waiting_in
 from danube.testing.soak_plan import LoadedSubscription, LoadedTopic
 
 QUIET_S = 0.3
@@ -87,12 +87,9 @@ async def _some(queue: asyncio.Queue[Message], *, wait_s: float | None) -> list[
     """What is there, at least one; nothing when none came in time."""
     try:
         async with asyncio.timeout(wait_s):
-            messages = [await queue.get()]
+            return await waiting_in(queue)
     except TimeoutError:
         return []
-    while len(messages) < ACKS_AT_ONCE and not queue.empty():
-        messages.append(queue.get_nowait())
-    return messages
 
 
 def _identity(message: Message) -> Identity:
