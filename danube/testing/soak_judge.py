@@ -130,7 +130,7 @@ class Case:
     forgettable: Sequence[Span] | None
     """When the broker was near its death: what was confirmed then may come again; None when that is not known."""
     deaths: Sequence[float] = ()
-    """When it died; monotonic seconds."""
+    """When it ended, killed or told to; monotonic seconds."""
 
     def got(self, subscription: str) -> list[tuple[int, Identity]]:
         """What a subscription got, by offset, in the order in which it came."""

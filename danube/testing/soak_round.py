@@ -178,6 +178,7 @@ class Round:
             case FaultKind.TERMINATE:
                 if code := self._broker.terminate():
                     self._failures.append(f"the broker ended with exit code {code} on SIGTERM")
+                self._deaths.append(time.monotonic())  # not forgettable: what it answered until then is durable
 
     def _die(self) -> None:
         if self._broker.is_running:
