@@ -1,6 +1,7 @@
 """Two clerks share orders by customer: one customer's go to one clerk, in order. Runs the same with danube-client."""
 
 import asyncio
+import itertools
 import sys
 
 from danube import DanubeClient, DanubeClientBuilder, DispatchStrategy, SubType
@@ -42,6 +43,14 @@ async def main(service_url: str) -> None:
     clerks = [asyncio.create_task(work(client, name, ready, done)) for name in CLERKS]
     for _ in clerks:
         await ready.get()
+
+    # who comes gets customers of others: the shop opens when all have answered the bell
+    there: set[str] = set()
+    for number in itertools.count():
+        await producer.send_with_key(b"bell", None, f"bell {number}")
+        there.add((await done.get())[1])
+        if len(there) == len(CLERKS):
+            break
 
     for number in range(ORDERS):
         for customer in CUSTOMERS:
