@@ -46,11 +46,10 @@ async def main(service_url: str) -> None:
 
     # who comes gets customers of others: the shop opens when all have answered the bell
     there: set[str] = set()
-    for number in itertools.count():
-        await producer.send_with_key(b"bell", None, f"bell {number}")
+    bells = itertools.count()
+    while len(there) < len(CLERKS):
+        await producer.send_with_key(b"bell", None, f"bell {next(bells)}")
         there.add((await done.get())[1])
-        if len(there) == len(CLERKS):
-            break
 
     for number in range(ORDERS):
         for customer in CUSTOMERS:

@@ -23,7 +23,10 @@ class Served:
     def pause(self) -> None:
         pass
 
-    resume = launch = pause
+    resume = pause
+
+    def launch(self) -> None:
+        self.is_running = True
 
     def kill(self) -> None:
         self.is_running = False
@@ -43,7 +46,7 @@ def ground(tmp_path: Path) -> Ground:
     ("kind", "deaths", "forgettable"),
     [
         (FaultKind.KILL, 1, 1),
-        (FaultKind.KILL_TWICE, 1, 1),
+        (FaultKind.KILL_TWICE, 2, 2),
         (FaultKind.KILL_PAUSED, 1, 1),
         (FaultKind.PAUSE, 0, 0),
         (FaultKind.TERMINATE, 1, 0),
