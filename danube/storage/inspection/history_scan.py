@@ -73,6 +73,21 @@ def segment_of(name: str) -> tuple[int, int] | None:
     return (int(found[1]), int(found[2])) if found else None
 
 
+def unlisted_segments(history: TopicHistory) -> list[str]:
+    """The segments in the folder of a topic whose manifest cannot be read, in offset order, of one start the newest.
+
+    One of a later generation than any manifest may be half of what it was to be: of a cut or a repair that died.
+    """
+    newest = max([history.record.generation, *(_generation(name) for name in history.files)])
+    named = [(found, name) for name in history.files if (found := segment_of(name)) is not None]
+    return [name for (_, generation), name in sorted(named, key=_by_offset) if generation <= newest]
+
+
+def _by_offset(named: tuple[tuple[int, int], str]) -> tuple[int, int]:
+    (base_offset, generation), _ = named
+    return base_offset, -generation
+
+
 def _abandoned(topic_id: int, record: TopicStorage, files: tuple[str, ...], *, is_deleted: bool) -> TopicHistory:
     what = "its topic was deleted" if is_deleted else "no topic has this id"
     found = TopicHistory(topic_id, record, Manifest(topic_id=topic_id, generation=0), files, orphans=files)

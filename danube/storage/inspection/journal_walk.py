@@ -6,7 +6,7 @@ with the journal's id, which nobody outside knows, and its own position, so no p
 damaged, envelopes and bodies are taken one after the other from where the round began, as long as each is sound.
 
 Of a file that is missing its own index tells what was in it. Where there is none, nobody can say what was in bytes that
-the next file, or the journal's mark, says were there.
+the next file, or the journal's mark, says were there. A file is missing as well where another one is in its place.
 """
 
 import contextlib
@@ -132,6 +132,8 @@ class JournalWalk:
         """Whether there is no file at all that counts."""
         self._missing: list[int] = []
         """The files before the next one that are not there."""
+        self._strangers: dict[int, tuple[int, str]] = {}
+        """In whose places another file is: its bytes, and what it is."""
         self.journal_id = 0
         self.first_sequence = FIRST_SEQUENCE
         """Of the file with which the journal begins."""
@@ -217,14 +219,15 @@ class JournalWalk:
         bare = [sequence for sequence, index in indexes.items() if index is None]
         nameless = self._nameless(bare)
         for sequence in self._missing[max(len(nameless) - 1, 0) :]:
+            size, stranger = self._strangers.get(sequence, (0, FILE_GONE))
             file, what = (
-                self._where_gone(nameless) if sequence in nameless else (path(sequence, self._folder), FILE_GONE)
+                self._where_gone(nameless) if sequence in nameless else (path(sequence, self._folder), stranger)
             )
             yield Broken(
                 sequence,
                 file,
                 0,
-                0,
+                size,
                 what,
                 unknown_bytes=unknown if sequence == (nameless[-1:] or bare or self._missing)[0] else 0,
                 unknown_end=end_position,
@@ -238,7 +241,8 @@ class JournalWalk:
         """The missing files at the beginning that may be those that were cut and removed: nothing speaks of them."""
         if self._said is not None or self._missing[0] != FIRST_SEQUENCE:
             return []
-        return [one for one, expected in zip(bare, itertools.count(FIRST_SEQUENCE), strict=False) if one == expected]
+        silent = [one for one in bare if one not in self._strangers]
+        return [one for one, expected in zip(silent, itertools.count(FIRST_SEQUENCE), strict=False) if one == expected]
 
     def _where_gone(self, nameless: list[int]) -> tuple[str, str]:
         """What is missing instead of those: the journal as a whole, or what says where it begins."""
@@ -289,11 +293,16 @@ class JournalWalk:
                 yield self._emptied(sequence, size) if was_made else Torn(sequence, name, 0, size)  # it was being made
                 return
             header = decode_file_header(start)
+            if header is not None and (stranger := self._stranger(header, sequence)) is not None:
+                self._missing.append(sequence)
+                self._strangers[sequence] = size, stranger
+                return
             base, trouble = self._base(header, file)
             if self._missing:
                 yield from self._gone(base)
             elif header is not None and base is not None and self._position is not None and base > self._position:
-                yield self._cut_short(sequence - 1, base)
+                is_first = sequence == self.first_sequence
+                yield self._begun_late(sequence, base) if is_first else self._cut_short(sequence - 1, base)
                 self._number = None
             if base is None:
                 yield Broken(sequence, name, 0, size, trouble, unknown_bytes=size)
@@ -306,16 +315,34 @@ class JournalWalk:
             self.synced_to = max(self.synced_to, header.synced_to if header is not None else 0)
             yield from self._rounds(_Reading(sequence, name, file, base, is_last))
 
+    def _stranger(self, header: FileHeader, sequence: int) -> str | None:
+        """What a file is that is not the one of this name: then that one is missing, and its own index speaks for it.
+
+        It may be a copy of one that stands in its own place, too: nothing in it is to be counted twice.
+        """
+        if header.journal_id != self.journal_id:
+            return "it belongs to another journal"
+        return f"it is file {header.sequence} of the journal" if header.sequence != sequence else None
+
     def _base(self, header: FileHeader | None, file: File) -> tuple[int | None, str]:
         """The position of a file's first byte, None when nothing says it; and what is wrong with its header."""
-        if header is not None and header.journal_id != self.journal_id:
-            return None, "it belongs to another journal"
         if header is not None and (self._position is None or header.base_position >= self._position):
             return header.base_position, ""
         begun = decode_round_header(file.read(HEADER_BYTES, HEADER_BYTES))
-        if begun is not None and begun.journal_id == self.journal_id:
+        if begun is not None and begun.journal_id == self.journal_id and self._is_later(begun.position):
             return begun.position - HEADER_BYTES, "its header is not what was written"
         return None if self._missing else self._position, "its header is not what was written"
+
+    def _is_later(self, position: int) -> bool:
+        """Whether what is there is behind the file before, and not of a copy of that one or of an earlier one."""
+        return not self.files.starts or position > self.files.starts[-1].base_position + HEADER_BYTES
+
+    def _begun_late(self, sequence: int, base_position: int) -> Broken:
+        """The first file, where the journal is said to begin before it."""
+        missing_bytes = base_position - (self._position or 0)
+        what = f"the journal begins {missing_bytes} bytes before it"
+        name = path(sequence, self._folder)
+        return Broken(sequence, name, 0, 0, what, unknown_bytes=missing_bytes, unknown_end=base_position)
 
     def _cut_short(self, sequence: int, end_position: int, *, is_open_ended: bool = False) -> Broken:
         name = path(sequence, self._folder)

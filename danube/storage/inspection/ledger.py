@@ -1,7 +1,7 @@
 """What a journal holds of each topic, whether it is whole or not. Pure: it is told what a walk has seen."""
 
 from array import array
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -48,6 +48,11 @@ class JournalTopic:
     def first_above(self, position: int) -> int:
         """The number of the first batch at a position or behind it; how many there are when none is."""
         return bisect_left(self.positions, position)
+
+    def within(self, offsets: range) -> range:
+        """The numbers of the batches of which all records have these offsets."""
+        first = bisect_left(self.bases, offsets.start)
+        return range(first, max(first, bisect_right(self.ends, offsets.stop)))
 
     def take(self, envelope: Envelope, position: int, body: bytes) -> str | None:
         """The next record; answers what is wrong with it when it cannot follow."""

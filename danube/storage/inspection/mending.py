@@ -5,8 +5,8 @@ behind them keeps its place and no offset is ever given out twice. Where nothing
 begins behind them instead. So it does when more are lost than markers are made for; what is before goes aside.
 """
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 
 from danube.model.limits import LOST_MARKERS_MAX
 from danube.model.subscription import Cursor
@@ -74,6 +74,21 @@ def plan_topic(start_offset: int | None, sources: Sequence[Source], end_at_least
     plan.reach(end_at_least)
     plan.skip(doubtful)
     return plan.mended()
+
+
+def filled(sources: Sequence[Source], offsets: range, spare: Callable[[range], Source]) -> list[Source]:
+    """The same sources, and in what is not sound in them, of these offsets, what another place has of that."""
+    found: list[Source] = []
+    at = offsets.start
+    for source in sources:
+        for sound in source.sound:
+            if at < sound.start:
+                found.append(spare(range(at, sound.start)))
+            found.append(replace(source, sound=(sound,)))
+            at = max(at, sound.stop)
+    if at < offsets.stop:
+        found.append(spare(range(at, offsets.stop)))
+    return found
 
 
 def merged(ranges: Iterable[range]) -> tuple[range, ...]:

@@ -1,6 +1,6 @@
 """What a repair would do to a data folder: worked out from a verification. It reads, and writes nothing."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from danube.metadata.record_format import TopicStorage
@@ -8,14 +8,16 @@ from danube.model.errors import DamagedDataError, SettingsError, UnsupportedErro
 from danube.model.limits import LOST_OFFSETS_SKIPPED_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.disk import Disk
+from danube.storage.inspection.ahead import newest_whole
 from danube.storage.inspection.covered_journal import CoveredJournal, covered_to
 from danube.storage.inspection.finding import Finding
-from danube.storage.inspection.history_scan import TopicHistory, segment_of, sizes
+from danube.storage.inspection.history_scan import TopicHistory, segment_of, sizes, unlisted_segments
 from danube.storage.inspection.ledger import JournalTopic, cursors_over, numberings_over
-from danube.storage.inspection.mending import Mended, Source, Stay, merged, plan_topic, unread
+from danube.storage.inspection.mending import Mended, Source, Stay, filled, merged, plan_topic, unread
 from danube.storage.inspection.segment_walk import SegmentWalk
-from danube.storage.inspection.verifying import Verification, files_below, journal_gap
+from danube.storage.inspection.verifying import Verification, check_segment, check_unlisted, files_below, journal_gap
 from danube.storage.journal.files import FOLDER
+from danube.storage.manifests import load_history
 from danube.storage.numbering import StoredNumbers
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
 from danube.storage.segment.reader import SegmentReader
@@ -92,6 +94,7 @@ class RepairPlan:
 def plan_repair(disk: Disk, verification: Verification) -> RepairPlan:
     """What to do about what was found.
 
+    Raises OSError, StorageUnavailableError for what cannot be read, DataFolderError for files of a later version.
     Raises DamagedDataError when the metadata cannot be read: without it nobody knows which topics there are.
     Raises SettingsError when it is kept elsewhere and was not read. Raises UnsupportedError for topics that several
     brokers share.
@@ -128,6 +131,11 @@ class _Planner:
         self._tier = DirectoryTier(disk)
         self._reader = SegmentReader(self._tier)
         self._journal_id = verification.walk.journal_id
+        self._histories = {
+            topic_id: self._newest(history)
+            for topic_id, history in verification.histories.items()
+            if topic_id in verification.known.topics
+        }
         self._is_journal_damaged = verification.ledger.is_damaged
         end_position = verification.walk.end_position
         self._repaired_to = covered_to(disk, self._journal_id, end_position) if self._journal_id else None
@@ -140,6 +148,23 @@ class _Planner:
 
     def close(self) -> None:
         self._tier.close()
+
+    def _newest(self, history: TopicHistory) -> TopicHistory:
+        """By the newest manifest of which all is there, where the metadata looks older than the folder."""
+        generation = newest_whole(self._tier, history.record) if self._looks_older(history) else None
+        if generation is None:
+            return history
+        manifest = load_history(self._tier, replace(history.record, generation=generation)).manifest
+        return replace(history, manifest=manifest)
+
+    def _looks_older(self, history: TopicHistory) -> bool:
+        """Whether what the metadata names is gone, or the journal does not go on from it.
+
+        Where neither is so, a newer manifest is of a cut or a repair that died before it was named: nobody needs it.
+        """
+        gap = journal_gap(self._journal_topic(history.topic_id), history, self._journal_id)
+        names = (segment_name(history.topic_id, segment) for segment in history.segments)
+        return history.manifest is None or gap is not None or any(name not in history.files for name in names)
 
     def is_affected(self, topic_id: int) -> bool:
         history, topic = self._found.histories[topic_id], self._journal_topic(topic_id)
@@ -154,7 +179,7 @@ class _Planner:
         return has_cursors or topic.first_above(covered) < len(topic) or topic.lost_end > history.manifest.end_offset
 
     def topic(self, topic_id: int) -> TopicRepair:
-        history, topic = self._found.histories[topic_id], self._journal_topic(topic_id)
+        history, topic = self._histories[topic_id], self._journal_topic(topic_id)
         if history.record.epochs:
             raise UnsupportedError(
                 f"topic {self._found.known.name(topic_id)} is shared by several brokers, and such topics cannot be "
@@ -162,12 +187,14 @@ class _Planner:
             )
         manifest = history.manifest or Manifest(topic_id=topic_id, generation=0)
         covered = _covered(history, self._journal_id)
-        sources = list(self._segment_sources(history))
+        segments = list(self._segment_sources(history))
+        start = manifest.start_offset if history.manifest is not None else _first_named(history)
+        inside = range(start or 0, manifest.end_offset)
+        sources = filled(segments, inside, lambda hole: _journal_source(topic, topic.within(hole)))
         if self._is_journal_damaged:
-            sources.append(_journal_source(topic, covered))
-        start = manifest.start_offset if history.manifest is not None else None
+            sources.append(_journal_source(topic, range(topic.first_above(covered), len(topic))))
         end_at_least = self._end_at_least(history, topic, covered, sources)
-        doubtful = max(self._doubtful(topic_id, covered), _doubtful_segments(history, topic, sources))
+        doubtful = max(self._doubtful(topic_id, covered), _doubtful_segments(history, topic, segments))
         mended = plan_topic(start, sources, end_at_least, doubtful)
         cursors, position = self._cursors(history, topic, covered, mended.end_offset)
         names = tuple(name.rpartition("/")[2] for name in history.files)
@@ -205,19 +232,19 @@ class _Planner:
         )
 
     def _segment_sources(self, history: TopicHistory) -> Iterable[Source]:
-        if history.manifest is not None:
-            damaged = self._found.damaged_segments.get(history.topic_id, [])
-            for segment in history.segments:
-                yield (
-                    self._damaged(history.topic_id, segment)
-                    if segment in damaged
-                    else _whole(history.topic_id, segment)
-                )
-            return
-        named = [(name, named_as) for name in history.files if (named_as := segment_of(name)) is not None]
-        for name, (_, generation) in sorted(named, key=lambda one: (one[1][0], -one[1][1])):
-            if generation <= history.record.generation:
-                yield self._unlisted(history.topic_id, name)
+        topic_id = history.topic_id
+        for segment in history.segments:
+            is_damaged = self._is_damaged(topic_id, segment)
+            yield self._damaged(topic_id, segment) if is_damaged else _whole(topic_id, segment)
+        if history.manifest is None:
+            for name in unlisted_segments(history):
+                yield self._unlisted(topic_id, name)
+
+    def _is_damaged(self, topic_id: int, segment: Segment) -> bool:
+        """Of what only a newer manifest names than the metadata does, nothing was verified."""
+        if segment in self._found.histories[topic_id].segments:
+            return segment in self._found.damaged_segments.get(topic_id, [])
+        return bool(check_segment(self._tier, self._reader, topic_id, segment))
 
     def _damaged(self, topic_id: int, segment: Segment) -> Source:
         name = segment_name(topic_id, segment)
@@ -230,13 +257,9 @@ class _Planner:
 
     def _unlisted(self, topic_id: int, name: str) -> Source:
         """A segment that no manifest speaks of: what it says of itself counts, if all of it is sound."""
-        footer = SegmentWalk(self._tier, name, topic_id).footer
-        if footer is not None and segment_name(topic_id, footer.segment) == name:
-            try:
-                self._reader.verify(topic_id, footer.segment)
-                return _whole(topic_id, footer.segment)
-            except DamagedDataError:
-                pass
+        walk = SegmentWalk(self._tier, name, topic_id)
+        if not check_unlisted(self._tier, self._reader, walk) and walk.footer is not None:
+            return _whole(topic_id, walk.footer.segment)
         return Source(name, self._sound_in(topic_id, name))
 
     def _sound_in(self, topic_id: int, name: str) -> tuple[range, ...]:
@@ -283,7 +306,7 @@ class _Planner:
 
     def _reached(self) -> int:
         """The highest position of the journal that is known of: nothing was cut beyond it."""
-        known = [_covered(history, self._journal_id) for history in self._found.histories.values()]
+        known = [_covered(history, self._journal_id) for history in self._histories.values()]
         seen = [topic.positions[-1] for topic in self._found.ledger.topics.values() if len(topic)]
         return max([self._found.walk.end_position, *known, *seen])
 
@@ -298,10 +321,10 @@ def _covered(history: TopicHistory, journal_id: int) -> int:
     return history.manifest.journals.get(journal_id, 0) if history.manifest is not None else 0
 
 
-def _doubtful_segments(history: TopicHistory, topic: JournalTopic, sources: Iterable[Source]) -> int:
+def _doubtful_segments(history: TopicHistory, topic: JournalTopic, segments: Sequence[Source]) -> int:
     """How many offsets may have been in segments behind all that is known: where no manifest says what was in them."""
-    segments = [one.segment is not None for one in sources if one.name != FOLDER]
-    is_known = history.manifest is not None or len(topic) or (segments and all(segments))
+    are_whole = bool(segments) and all(one.segment is not None for one in segments)
+    is_known = history.manifest is not None or len(topic) or are_whole
     return 0 if is_known else LOST_OFFSETS_SKIPPED_MAX
 
 
@@ -313,8 +336,12 @@ def _first_from(topic: JournalTopic, offset: int, covered: int) -> int:
     return first
 
 
-def _journal_source(topic: JournalTopic, covered: int) -> Source:
-    numbers = range(topic.first_above(covered), len(topic))
+def _first_named(history: TopicHistory) -> int | None:
+    """Where the segments begin, as their names say; None when there are none."""
+    return next((named[0] for name in unlisted_segments(history) if (named := segment_of(name)) is not None), None)
+
+
+def _journal_source(topic: JournalTopic, numbers: range) -> Source:
     return Source(FOLDER, merged(range(topic.bases[number], topic.ends[number]) for number in numbers))
 
 

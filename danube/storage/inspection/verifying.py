@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.runtime.disk import Disk
 from danube.storage.inspection.finding import Finding, Level
-from danube.storage.inspection.history_scan import SEGMENTS, TopicHistory, scan_history, topic_ids
+from danube.storage.inspection.history_scan import SEGMENTS, TopicHistory, scan_history, topic_ids, unlisted_segments
 from danube.storage.inspection.journal_walk import FileBegun, JournalWalk, SoundRound
 from danube.storage.inspection.known import Known
 from danube.storage.inspection.ledger import JournalLedger, JournalTopic
@@ -133,6 +133,12 @@ def _verify_topic(disk: Disk, tier: DirectoryTier, found: Verification, topic_id
             found.files += 1
             found.bytes_read += _size(disk, name)
         progress(segment.file_bytes)
+    for name in unlisted_segments(history) if history.manifest is None else ():
+        walk = SegmentWalk(tier, name, topic_id)
+        found.findings += check_unlisted(tier, reader, walk)
+        found.files += 1
+        found.bytes_read += walk.file_bytes
+        progress(walk.file_bytes)
     reader.forget(topic_id)
     topic = found.ledger.topics.get(topic_id)
     gap = journal_gap(topic, history, found.walk.journal_id) if topic is not None else None
@@ -152,6 +158,19 @@ def check_segment(tier: DirectoryTier, reader: SegmentReader, topic_id: int, seg
             raise
         return [_whole(topic_id, segment, "the file is missing")]
     return []
+
+
+def check_unlisted(tier: DirectoryTier, reader: SegmentReader, walk: SegmentWalk) -> list[Finding]:
+    """The same of a segment that no manifest speaks of: what it says of itself counts."""
+    footer = walk.footer
+    if footer is not None and segment_name(walk.topic_id, footer.segment) == walk.name:
+        return check_segment(tier, reader, walk.topic_id, footer.segment)
+    for _ in walk.batches():
+        pass
+    if footer is None:
+        return walk.findings
+    what = "it is another segment than its name says"
+    return [*walk.findings, Finding(file=walk.name, at=0, end=walk.file_bytes, what=what, topic_id=walk.topic_id)]
 
 
 def _look_closer(tier: DirectoryTier, topic_id: int, segment: Segment, said: str) -> list[Finding]:

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from danube.model.limits import LOST_MARKERS_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from danube.storage.inspection.mending import Mended, Rewrite, Source, Stay, merged, plan_topic, unread
+from danube.storage.inspection.mending import Mended, Rewrite, Source, Stay, filled, merged, plan_topic, unread
 from danube.storage.segment.manifest import Segment
 
 
@@ -33,6 +33,19 @@ def test_what_is_left_of_a_segment_is_written_anew_with_the_hole_in_it() -> None
     mended = plan_topic(0, [rest("a", range(3), range(5, 10)), rest("journal", range(10, 12))])
     parts = [("a", range(3)), (None, range(3, 5)), ("a", range(5, 10)), ("journal", range(10, 12))]
     assert mended.steps == (Rewrite(parts),)
+
+
+def test_what_another_place_has_of_a_hole_is_put_into_it() -> None:
+    asked: list[range] = []
+
+    def spare(hole: range) -> Source:
+        asked.append(hole)
+        return rest("journal", range(hole.start, hole.start + 1))
+
+    sources = filled([stays(2, 10), rest("a", range(10, 12), range(15, 18))], range(20), spare)
+    assert asked == [range(2), range(12, 15), range(18, 20)]
+    assert [one.name for one in sources] == ["journal", "2.segment", "a", "journal", "a", "journal"]
+    assert plan_topic(0, sources, 20).lost == (range(1, 2), range(13, 15), range(19, 20))
 
 
 def test_where_nothing_sound_is_before_the_hole_the_log_begins_behind_it() -> None:

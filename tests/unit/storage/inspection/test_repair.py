@@ -16,8 +16,10 @@ from danube.metadata.storage_records import StorageRecords, TopicStorage
 from danube.model.errors import DamagedDataError
 from danube.runtime.rng import SystemRng
 from danube.storage.batch import encode_messages
-from danube.storage.envelope import encode_data
+from danube.storage.cutter import Cutter
+from danube.storage.envelope import Envelope, decode, encode_data
 from danube.storage.inspection.aside import Aside
+from danube.storage.inspection.ledger import JournalTopic
 from danube.storage.inspection.repair import carry_out
 from danube.storage.inspection.repair_plan import RepairPlan, plan_repair
 from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
@@ -97,6 +99,67 @@ def test_a_lost_message_in_a_segment_is_marked_and_the_journal_stays(folder: Fol
     flip(segment, segment.read_bytes().index(b"DnBt", 600) + 20)
     plan = repair(folder)
     assert (plan.journal, len(lost_of(plan, ORDERS))) == (False, 1)
+    check(folder, before, plan)
+
+
+def test_a_sound_copy_that_the_journal_still_has_takes_the_place_of_a_damaged_one(
+    empty: FolderWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The broker died after a cut, before it removed what was cut from the journal."""
+    with monkeypatch.context() as killed:
+        killed.setattr(Cutter, "_remove_files", died)
+        empty.live(cut_orders)
+    before = empty.live(partial(Life.content, name=ORDERS))
+    segment = empty.files("segments/*/*.segment")[0]
+    flip(segment, segment.read_bytes().index(b"DnBt", 600) + 20)
+    plan = repair(empty)
+    assert [(topic.name, topic.loses) for topic in plan.topics] == [(ORDERS, False)]
+    assert not plan.journal
+    assert empty.verify().is_sound
+    assert empty.live(partial(Life.content, name=ORDERS)) == before
+
+
+async def died(*_: object) -> None:
+    """It does nothing any more."""
+
+
+async def cut_orders(life: Life) -> None:
+    await life.fill(ORDERS, 30)
+    await life.storage._journal.rotate()
+    for _ in life.storage._journal.closed_files():
+        assert not (await life.storage.cut()).failed
+
+
+def test_of_a_batch_in_the_journal_that_is_not_all_in_the_hole_nothing_is_taken() -> None:
+    topic = JournalTopic()
+    for base in (0, 4, 8):
+        topic.take(*one_batch(base, 4, position=100 + base))
+    assert [topic.within(hole) for hole in (range(12), range(1, 8), range(4, 11), range(5, 7), range(9))] == [
+        range(3),
+        range(1, 2),
+        range(1, 2),
+        range(2, 2),
+        range(2),
+    ]
+
+
+def one_batch(base: int, count: int, position: int) -> tuple[Envelope, int, bytes]:
+    body = encode_messages([b"x"] * count)
+    envelope = decode(encode_data(1, 1, range(base, base + count), 1_000, body))
+    assert envelope is not None
+    return envelope, position, body
+
+
+def test_without_a_manifest_the_log_begins_where_the_segments_names_say_and_what_is_not_sound_there_is_told(
+    folder: FolderWorld,
+) -> None:
+    before = contents(folder)
+    topic_id = folder.known().find(ORDERS)
+    folder.files(f"segments/{topic_id}/*.manifest")[0].unlink()
+    segment = folder.files(f"segments/{topic_id}/*.segment")[0]
+    flip(segment, segment.read_bytes().index(b"DnBt") + 20)
+    plan = repair(folder)
+    assert lost_of(plan, ORDERS) == {0}
     check(folder, before, plan)
 
 

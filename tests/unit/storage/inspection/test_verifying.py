@@ -56,6 +56,26 @@ def test_damage_in_a_segment_names_its_offsets_and_leaves_other_topics_alone(fol
     assert folder.damaged(CLICKS) == []
 
 
+def test_segments_whose_manifest_is_missing_are_read_as_well(folder: FolderWorld) -> None:
+    before = folder.verify()
+    topic_id = folder.known().find(ORDERS)
+    folder.files(f"segments/{topic_id}/*.manifest")[0].unlink()
+    first, second = folder.files(f"segments/{topic_id}/*.segment")
+    flip(first, first.read_bytes().index(b"DnBt") + 20)
+    flip(second, second.stat().st_size - 1)
+    assert folder.damaged(ORDERS) == [(None, None), (0, 1), (None, None)]
+    assert (folder.verify().bytes_read, folder.verify().files) == (before.bytes_read, before.files - 1)
+
+
+def test_a_segment_in_the_place_of_another_is_damage_also_where_the_manifest_is_missing(folder: FolderWorld) -> None:
+    topic_id = folder.known().find(ORDERS)
+    folder.files(f"segments/{topic_id}/*.manifest")[0].unlink()
+    first, second = folder.files(f"segments/{topic_id}/*.segment")
+    second.write_bytes(first.read_bytes())
+    said = {one.what for one in folder.verify().findings if one.file == str(second.relative_to(folder.path))}
+    assert said == {"it is another segment than its name says"}
+
+
 @pytest.mark.parametrize("pattern", ["segments/*/*.segment", "segments/*/*.manifest", "journal/*.journal"])
 def test_a_missing_file_is_damage(folder: FolderWorld, pattern: str) -> None:
     gone = folder.files(pattern)[0]

@@ -1,0 +1,115 @@
+"""A repair under metadata that is older than the folder: what is whole on the disk is kept, and named again."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from danube.broker.data_folder import METADATA
+from danube.storage.segment.manifest import manifest_name
+from danube.storage.segment.manifest_format import decode_manifest, encode_manifest
+from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
+from tests.unit.storage.inspection.folder_world import FolderWorld, Life, flip
+from tests.unit.storage.inspection.test_repair import check, contents, lost_of, repair
+
+
+async def begin(life: Life) -> None:
+    await life.fill(ORDERS, 10)
+    await life.fill(CLICKS, 1)
+    await life.fill(IDLE, 1)
+    await life.cut()
+
+
+async def go_on(life: Life) -> None:
+    for name in (CLICKS, IDLE):
+        await life.topic(name)
+    await life.fill(ORDERS, 10)
+    await life.subscribe(ORDERS, "billing", 11, 12)
+    await life.cut()
+    await life.fill(ORDERS, 3)
+
+
+@pytest.fixture
+def older(empty: FolderWorld, tmp_path: Path) -> FolderWorld:
+    """Its topic was cut once more since the metadata was copied; the manifest that this names is gone."""
+    empty.live(begin)
+    shutil.copy(empty.path / METADATA, tmp_path / "older")
+    shutil.copytree(empty.path / "segments", tmp_path / "segments")
+    empty.live(go_on)
+    return empty
+
+
+def bring_back(folder: FolderWorld) -> None:
+    for one in folder.path.glob(f"{METADATA}*"):
+        one.unlink()
+    shutil.copy(folder.path.parent / "older", folder.path / METADATA)
+
+
+def manifests(folder: FolderWorld) -> list[str]:
+    return [one.name for one in folder.files(f"segments/{folder.known().find(ORDERS)}/*.manifest")]
+
+
+def test_the_newest_manifest_of_which_all_is_there_counts_where_the_metadata_names_one_that_is_gone(
+    older: FolderWorld,
+) -> None:
+    before = contents(older)
+    bring_back(older)
+    assert manifests(older) == ["0000000002.manifest"]
+    assert not older.verify().is_sound
+    plan = repair(older)
+    (topic,) = plan.topics
+    assert (topic.loses, topic.generation, topic.cursors[11].position) == (False, 3, 12)
+    assert not plan.journal
+    check(older, before, plan)
+
+
+def test_it_counts_as_well_where_the_one_that_is_named_is_still_there_and_the_journal_goes_on_behind_it(
+    older: FolderWorld,
+) -> None:
+    before = contents(older)
+    bring_back(older)
+    shutil.copytree(older.path.parent / "segments", older.path / "segments", dirs_exist_ok=True)
+    assert manifests(older) == ["0000000001.manifest", "0000000002.manifest"]
+    plan = repair(older)
+    assert lost_of(plan, ORDERS) == set()
+    check(older, before, plan)
+
+
+def test_damage_in_a_segment_that_only_the_newer_manifest_names_is_told(older: FolderWorld) -> None:
+    before = contents(older)
+    bring_back(older)
+    newer = older.files("segments/*/00000000000000000010-0000000002.segment")[0]
+    flip(newer, newer.read_bytes().index(b"DnBt", 600) + 20)
+    assert [one for one in older.damaged(ORDERS) if one[0] is not None] == [(12, 13)]
+    plan = repair(older)
+    assert lost_of(plan, ORDERS) == {12}
+    check(older, before, plan)
+
+
+def test_where_the_newer_manifest_is_damaged_too_its_segments_count_all_the_same(older: FolderWorld) -> None:
+    before = contents(older)
+    bring_back(older)
+    flip(older.files("segments/*/0000000002.manifest")[0], 40)
+    plan = repair(older)
+    assert lost_of(plan, ORDERS) == set()
+    check(older, before, plan)
+
+
+def test_what_a_newer_manifest_has_let_go_of_is_not_told_as_lost(empty: FolderWorld) -> None:
+    """The broker died while it removed the files of the older one, which the metadata names again."""
+
+    async def live(life: Life) -> None:
+        await life.fill(ORDERS, 30)
+        await life.cut()
+
+    empty.live(live)
+    older = decode_manifest((empty.path / manifest_name(1, 1)).read_bytes())
+    assert older is not None
+    newer = replace(older, generation=2, start_offset=15, segments=older.segments[1:])
+    (empty.path / manifest_name(1, 2)).write_bytes(encode_manifest(newer))
+    empty.files("segments/1/00000000000000000000-*.segment")[0].unlink()
+    assert not empty.verify().is_sound
+    (topic,) = repair(empty).topics
+    assert (topic.loses, topic.mended.start_offset, topic.end_offset) == (False, 15, 30)
+    assert empty.verify().is_sound
