@@ -23,13 +23,15 @@ class StoredTopics:
     troubles: Troubles = field(init=False)
     opened: set[int] = field(default_factory=set)
     deleted: set[int] = field(default_factory=set)
+    """Since the storage was opened, of those that are known: no other takes memory once it is gone."""
     lost: set[int] = field(default_factory=set)
     """Somebody else changed their records: what is known of them is looked up again before it is built upon."""
 
     owned: set[int] | None = None
     """In a shared folder those that this broker owns; None where all are its own."""
     begun: set[int] = field(default_factory=set)
-    """On their way to this broker, or nobody knows whether they came: what its journal has of them is kept."""
+    """On their way to this broker or away from it, or nobody knows whether they came or went: what its journal has of
+    them is kept."""
 
     def __post_init__(self) -> None:
         self.troubles = Troubles(self.names)
@@ -69,7 +71,8 @@ class StoredTopics:
 
     def forget(self, topic_id: int) -> None:
         """The topic is deleted."""
-        self.deleted.add(topic_id)
+        if self.known is None or topic_id in self.known:  # others are dead once they are not among the opened ones
+            self.deleted.add(topic_id)
         self.opened.discard(topic_id)
         if self.owned is not None:
             self.owned.discard(topic_id)

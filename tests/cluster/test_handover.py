@@ -29,7 +29,7 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batch import records
-from danube.storage.handover.reading import JOURNALS
+from danube.storage.handover.reading import journal_folder
 from danube.storage.handover.taking import HandOver
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.fence import Fence
@@ -71,12 +71,12 @@ async def append(log, record):
 
 async def main():
     disk, clock, rng = LocalDisk(root), SystemClock(), SystemRng()
-    folder = f"{JOURNALS}/{number}"
+    folder = journal_folder(number)
     writes, reads = BlockingThread("writes"), BlockingThread("reads")
     fence = Fence(disk, folder)
     settings = JournalSettings(file_bytes_max=65_536)
     journal = await Journal.open(disk, clock, rng=rng, runner=writes, read_runner=reads, settings=settings,
-        broker_id=number, folder=folder, fence=fence)
+        broker_id=number, folder=folder, fence=fence, journal_id=number)
     taken = await begin(disk, clock, rng, journal, fence, reads)
     tell(content={topic: await content(one) for topic, one in taken.items()})
     for count in itertools.count() if rounds < 0 else range(rounds):

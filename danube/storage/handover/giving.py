@@ -1,17 +1,21 @@
 """Letting go of a topic by plan, so that another broker can open it without a fence. The steps are the table's."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 from danube.metadata.record_format import TopicStorage
 from danube.metadata.storage_records import StorageRecords
-from danube.model.errors import DanubeError, StorageChangedError, TopicNotServedError
+from danube.model.errors import DanubeError, StorageChangedError, TopicNotServedError, VersionConflictError
 from danube.model.metadata_limits import METADATA_ATTEMPTS_MAX
 from danube.model.subscription import Cursor
 from danube.storage.handover.history import sealed
 from danube.storage.handover.steps import PROTOCOL, Part, Protocol, Step
 from danube.storage.journal.journal import Journal
 from danube.storage.log import BatchLog
+
+Stop = Callable[[], Awaitable[Mapping[int, Cursor]]]
+"""Has a topic take no appends and no acknowledgements any more, waits for those under way, and answers where its
+subscriptions stand."""
 
 
 class Giver:
@@ -23,48 +27,78 @@ class Giver:
         self._protocol = protocol
 
     async def give(
-        self, record: TopicStorage, log: BatchLog, *, stop: Callable[[], Awaitable[Mapping[int, Cursor]]]
+        self, record: TopicStorage, log: BatchLog, *, stop: Stop, leave: Callable[[], None] = lambda: None
     ) -> TopicStorage:
         """Seal the topic where it ends; answers its record, which anybody may open now.
 
-        `stop` has the topic take no appends and no acknowledgements any more, waits for those under way, and answers
-        where its subscriptions stand.
+        `leave` is called before the topic may be sealed. From then on it is served no more, whatever is raised, also
+        when this is cancelled: whether it was sealed nobody knows until `finish` has found out.
 
         Raises:
-            StorageChangedError: the topic is somebody else's: stop serving it.
+            StorageChangedError: the topic is somebody else's, and let go of.
             StorageUnavailableError: the journal cannot be written, or was fenced. The topic is stopped and not sealed.
             TopicNotServedError: the topic is not in this journal.
+            MetadataError: nobody knows whether it was sealed.
         """
         last = record.epochs[-1] if record.epochs else None
         if last is None or last.journal_id != self._journal.journal_id or last.end_offset is not None:
             raise TopicNotServedError(f"topic {record.topic_id} is not in this broker's journal: ask its owner")
+        return await self._walk(self._protocol[Part.GIVE], record, log, stop, leave)
+
+    async def finish(self, record: TopicStorage, log: BatchLog) -> TopicStorage:
+        """Go on where a `give` of this record and log may have sealed the topic, and did not come to its end.
+
+        Raises StorageChangedError and MetadataError as `give`.
+        """
+        steps = self._protocol[Part.GIVE]
+        return await self._walk(steps[steps.index(Step.SEAL) :], record, log, _stopped, lambda: None)
+
+    async def _walk(
+        self, steps: Sequence[Step], record: TopicStorage, log: BatchLog, stop: Stop, leave: Callable[[], None]
+    ) -> TopicStorage:
         cursors: Mapping[int, Cursor] = {}
-        for step in self._protocol[Part.GIVE]:
+        for step in steps:
             match step:
                 case Step.STOP:
                     cursors = await stop()
                 case Step.FLUSH:
                     await _flush(log, cursors)
                 case Step.SEAL:
-                    record = await self._seal(record, log.durable_end)
+                    leave()
+                    record = await self._seal(record, log)
                 case Step.READY:
-                    log.close()
-                    self._journal.release(record.topic_id)
+                    self._let_go(log)
                 case _:
                     raise AssertionError(step)
         return record
 
-    async def _seal(self, record: TopicStorage, end_offset: int) -> TopicStorage:
-        """Compare and set; a manifest of the topic may have been named meanwhile, by this broker's own cut."""
+    async def _seal(self, record: TopicStorage, log: BatchLog) -> TopicStorage:
+        """Compare and set; a manifest of the topic may have been named meanwhile, by this broker's own cut.
+
+        And the topic may be sealed already, by an attempt of which no answer came.
+        """
+        end_offset = log.durable_end
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
                 return await self._records.seal(record, sealed(record, end_offset))
             except StorageChangedError:
                 newest = await self._records.get(record.topic_id)
+                if sealed(record, end_offset)[-1] in newest.epochs:
+                    return newest
                 if newest.epochs[-1:] != record.epochs[-1:]:
+                    self._let_go(log)
                     raise
                 record = newest
-        raise StorageChangedError(f"where topic {record.topic_id} is stored changes all the time: try again")
+        raise VersionConflictError(f"where topic {record.topic_id} is stored changes all the time: try again")
+
+    def _let_go(self, log: BatchLog) -> None:
+        log.close()
+        self._journal.release(log.topic_id)
+
+
+async def _stopped() -> Mapping[int, Cursor]:
+    """Of a topic that has stopped before, and whose cursors are written."""
+    return {}
 
 
 async def _flush(log: BatchLog, cursors: Mapping[int, Cursor]) -> None:

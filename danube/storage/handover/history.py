@@ -21,6 +21,7 @@ def wanted_epochs(record: TopicStorage, base: TopicBase) -> list[Wanted]:
             max(epoch.first_offset, base.end_offset),
             position=max(epoch.position, base.covered.get(epoch.journal_id, 0)),
             last_append_time_ms=base.last_append_time_ms,
+            is_newest=epoch is record.epochs[-1],
         )
         for epoch in record.epochs
     ]
@@ -74,11 +75,17 @@ def empty_base(topic_id: int) -> TopicBase:
     return TopicBase(topic_id=topic_id, end_offset=0, last_append_time_ms=0)
 
 
-def sealed_and_begun(record: TopicStorage, end_offset: int, journal_id: int, position: int) -> tuple[EpochRange, ...]:
-    """The epochs of a topic once its newest one ends at `end_offset` and the next one begins in another journal."""
+def sealed_and_begun(
+    record: TopicStorage, end_offset: int, journal_id: int, position: int, *, segments_end: int = 0
+) -> tuple[EpochRange, ...]:
+    """The epochs of a topic once its newest one ends at `end_offset` and the next one begins in another journal.
+
+    Those that hold nothing above `segments_end` are told of no more: the cursors were copied to the next one, and so a
+    topic may move as often as one likes.
+    """
     number = record.epochs[-1].epoch + 1 if record.epochs else 1
     begun = EpochRange(number, journal_id, end_offset, None, position)
-    return (*sealed(record, end_offset), begun)
+    return (*(one for one in sealed(record, end_offset) if _holds_something(one, segments_end)), begun)
 
 
 def sealed(record: TopicStorage, end_offset: int) -> tuple[EpochRange, ...]:
@@ -86,3 +93,7 @@ def sealed(record: TopicStorage, end_offset: int) -> tuple[EpochRange, ...]:
     if not record.epochs:
         return ()
     return (*record.epochs[:-1], replace(record.epochs[-1], end_offset=end_offset))
+
+
+def _holds_something(epoch: EpochRange, segments_end: int) -> bool:
+    return epoch.end_offset is None or epoch.end_offset > max(epoch.first_offset, segments_end)

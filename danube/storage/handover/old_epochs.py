@@ -9,7 +9,7 @@ from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
 from danube.storage.handover.foreign import ForeignPart
 from danube.storage.handover.history import base_after, empty_base, own_bases, wanted_epochs
-from danube.storage.handover.reading import FoundEpoch, FoundJournal, Wanted, find_journals, read_journal
+from danube.storage.handover.reading import FoundEpoch, FoundJournal, Wanted, listed_journals, read_journal
 from danube.storage.journal.reader import JournalReader, Place
 from danube.storage.journal.topic_base import TopicBase
 from danube.storage.log import StoredBatch
@@ -40,17 +40,18 @@ class Restarted:
 async def read_old_epochs(
     disk: Disk, folders: Mapping[int, str], wanted: Iterable[Wanted], runner: BlockingRunner
 ) -> dict[int, list[OldEpoch]]:
-    """Read each journal once; answers by topic id, oldest epoch first.
+    """Read each journal that is needed once; answers by topic id, oldest epoch first.
 
     Raises DamagedDataError; StorageUnavailableError when a journal is not there that is needed.
     """
     by_journal: dict[int, list[Wanted]] = {}
     for one in wanted:
-        if one.epoch.journal_id in folders or not one.is_in_segments:
+        if one.is_needed:
             by_journal.setdefault(one.epoch.journal_id, []).append(one)
     found: dict[int, list[OldEpoch]] = {}
     for journal_id, several in by_journal.items():
-        for epoch in await _read_one(disk, folder_of(folders, journal_id), several, runner):
+        folder = folder_of(folders, journal_id)
+        for epoch in await _read_one(disk, journal_id, JournalReader(disk, folder), several, runner):
             found.setdefault(epoch.wanted.topic_id, []).append(epoch)
     for epochs in found.values():
         epochs.sort(key=lambda one: one.wanted.epoch.epoch)
@@ -72,7 +73,7 @@ async def read_for_restart(
     known = {topic_id: bases.get(topic_id) or empty_base(topic_id) for topic_id in mine}
     wanted = [one for topic_id, record in mine.items() for one in wanted_epochs(record, known[topic_id])]
     older = [one for one in wanted if one.epoch.end_offset is not None]
-    folders = await runner.run(lambda: find_journals(disk)) if older else {}
+    folders = await runner.run(lambda: listed_journals(disk)) if older else {}
     found = await read_old_epochs(disk, folders, older, runner)
     for topic_id, epochs in found.items():
         end = max(known[topic_id].end_offset, mine[topic_id].epochs[-1].first_offset)
@@ -98,9 +99,10 @@ def folder_of(folders: Mapping[int, str], journal_id: int) -> str:
     return folder
 
 
-async def _read_one(disk: Disk, folder: str, wanted: Sequence[Wanted], runner: BlockingRunner) -> list[OldEpoch]:
-    journal = await runner.run(lambda: read_journal(disk, folder, wanted))
-    reader = JournalReader(disk, folder)
+async def _read_one(
+    disk: Disk, journal_id: int, reader: JournalReader, wanted: Sequence[Wanted], runner: BlockingRunner
+) -> list[OldEpoch]:
+    journal = await runner.run(lambda: read_journal(disk, journal_id, wanted))
     epochs: list[OldEpoch] = []
     for one in wanted:
         found = journal.epochs[one.topic_id, one.epoch.epoch]

@@ -2,25 +2,24 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
 
 from danube.metadata.record_format import TopicStorage
 from danube.model.errors import DanubeError, MetadataError, StorageChangedError, TopicNotServedError
 from danube.model.limits import HAND_OVER_ATTEMPTS_MAX
-from danube.model.subscription import Cursor
-from danube.storage.handover.giving import Giver
+from danube.storage.handover.giving import Giver, Stop
 from danube.storage.handover.own_journal import OwnJournal, SharedGround, load_newest
 from danube.storage.handover.taking import HandOver, Taken
 from danube.storage.histories import History
 from danube.storage.manifests import base_of
 from danube.storage.stored_topics import StoredTopics
+from danube.storage.topic_log import JournalTopicLog
 
 _log = logging.getLogger(__name__)
 
 _LIST_FROM = 16  # topics: from so many on, listing all records is cheaper than asking for each
-
-Stop = Callable[[], Awaitable[Mapping[int, Cursor]]]
-"""Has a topic take nothing any more, and answers where its subscriptions stand: as `Giver.give` asks for it."""
 
 
 class Ownership:
@@ -41,6 +40,10 @@ class Ownership:
         )
         self._giver = Giver(ground.records, own.journal)
         self._turn = asyncio.Lock()
+        self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
+        """By topic: one at a time gives it, or finds out whether it was given."""
+        self._leaving: dict[int, tuple[TopicStorage, JournalTopicLog]] = {}
+        """By topic: those that may be sealed and are not known to be. Nobody is served, and the journal is kept."""
         self._owned = topics.owned = {history.record.topic_id for history in own.found.histories}
 
     def epoch(self, topic_id: int) -> int:
@@ -60,12 +63,13 @@ class Ownership:
         """As `SharedStorage.begin`."""
         async with self._turn:
             wanted = frozenset(topic_ids)
-            left = wanted - self._owned - self._topics.deleted
-            errors: dict[int, DanubeError] = {}
+            errors = await self._settle(wanted - self._topics.deleted)
+            left = wanted - self._owned - self._topics.deleted - errors.keys()
             for _ in range(HAND_OVER_ATTEMPTS_MAX):
                 if not left:
                     break
-                left, errors = await self._try(left)
+                left, failed = await self._try(left)
+                errors |= failed
             if errors:
                 raise next(iter(errors.values()))
             if left:
@@ -74,16 +78,58 @@ class Ownership:
 
     async def give(self, topic_id: int, stop: Stop) -> None:
         """As `SharedStorage.give`."""
-        epoch = self.epoch(topic_id)
-        history = self._topics.histories.get(topic_id)
-        assert history is not None  # noqa: S101 - `epoch` has looked
+        async with self._turns.setdefault(topic_id, asyncio.Lock()):
+            if topic_id in self._leaving:
+                await self._finish(topic_id)
+                return
+            epoch = self.epoch(topic_id)
+            history = self._topics.histories.get(topic_id)
+            assert history is not None  # noqa: S101 - `epoch` has looked
+            record, log = history.record, self._journal.topic(topic_id, epoch)
+            await self._see_off(
+                topic_id, self._giver.give(record, log, stop=stop, leave=lambda: self._leave(record, log))
+            )
+
+    def _leave(self, record: TopicStorage, log: JournalTopicLog) -> None:
+        self._leaving[record.topic_id] = record, log
+        self._owned.discard(record.topic_id)
+        self._topics.begun.add(record.topic_id)
+
+    async def _finish(self, topic_id: int) -> None:
+        """Find out whether a topic was sealed, and seal it if not. Raises StorageChangedError, MetadataError."""
+        await self._see_off(topic_id, self._giver.finish(*self._leaving[topic_id]))
+
+    async def _see_off(self, topic_id: int, giving: Coroutine[Any, Any, TopicStorage]) -> None:
+        """Only what is known for certain changes anything: that the topic was given, or is another's."""
         try:
-            await self._giver.give(history.record, self._journal.topic(topic_id, epoch), stop=stop)
+            await giving
         except StorageChangedError:
             self._topics.take_over(topic_id)
+            self._forget(topic_id)
             raise
-        self._owned.discard(topic_id)
+        self._forget(topic_id)
+
+    def _forget(self, topic_id: int) -> None:
+        self._leaving.pop(topic_id, None)
+        self._topics.begun.discard(topic_id)
         self._topics.histories.forget(topic_id)
+
+    async def _settle(self, topic_ids: Collection[int]) -> dict[int, DanubeError]:
+        """See off those topics that may have been given; answers of which nobody knows it still, and why.
+
+        What is left of them is begun with as any other broker would: after the epoch that is sealed by now.
+        """
+        errors: dict[int, DanubeError] = {}
+        for topic_id in self._leaving.keys() & topic_ids:
+            try:
+                async with self._turns.setdefault(topic_id, asyncio.Lock()):
+                    if topic_id in self._leaving:
+                        await self._finish(topic_id)
+            except StorageChangedError as error:
+                _log.info("topic %d was not given, it is another's: %s", topic_id, error)
+            except DanubeError as error:
+                errors[topic_id] = error
+        return errors
 
     async def _try(self, topic_ids: Collection[int]) -> tuple[frozenset[int], dict[int, DanubeError]]:
         """Begin with topics; answers those to be tried again, and what was wrong with the others."""

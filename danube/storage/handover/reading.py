@@ -63,11 +63,13 @@ class Wanted:
     """What is below in the journal is in segments, or of an attempt to own the topic that failed."""
     last_append_time_ms: int = 0
     """Of the record before."""
+    is_newest: bool = False
+    """Whether it is the topic's newest: the only one that says where the subscriptions stand."""
 
     @property
-    def is_in_segments(self) -> bool:
-        """Whether it ended, and all of it is: its journal may be gone."""
-        return self.epoch.end_offset is not None and self.epoch.end_offset <= self.first_offset
+    def is_needed(self) -> bool:
+        """Whether it has to be read. Not one that ended and is all in segments, unless cursors are looked for in it."""
+        return self.is_newest or self.epoch.end_offset is None or self.epoch.end_offset > self.first_offset
 
 
 @dataclass(slots=True)
@@ -87,7 +89,7 @@ class FoundJournal:
     """A journal as it was read."""
 
     folder: str
-    journal_id: int = 0
+    journal_id: int
     broker_id: int = 0
     mark: int = 0
     end_position: int = 0
@@ -96,33 +98,23 @@ class FoundJournal:
     """By topic id and epoch: all that was asked for, the empty ones too."""
 
 
-def find_journals(disk: Disk) -> dict[int, str]:
-    """The folders of the journals in a shared folder, by journal id. Raises OSError.
-
-    A folder whose journal was only begun, or is damaged at its very beginning, is left out.
-    """
-    if not disk.exists(JOURNALS):
-        return {}
-    folders = [f"{JOURNALS}/{name}" for name in disk.list(JOURNALS)]
-    return {header.journal_id: folder for folder in folders if (header := _first_header(disk, folder)) is not None}
-
-
-def read_journal(disk: Disk, folder: str, wanted: Iterable[Wanted]) -> FoundJournal:
+def read_journal(disk: Disk, journal_id: int, wanted: Iterable[Wanted]) -> FoundJournal:
     """Read a journal as far as it is sound.
 
     Its owner may write, begin files and remove old ones meanwhile: what looks wrong is looked at again, some times.
 
     Raises:
-        DamagedDataError: something below the mark is not what was written, or does not follow.
+        DamagedDataError: something below the mark is not what was written, or does not follow, or is not there.
         DataFolderError: the journal is of a newer format.
         StorageUnavailableError: the folder cannot be read.
     """
+    folder = journal_folder(journal_id)
     asked: dict[int, list[Wanted]] = {}
     for one in wanted:
         asked.setdefault(one.topic_id, []).append(one)
     for attempt in range(1, JOURNAL_READ_ATTEMPTS_MAX + 1):
         try:
-            return _Reading(disk, folder, asked).run()
+            return _Reading(disk, journal_id, asked).run()
         except (DamagedDataError, FileNotFoundError) as error:
             if attempt == JOURNAL_READ_ATTEMPTS_MAX:
                 raise _unavailable(folder, error) if isinstance(error, OSError) else error from error
@@ -134,12 +126,13 @@ def read_journal(disk: Disk, folder: str, wanted: Iterable[Wanted]) -> FoundJour
 class _Reading:
     """One look at the whole journal."""
 
-    def __init__(self, disk: Disk, folder: str, wanted: Mapping[int, list[Wanted]]) -> None:
+    def __init__(self, disk: Disk, journal_id: int, wanted: Mapping[int, list[Wanted]]) -> None:
+        folder = journal_folder(journal_id)
         self._disk = disk
         self._folder = JournalFolder(disk, folder)
         self._wanted = wanted
         self._round_number = 0
-        self._found = FoundJournal(folder)
+        self._found = FoundJournal(folder, journal_id)
         for one in (one for several in wanted.values() for one in several):
             index = TopicIndex(one.first_offset, one.last_append_time_ms)
             self._found.epochs[one.topic_id, one.epoch.epoch] = FoundEpoch(index, one.first_offset)
@@ -150,10 +143,10 @@ class _Reading:
         sequences = self._folder.sequences()
         if first is not None:
             sequences = [sequence for sequence in sequences if sequence >= first.sequence]
-            self._found.journal_id = first.journal_id
+            self._check_begin(first.sequence, first.journal_id)
             self._found.end_position, self._round_number = first.base_position, first.rounds_before
         expected = first.sequence if first is not None else FIRST_SEQUENCE
-        if sequences != list(range(expected, expected + len(sequences))) or (first is not None and not sequences):
+        if not sequences or sequences != list(range(expected, expected + len(sequences))):
             raise damaged(expected, 0, "a file of the journal is missing", self._found.folder)
         for sequence in sequences:
             with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
@@ -168,7 +161,8 @@ class _Reading:
     def _read_file(self, sequence: int, file: File, *, is_last: bool) -> None:
         start = file.read(0, HEADER_BYTES)
         header = decode_file_header(start)
-        if header is None and is_last and file.size() <= HEADER_BYTES and newer_version(start) is None:
+        is_new = is_last and len(self._found.files) > 0
+        if header is None and is_new and file.size() <= HEADER_BYTES and newer_version(start) is None:
             return  # it was being created: nothing is in it, and the one before it is complete
         self._enter(sequence, start, header)
         found = self._found
@@ -189,15 +183,20 @@ class _Reading:
         if version is not None:
             name = self._folder.path(sequence)
             raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
-        is_first = not len(found.files)
-        if is_first and header is not None:
-            found.journal_id = found.journal_id or header.journal_id
-            found.broker_id = header.broker_id
+        if not len(found.files):
+            self._check_begin(sequence, header.journal_id if header is not None else None)
+            found.broker_id = header.broker_id if header is not None else 0
         expected = (sequence, found.end_position, found.journal_id)
         if header is None or (header.sequence, header.base_position, header.journal_id) != expected:
             raise damaged(sequence, 0, "it does not go on where the file before it ended", found.folder)
         found.files.add(FileStart(sequence, header.base_position, self._round_number))
         found.mark = max(found.mark, header.synced_to)
+
+    def _check_begin(self, sequence: int, journal_id: int | None) -> None:
+        """A folder is found by its name: what is in it has to be the journal that is meant."""
+        if journal_id != self._found.journal_id:
+            what = f"it does not begin the journal {self._found.journal_id:016x}"
+            raise damaged(sequence, 0, what, self._found.folder)
 
     def _take(self, sequence: int, base: int, envelope: Envelope, position: int, body: bytes) -> None:
         for wanted in self._wanted.get(envelope.topic_id, ()):
@@ -245,15 +244,6 @@ def _belongs(envelope: Envelope, position: int, wanted: Wanted) -> bool:
         within = epoch.end_offset is None or envelope.base_offset < epoch.end_offset
         return within and envelope.base_offset >= wanted.first_offset
     return envelope.kind is Kind.CURSOR
-
-
-def _first_header(disk: Disk, folder: str) -> FileHeader | None:
-    within = JournalFolder(disk, folder)
-    sequences = within.sequences()
-    if not sequences:
-        return None
-    with contextlib.closing(disk.open_read(within.path(sequences[0]))) as file:
-        return decode_file_header(file.read(0, HEADER_BYTES))
 
 
 def _unavailable(folder: str, error: OSError) -> StorageUnavailableError:

@@ -21,8 +21,9 @@ from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
 from danube.storage.deleting import sweep_strangers
+from danube.storage.handover.giving import Stop
 from danube.storage.handover.own_journal import SharedGround, open_own_journal
-from danube.storage.handover.owning import Ownership, Stop
+from danube.storage.handover.owning import Ownership
 from danube.storage.handover.reading import JOURNALS
 from danube.storage.handover.retiring import Retirer
 from danube.storage.histories import Histories
@@ -144,6 +145,9 @@ class SharedStorage(Storage):
     async def give(self, topic_id: int, stop: Stop) -> None:
         """Let go of a topic, so that any broker can begin with it without a fence.
 
+        After a MetadataError, or when this is cancelled, nobody may know whether it was let go of: then it is served
+        no more. Giving it once more finds out, and so does beginning with it.
+
         `stop` has it take no appends and no acknowledgements any more, waits for those under way, and answers where its
         subscriptions stand.
 
@@ -153,8 +157,11 @@ class SharedStorage(Storage):
             StorageUnavailableError: the journal cannot be written, or was fenced. The topic is stopped and not sealed.
             MetadataError: nobody knows whether it was let go: ask again.
         """
-        await self._ownership.give(topic_id, stop)
-        self._logs.pop(topic_id, None)
+        try:
+            await self._ownership.give(topic_id, stop)
+        finally:
+            if not self._topics.is_owned(topic_id):
+                self._logs.pop(topic_id, None)
 
     def topic(
         self,

@@ -26,7 +26,7 @@ from danube.runtime.disk import Disk
 from danube.storage.handover.foreign import ForeignPart
 from danube.storage.handover.history import base_after, empty_base, sealed_and_begun, wanted_epochs
 from danube.storage.handover.old_epochs import OldEpoch, folder_of, parts_of, read_old_epochs
-from danube.storage.handover.reading import find_journals
+from danube.storage.handover.reading import listed_journals
 from danube.storage.handover.steps import PROTOCOL, Part, Protocol, Step
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.journal import Journal
@@ -212,7 +212,7 @@ class _Attempt:
         """Take `steps` in their order."""
         self._topics, self._source = topics, source
         try:
-            self._folders = await self._reading.run(lambda: find_journals(self._disk))
+            self._folders = await self._reading.run(lambda: listed_journals(self._disk))
             for step in steps:
                 await self._do[step]()
         except OSError as error:
@@ -244,8 +244,9 @@ class _Attempt:
         return topic.log
 
     def _epochs_after(self, topic: _Topic) -> tuple[EpochRange, ...]:
-        end = topic.start.end_offset
-        return sealed_and_begun(topic.record, end, self._journal.journal_id, topic.position)
+        end, segments_end = topic.start.end_offset, topic.base.end_offset
+        own_id = self._journal.journal_id
+        return sealed_and_begun(topic.record, end, own_id, topic.position, segments_end=segments_end)
 
     async def _append_again(self) -> None:
         for topic in self._topics:

@@ -15,7 +15,7 @@ from danube.runtime.rng import SystemRng
 from danube.storage.batch import records
 from danube.storage.handover.giving import Giver
 from danube.storage.handover.old_epochs import read_for_restart
-from danube.storage.handover.reading import JOURNALS, find_journals
+from danube.storage.handover.reading import JOURNALS, journal_folder
 from danube.storage.handover.steps import PROTOCOL, Protocol
 from danube.storage.handover.taking import HandOver, Taken
 from danube.storage.journal import Journal, JournalSettings
@@ -113,15 +113,15 @@ class SharedBroker:
 
     async def start(self) -> None:
         for life in range(100):
-            self.folder = f"{JOURNALS}/{self.number}-{life}"
+            journal_id = self.number << 16 | life
+            self.folder = journal_folder(journal_id)
             with contextlib.suppress(JournalFencedError):
-                return await self._open()
+                return await self._open(journal_id)
         raise AssertionError("every journal is fenced")
 
-    async def _open(self) -> None:
-        ids = {folder: journal_id for journal_id, folder in find_journals(self.disk).items()}
+    async def _open(self, journal_id: int) -> None:
         all_records = list((await self.world.records.all()).values())
-        mine = await read_for_restart(self.disk, all_records, ids.get(self.folder, 0), {}, self.reads)
+        mine = await read_for_restart(self.disk, all_records, journal_id, {}, self.reads)
         self.journal = await Journal.open(
             self.disk,
             self.world.clock,
@@ -134,6 +134,7 @@ class SharedBroker:
             bases=mine.bases,
             folder=self.folder,
             fence=Fence(self.disk, self.folder),
+            journal_id=journal_id,
         )
         for record in all_records:
             if record.topic_id in mine.bases:

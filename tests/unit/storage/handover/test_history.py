@@ -27,13 +27,13 @@ def base(end_offset: int, **covered: int) -> TopicBase:
 
 def test_an_epoch_is_wanted_from_where_segments_end_and_journals_are_not_covered() -> None:
     first, second = wanted_epochs(RECORD, base(7, _42=150))
-    assert (first.first_offset, first.position, first.is_in_segments) == (7, 150, False)
-    assert (second.first_offset, second.position, second.is_in_segments) == (9, 200, False)
+    assert (first.first_offset, first.position, first.is_needed) == (7, 150, True)
+    assert (second.first_offset, second.position, second.is_needed) == (9, 200, True)
 
 
 def test_an_epoch_that_ended_within_the_segments_needs_no_journal() -> None:
     first, second = wanted_epochs(RECORD, base(9))
-    assert (first.is_in_segments, second.is_in_segments) == (True, False)
+    assert (first.is_needed, second.is_needed) == (False, True)
 
 
 def test_a_broker_that_starts_again_knows_its_own_topics_and_from_where_they_count() -> None:
@@ -54,6 +54,16 @@ def test_the_next_epoch_begins_where_the_last_one_is_sealed() -> None:
     assert sealed_and_begun(RECORD, 11, OTHERS, 500)[-1] == EpochRange(5, OTHERS, 11, None, 500)
     assert sealed_and_begun(TopicStorage(A), 0, MINE, 52) == (EpochRange(1, MINE, 0, None, 52),)
     assert sealed(TopicStorage(A), 0) == ()
+
+
+def test_with_the_next_epoch_those_are_forgotten_that_hold_nothing_above_the_segments() -> None:
+    def begun(end_offset: int, segments_end: int) -> list[int]:
+        return [one.epoch for one in sealed_and_begun(RECORD, end_offset, OTHERS, 500, segments_end=segments_end)]
+
+    assert begun(11, 8) == [3, 4, 5]
+    assert begun(11, 9) == [4, 5]
+    assert begun(11, 11) == [5]
+    assert begun(9, 0) == [3, 5], "nothing was appended in the fourth"
 
 
 def test_a_base_takes_over_times_numbers_and_cursors_but_nothing_beyond_its_end() -> None:

@@ -8,7 +8,7 @@ from danube.metadata.record_format import EpochRange, TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.limits import JOURNAL_READ_ATTEMPTS_MAX
 from danube.storage.handover.history import empty_base, wanted_epochs
-from danube.storage.handover.reading import FoundJournal, Wanted, find_journals, read_journal
+from danube.storage.handover.reading import FoundJournal, Wanted, journal_folder, listed_journals, read_journal
 from danube.testing.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
 
@@ -26,16 +26,37 @@ async def owner_of(world: SharedWorld, *several: bytes) -> SharedBroker:
 def read(world: SharedWorld, owner: SharedBroker, **epoch: int) -> FoundJournal:
     whole = EpochRange(1, owner.journal.journal_id, 0)
     record = TopicStorage(A, epochs=(dataclasses.replace(whole, **epoch),))
-    return read_journal(world.disk, owner.folder, wanted_epochs(record, empty_base(A)))
+    return read_journal(world.disk, owner.journal.journal_id, wanted_epochs(record, empty_base(A)))
 
 
-async def test_a_journal_is_found_by_its_id_and_one_that_was_only_begun_is_not(world: SharedWorld) -> None:
+async def test_journals_are_found_by_their_names_and_none_is_opened(world: SharedWorld) -> None:
     owner = await owner_of(world, b"0")
-    world.disk.make_folder("journals/begun")
-    world.disk.make_folder("journals/empty")
-    world.disk.create(f"journals/begun/{FIRST}").append([b"DnJf"])
-    assert find_journals(world.disk) == {owner.journal.journal_id: owner.folder}
-    assert find_journals(SimDisk()) == {}
+    world.disk.make_folder("journals/lost+found")
+    world.disk.fail(Operation.READ)
+    assert listed_journals(world.disk) == {owner.journal.journal_id: owner.folder}
+    assert listed_journals(SimDisk()) == {}
+
+
+async def test_a_journal_whose_first_file_is_damaged_missing_or_only_begun_is_damage(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0")
+    name = f"{owner.folder}/{FIRST}"
+    world.disk.flip_bit(name, 20)
+    with pytest.raises(DamagedDataError, match=f"{name} is damaged at byte 0.*begin the journal"):
+        read(world, owner)
+    world.disk.open_append(name).truncate(10)
+    with pytest.raises(DamagedDataError, match=f"{name} is damaged at byte 0.*begin the journal"):
+        read(world, owner)
+    world.disk.remove(name)
+    with pytest.raises(DamagedDataError, match=f"{name} is damaged at byte 0.*missing"):
+        read(world, owner)
+
+
+async def test_a_folder_that_holds_another_journal_is_damage(world: SharedWorld) -> None:
+    owner = await owner_of(world, b"0")
+    world.disk.make_folder(journal_folder(9))
+    world.disk.create_whole(f"{journal_folder(9)}/{FIRST}", [world.disk.contents()[f"{owner.folder}/{FIRST}"]])
+    with pytest.raises(DamagedDataError, match="does not begin the journal"):
+        read_journal(world.disk, 9, [])
 
 
 async def test_the_mark_is_what_the_last_round_says_was_synced_before_it(world: SharedWorld) -> None:
@@ -111,7 +132,7 @@ async def test_files_that_its_owner_removed_are_not_missed(world: SharedWorld) -
     owner.journal.let_go(A, kept)
     assert await owner.journal.remove_files(closed.sequence + 1) > 0
     wanted = Wanted(A, EpochRange(1, owner.journal.journal_id, 0), kept)
-    found = read_journal(world.disk, owner.folder, [wanted]).epochs[A, 1]
+    found = read_journal(world.disk, owner.journal.journal_id, [wanted]).epochs[A, 1]
     assert (found.index.start_offset, found.index.end_offset) == (kept, 8)
 
 

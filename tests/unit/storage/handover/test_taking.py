@@ -252,6 +252,7 @@ async def test_a_journal_whose_epochs_are_all_in_segments_is_not_needed_any_more
     await second.store(A, [b"2"])
     for name in world.disk.list(first.folder):
         world.disk.remove(f"{first.folder}/{name}")
+    world.disk.remove_folder(first.folder)
     with pytest.raises(StorageUnavailableError, match="not in the shared folder"):
         await third.begin(A)
     base = TopicBase(topic_id=A, end_offset=2, last_append_time_ms=1)

@@ -1,0 +1,283 @@
+"""A topic is given, and nobody knows whether that was done: it is served by nobody here until that is found out."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import replace
+
+import pytest
+
+from danube.metadata import keys
+from danube.metadata.store import Transaction
+from danube.model.errors import StorageChangedError, TopicNotServedError, UnknownOutcomeError, VersionConflictError
+from danube.storage.handover.shared import SharedStorage
+from tests.unit.storage.handover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
+from tests.unit.storage.store.storage_world import fill, read_all
+
+A, B = 1, 2
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[StoragesWorld]:
+    one = StoragesWorld()
+    await one.create(A, B)
+    yield one
+    await one.end()
+
+
+@pytest.fixture(params=[True, False], ids=["it was sealed", "it was not sealed"])
+def is_sealed(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param)
+
+
+async def owner_of(world: StoragesWorld, number: int) -> tuple[SharedStorage, list[bytes]]:
+    storage = await world.start(number)
+    await storage.begin([A, B])
+    records = await fill(storage.topic(A), 5)
+    await save(storage.topic(A), 3)
+    return storage, records
+
+
+async def give(storage: SharedStorage, topic_id: int = A) -> None:
+    log = storage.topic(topic_id)
+    await storage.give(topic_id, lambda: stop_at(log))
+
+
+async def give_again(storage: SharedStorage) -> None:
+    await storage.give(A, lambda: pytest.fail("it was stopped before"))
+
+
+async def give_without_answer(world: StoragesWorld, storage: SharedStorage, *, is_sealed: bool) -> None:
+    with no_answers(world, is_done=is_sealed), pytest.raises(UnknownOutcomeError):
+        await give(storage)
+
+
+@contextlib.contextmanager
+def no_answers(world: StoragesWorld, *, is_done: bool) -> Iterator[None]:
+    """The metadata does what it is asked to, or does not, and does not say so."""
+    transact = world.metadata.transact
+
+    async def silent(transaction: Transaction) -> int:
+        if is_done:
+            await transact(transaction)
+        raise UnknownOutcomeError("timed out")
+
+    with replaced(world, silent):
+        yield
+
+
+@contextlib.contextmanager
+def replaced(world: StoragesWorld, transact: Callable[[Transaction], object]) -> Iterator[None]:
+    before = world.metadata.transact
+    world.metadata.transact = transact  # type: ignore[assignment,method-assign]
+    try:
+        yield
+    finally:
+        world.metadata.transact = before  # type: ignore[method-assign]
+
+
+def position(storage: SharedStorage) -> int | None:
+    cursor = storage.topic(A).cursor(SUBSCRIPTION)
+    return cursor.position if cursor is not None else None
+
+
+async def test_a_topic_that_may_be_given_is_served_no_more_so_that_no_offset_is_acknowledged_twice(
+    world: StoragesWorld, is_sealed: bool
+) -> None:
+    first, records = await owner_of(world, 1)
+    await give_without_answer(world, first, is_sealed=is_sealed)
+    assert first.owned == {B}
+    with pytest.raises(TopicNotServedError):
+        first.topic(A)
+    second = await world.start(2)
+    assert await second.begin([A]) == {A}
+    records += await fill(second.topic(A), 1, first=5)
+    assert await read_all(second.topic(A)) == records
+
+
+async def test_giving_once_more_finds_out_and_lets_go(world: StoragesWorld, is_sealed: bool) -> None:
+    first, records = await owner_of(world, 1)
+    await give_without_answer(world, first, is_sealed=is_sealed)
+    await give_again(first)
+    (epoch,) = (await world.records.get(A)).epochs
+    assert epoch.end_offset == 5
+    second = await world.start(2)
+    assert await second.begin([A]) == {A}
+    assert (await read_all(second.topic(A)), position(second)) == (records, 3)
+    assert first.stopped is None, "it was fenced though it had let go"
+
+
+async def test_beginning_with_a_topic_that_may_be_given_brings_it_back(world: StoragesWorld, is_sealed: bool) -> None:
+    first, records = await owner_of(world, 1)
+    await give_without_answer(world, first, is_sealed=is_sealed)
+    assert await first.begin([A]) == {A}
+    records += await fill(first.topic(A), 5, first=5)
+    assert (await read_all(first.topic(A)), position(first)) == (records, 3)
+    await world.stop(1)
+    again = await world.start(1)
+    assert again.owned == {A, B}
+    assert (await read_all(again.topic(A)), position(again)) == (records, 3)
+
+
+async def test_as_long_as_the_metadata_does_not_answer_nothing_is_found_out(
+    world: StoragesWorld, is_sealed: bool
+) -> None:
+    first, records = await owner_of(world, 1)
+    await give_without_answer(world, first, is_sealed=is_sealed)
+    with no_answers(world, is_done=False):
+        for ask in (lambda: give_again(first), lambda: first.begin([A])):
+            with pytest.raises((UnknownOutcomeError, VersionConflictError)):
+                await ask()
+            assert A not in first.owned
+    assert await first.begin([A]) == {A}
+    assert await read_all(first.topic(A)) == records
+
+
+async def test_a_topic_of_which_one_cannot_know_keeps_no_other_from_being_begun(world: StoragesWorld) -> None:
+    first, _ = await owner_of(world, 1)
+    await give(first, B)
+    await give_without_answer(world, first, is_sealed=False)
+    transact = world.metadata.transact
+
+    async def silent_of_a(transaction: Transaction) -> int:
+        if any(one.key == keys.stored_topic(A) for one in transaction.conditions):
+            raise UnknownOutcomeError("timed out")
+        return await transact(transaction)
+
+    with replaced(world, silent_of_a), pytest.raises(UnknownOutcomeError):
+        await first.begin([A, B])
+    assert first.owned == {B}
+
+
+async def test_giving_that_is_cancelled_while_it_is_sealed_counts_as_unknown(
+    world: StoragesWorld, is_sealed: bool
+) -> None:
+    first, records = await owner_of(world, 1)
+    transact, asked = world.metadata.transact, asyncio.Event()
+
+    async def slow(transaction: Transaction) -> None:
+        if is_sealed:
+            await transact(transaction)
+        asked.set()
+        await asyncio.Event().wait()
+
+    with replaced(world, slow):
+        giving = asyncio.ensure_future(give(first))
+        await asked.wait()
+        assert A not in first.owned
+        giving.cancel()
+        await asyncio.wait([giving])
+    with pytest.raises(TopicNotServedError):
+        first.topic(A)
+    await give_again(first)
+    assert await first.begin([A]) == {A}
+    assert await read_all(first.topic(A)) == records
+
+
+async def test_a_begin_waits_until_it_is_known_whether_the_topic_was_given(world: StoragesWorld) -> None:
+    first, records = await owner_of(world, 1)
+    transact, asked, goes = world.metadata.transact, asyncio.Event(), asyncio.Event()
+
+    async def first_one_is_slow(transaction: Transaction) -> int:
+        if not asked.is_set():
+            asked.set()
+            await goes.wait()
+        return await transact(transaction)
+
+    with replaced(world, first_one_is_slow):
+        giving = asyncio.ensure_future(give(first))
+        await asked.wait()
+        beginning = asyncio.ensure_future(first.begin([A]))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert not beginning.done()
+        goes.set()
+        await giving
+        assert await beginning == {A}
+    records += await fill(first.topic(A), 2, first=5)
+    assert await read_all(first.topic(A)) == records
+
+
+async def test_giving_that_fails_before_the_topic_may_be_sealed_leaves_it_served(world: StoragesWorld) -> None:
+    first, records = await owner_of(world, 1)
+    log = first.topic(A)
+
+    async def fail() -> dict[int, object]:
+        raise TopicNotServedError("not now")
+
+    with pytest.raises(TopicNotServedError, match="not now"):
+        await first.give(A, fail)  # type: ignore[arg-type]
+    assert A in first.owned
+    records += await fill(log, 1, first=5)
+    await give(first)
+    assert await first.begin([A]) == {A}
+    assert await read_all(first.topic(A)) == records
+
+
+async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_cut_elsewhere(world: StoragesWorld) -> None:
+    first, records = await owner_of(world, 1)
+    await give_without_answer(world, first, is_sealed=True)
+    second = await world.start(2)
+    await second.begin([A])
+    await cut_whole(second)
+    await first._journal.rotate()
+    await first.cut()
+    assert first._journal.closed_files(), "nobody knows yet that nothing of it is needed"
+    with contextlib.suppress(StorageChangedError):
+        await give_again(first)
+    await first.cut()
+    assert not first._journal.closed_files()
+    assert await read_all(second.topic(A)) == records
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+async def test_a_topic_that_was_given_and_begun_with_elsewhere_can_be_begun_with_again(
+    world: StoragesWorld, is_cut: bool
+) -> None:
+    first, records = await owner_of(world, 1)
+    await give_without_answer(world, first, is_sealed=True)
+    second = await world.start(2)
+    await second.begin([A])
+    records += await fill(second.topic(A), 5, first=5)
+    if is_cut:
+        await cut_whole(second)
+    await give(second)
+    assert await first.begin([A]) == {A}
+    assert await fill(first.topic(A), 1, first=10)
+    assert (await read_all(first.topic(A)))[:-1] == records
+    assert position(first) == 3
+
+
+async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_it_is_free(world: StoragesWorld) -> None:
+    first, records = await owner_of(world, 1)
+
+    async def lose() -> dict[int, object]:
+        record = await world.records.get(A)
+        await world.records.seal(record, (*record.epochs[:-1], replace(record.epochs[-1], end_offset=4)))
+        return {}
+
+    with pytest.raises(StorageChangedError):
+        await first.give(A, lose)  # type: ignore[arg-type]
+    assert A not in first.owned
+    assert first._journal._durable.index(A) is None
+    assert await first.begin([A]) == {A}
+    assert await read_all(first.topic(A)) == records[:4]
+
+
+async def test_a_topic_that_was_deleted_while_it_may_have_been_given_is_let_go_of(world: StoragesWorld) -> None:
+    first, _ = await owner_of(world, 1)
+    await give_without_answer(world, first, is_sealed=True)
+    await world.delete(A)
+    with pytest.raises(StorageChangedError):
+        await give_again(first)
+    assert await first.begin([A]) == frozenset()
+
+
+async def test_a_broker_that_starts_again_owns_what_it_had_not_given(world: StoragesWorld, is_sealed: bool) -> None:
+    first, records = await owner_of(world, 1)
+    await give_without_answer(world, first, is_sealed=is_sealed)
+    await world.stop(1)
+    again = await world.start(1)
+    assert again.owned == ({B} if is_sealed else {A, B})
+    await again.begin([A])
+    assert await read_all(again.topic(A)) == records
