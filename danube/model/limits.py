@@ -100,6 +100,8 @@ IDLE_MARK_FILE_DELAY_S = 1.0
 """And beside its files, this long after it: that takes two syncs more, which a message now and then is not to pay."""
 BUSY_MARK_FILE_DELAY_S = 10.0
 """While it is not idle it says so all the same, this long after the last time."""
+MARK_RETRY_DELAY_S = 10.0
+"""And this long after it could not be said, on a full disk for example: each try costs syncs."""
 
 # Segments
 SEGMENT_BYTES_MAX = 32 * MIB
@@ -149,6 +151,9 @@ CUT_FILES_MAX = 64
 """Journal files that are cut in one pass, when it has fallen behind and their topics are many."""
 CUT_TOPICS_MAX = 100
 """Topics whose new manifests are named in one transaction of the metadata store."""
+CUT_UNNAMED_SEGMENTS = 4
+"""Of the largest size: with so many bytes written a pass has them named before it writes more. Until then what was
+merged is on the disk twice; by default this is half of DISK_REFUSE_BYTES."""
 CUT_DELAY_S = 10.0
 """A journal file that was just closed waits this long for its cut, or until newer data has pushed it out of the cache:
 those who read close behind the end keep reading it from memory."""

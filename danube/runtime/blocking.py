@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol, TypeVar
 
+from danube.model.errors import ShuttingDownError
+
 T = TypeVar("T")
 
 REST_AFTER_S = 0.000_5
@@ -50,7 +52,7 @@ class BlockingThread:
         """What the thread had computed when it rested last."""
 
     async def run(self, work: Callable[[], T]) -> T:
-        """As the protocol; raises RuntimeError once closed."""
+        """As the protocol; raises ShuttingDownError once closed, RuntimeError when the system has no thread to give."""
         handed_over = _HandedOver(work)
         self._put(handed_over)
         result: T = await handed_over.wait()
@@ -87,10 +89,11 @@ class BlockingThread:
 
     def _put(self, handed_over: "_HandedOver | _Errand") -> None:
         if self._closed:
-            raise RuntimeError(f"the thread {self._name} is closed")
+            raise ShuttingDownError(f"the thread {self._name} is closed: start what it is part of again")
         if self._thread is None:
-            self._thread = threading.Thread(target=self._work_off, name=self._name, daemon=True)
-            self._thread.start()
+            thread = threading.Thread(target=self._work_off, name=self._name, daemon=True)
+            thread.start()
+            self._thread = thread  # not before: one that could not start would be waited for for ever
         self._queue.put(handed_over)
 
     def _end(self) -> None:

@@ -16,7 +16,8 @@ class BatchCache:
         self.bytes = 0
 
     def add(self, topic_id: int, batch: StoredBatch) -> None:
-        """Keep a topic's next batch, in the place of the oldest ones of any topic."""
+        """Keep a topic's next batch, in the place of one that began where it does and of the oldest of any topic."""
+        self.drop(topic_id, batch.base_offset)
         self._batches[topic_id, batch.base_offset] = batch
         self.bytes += _cost(batch)
         while self.bytes > self._bytes_max:

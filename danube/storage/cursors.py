@@ -20,6 +20,7 @@ import struct
 from dataclasses import dataclass, field
 from itertools import chain
 
+from danube.model.durability import Durability
 from danube.model.limits import CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
@@ -69,8 +70,8 @@ class PendingCursor:
     cursor: Cursor
     epoch: int
     """Of the topic's owner."""
-    must_sync: bool = True
-    """Whether it counts as saved only after a sync."""
+    durability: Durability = Durability.FSYNC
+    """Of the topic: when it counts as saved."""
     waiting: list[Saved] = field(default_factory=list)
     is_gone: bool = False
     """Whether its subscription was deleted while it was being written."""
@@ -95,10 +96,17 @@ class PendingCursors:
         """Whether a round should be started for them now."""
         return self._urgent and bool(self._pending)
 
-    def put(self, key: CursorKey, cursor: Cursor, epoch: int, saved: Saved | None, *, must_sync: bool = True) -> None:
+    def put(
+        self,
+        key: CursorKey,
+        cursor: Cursor,
+        epoch: int,
+        saved: Saved | None,
+        durability: Durability = Durability.FSYNC,
+    ) -> None:
         """Have `cursor` written, instead of what was given before it."""
         pending = self._pending.setdefault(key, PendingCursor(cursor, epoch))
-        pending.cursor, pending.epoch, pending.must_sync = cursor, epoch, must_sync
+        pending.cursor, pending.epoch, pending.durability = cursor, epoch, durability
         if saved is not None:
             pending.waiting.append(saved)
             self._urgent = True
@@ -107,11 +115,15 @@ class PendingCursors:
         """From now on the cursors of this topic that wait count as saved only after a sync."""
         for key, pending in self._pending.items():
             if key[0] == topic_id:
-                pending.must_sync = True
+                pending.durability = Durability.FSYNC
 
     def hurry(self) -> None:
         """They have waited long enough."""
         self._urgent = True
+
+    def let_wait(self) -> None:
+        """There is no use in a round for them now: it failed."""
+        self._urgent = False
 
     def take(self, bytes_max: int) -> dict[CursorKey, PendingCursor]:
         """Those for the round being gathered, as many as fit; when urgent, at least one."""
@@ -129,7 +141,7 @@ class PendingCursors:
 
     def put_back(self, key: CursorKey, failed: PendingCursor) -> None:
         """A round with it failed: have it written by a later one, unless a newer one was given meanwhile."""
-        self._pending.setdefault(key, PendingCursor(failed.cursor, failed.epoch, failed.must_sync))
+        self._pending.setdefault(key, PendingCursor(failed.cursor, failed.epoch, failed.durability))
 
     def drop(self, topic_id: int, subscription_id: int) -> list[Saved]:
         """Forget a subscription's cursor; answers who waited for it."""

@@ -31,7 +31,8 @@ class LogPart(Protocol):
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         """From the batch that holds `offset`, which is within the part: at least one, and what fits of this part.
 
-        Fewer before a fault. Raises DamagedDataError, StorageUnavailableError when the first cannot be read.
+        Fewer before a fault. Raises DamagedDataError, StorageUnavailableError when the first cannot be read, and
+        ShuttingDownError when the thread that reads is closed.
         """
 
     async def offset_at(self, append_time_ms: int) -> int:

@@ -25,6 +25,7 @@ from danube.model.limits import (
     IDLE_MARK_FILE_DELAY_S,
     JOURNAL_JOIN_SILENT_TURNS,
     JOURNAL_JOIN_TURNS_MAX,
+    MARK_RETRY_DELAY_S,
 )
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
@@ -72,6 +73,8 @@ class GroupCommit:
         self._closing = self._sync_due = self._mark_due = self._mark_file_due = False
         self._failing = False
         """Whether the last round failed: said once, not once a round."""
+        self._is_mark_failing = False
+        """Whether the last mark round or new file failed: said once, too."""
         self._is_shared = False
         """Whether the last round had several waiting for it."""
         self._last_round_s = clock.monotonic_s()
@@ -143,7 +146,8 @@ class GroupCommit:
         if durability is Durability.FSYNC and topic.durability is not Durability.FSYNC:
             self._cursors.become_strict(topic.topic_id)
             for (topic_id, _), being_written in self._taken[1].items():
-                being_written.must_sync = being_written.must_sync or topic_id == topic.topic_id
+                if topic_id == topic.topic_id:
+                    being_written.durability = Durability.FSYNC
         topic.durability = durability
 
     def confirm(self, topic: TopicState, offset: int, done: AppendDone) -> None:
@@ -161,8 +165,7 @@ class GroupCommit:
             if saved is not None:
                 saved(self._refusal())
             return
-        must_sync = topic.durability is Durability.FSYNC
-        self._cursors.put((topic.topic_id, subscription_id), cursor, topic.epoch, saved, must_sync=must_sync)
+        self._cursors.put((topic.topic_id, subscription_id), cursor, topic.epoch, saved, topic.durability)
         if saved is None:
             self._cursor_alarm.arm(self._settings.cursor_interval_s)
         else:
@@ -189,6 +192,7 @@ class GroupCommit:
                 await self._work_off()
             self._cursors.hurry()
             await self._work_off()
+            self._refuse_cursors(self._refusal())  # those that a round after one that failed would have taken
             if self.stopped is None and self._writer.end.needs_mark:
                 await self._try(self._writer.mark)
             if self.stopped is None and self._writer.end.is_mark_behind:
@@ -225,11 +229,13 @@ class GroupCommit:
             self._mark_file_due = False
             self._mark_file_s = self._clock.monotonic_s()
             await self._try(self._writer.write_mark)
+            self._try_later(self._mark_file_alarm, is_left=self._writer.end.is_mark_behind)
         elif self._backlog or self._cursors.urgent:
             await self._write_round()
         elif self._mark_due:
             self._mark_due = False
             await self._try(self._writer.mark)
+            self._try_later(self._mark_alarm, is_left=self._writer.end.needs_mark)
         elif self._sync_due:
             self._sync_due = False
             await self._try(self._writer.sync)
@@ -242,12 +248,15 @@ class GroupCommit:
         try:
             written = await self._runner.run(work)
         except StorageUnavailableError as error:
-            _log.warning("the journal could not be marked, or begin a new file: %s", error)
+            if not self._is_mark_failing:
+                _log.warning("the journal could not be marked, or begin a new file: %s", error)
+            self._is_mark_failing = True
             return error
         except JournalStoppedError as error:
             self._stop(str(error))
             return self._refusal()
         if written is not None:
+            self._is_mark_failing = False
             self._on_written(Round([], {}), written)
         return None
 
@@ -318,7 +327,7 @@ class GroupCommit:
         self._mark_due = False
         if self._failing:
             _log.warning("the journal takes appends again")
-        self._failing = False
+        self._failing = self._is_mark_failing = False
         self.rounds += 1
         self.bytes_written += HEADER_BYTES + written_round.content_bytes
         batches, cursors = self._settle()
@@ -333,13 +342,8 @@ class GroupCommit:
             for listener in topic.listeners:
                 _call(listener, topic.durable_end)
         self._plan_mark()
-        if self._writer.end.synced_to < written.end_position and self._wants_sync_soon(written_round):
+        if self._writer.end.synced_to < written.end_position and Durability.INTERVAL in written_round.durabilities:
             self._sync_alarm.arm(self._settings.sync_interval_s)
-
-    def _wants_sync_soon(self, written_round: Round) -> bool:
-        if Durability.INTERVAL in written_round.durabilities:
-            return True
-        return bool(written_round.cursors) and self._settings.durability is not Durability.OS
 
     def _fail_round(self, error: StorageUnavailableError) -> None:
         if not self._failing:
@@ -350,7 +354,8 @@ class GroupCommit:
         for key, pending in cursors.items():
             if not pending.is_gone:
                 self._cursors.put_back(key, pending)
-        if cursors:
+        self._cursors.let_wait()
+        if self._cursors:
             self._cursor_alarm.arm(self._settings.cursor_interval_s)
         _tell([*batches, *self._take_followers(batches)], cursors, error)
 
@@ -375,12 +380,15 @@ class GroupCommit:
         waiting = self._backlog.take_all()
         self._backlog.settle(waiting)
         _tell(waiting, {}, error)
-        for saved in self._cursors.drop_all():
-            _call(saved, error)
+        self._refuse_cursors(error)
         waiting_for_sync, self._confirming = self._confirming, []
         for _, _, done in waiting_for_sync:
             _call(done, error)
         self._tell_rotated(error)
+
+    def _refuse_cursors(self, error: DanubeError) -> None:
+        for saved in self._cursors.drop_all():
+            _call(saved, error)
 
     def _check_open(self) -> None:
         if self.stopped is not None or self._closing:
@@ -418,6 +426,11 @@ class GroupCommit:
         if self._writer.end.needs_mark:
             self._mark_alarm.arm(self._settings.idle_mark_delay_s)
             self._mark_file_alarm.arm(IDLE_MARK_FILE_DELAY_S)
+
+    def _try_later(self, alarm: Alarm, *, is_left: bool) -> None:
+        """A mark that failed is made later, also if nothing else is written; a full disk is not asked all the time."""
+        if is_left and self.stopped is None:
+            alarm.arm(MARK_RETRY_DELAY_S)
 
     def _ask_for_sync(self) -> None:
         self._sync_due = True

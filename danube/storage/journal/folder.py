@@ -27,6 +27,8 @@ class JournalFolder:
     def __init__(self, disk: Disk, name: str = FOLDER) -> None:
         self.disk = disk
         self.name = name
+        self._is_mark_failing = False
+        """Whether the last mark could not be written: said once, not at every try."""
 
     def path(self, sequence: int) -> str:
         """The name of a journal file within the data folder."""
@@ -81,8 +83,11 @@ class JournalFolder:
         try:
             self.disk.replace_file(name, encode_mark(mark))
         except OSError as error:
-            _log.warning("%s could not be written, so it says less than it could until the next one: %s", name, error)
+            if not self._is_mark_failing:
+                _log.warning("%s could not be written, so it says less than it could for now: %s", name, error)
+            self._is_mark_failing = True
             return False
+        self._is_mark_failing = False
         return True
 
     def remove_before(self, first: FirstFile) -> int:

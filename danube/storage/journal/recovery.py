@@ -291,6 +291,7 @@ class Recovery:
         """Cut the torn end and sync: what was read may not be durable yet, and is shown to nobody before it is.
 
         What no header says is synced is written once more: a sync of it may have failed, and then no other sync helps.
+        The same goes for the length: a torn end may be cut already, by one whose sync failed, and still be on the disk.
         """
         name = self._folder.path(end.sequence)
         file = self._disk.open_append(name)
@@ -298,7 +299,7 @@ class Recovery:
             torn = file.size() - end.file_bytes
             if torn:
                 _log.warning("%s: cutting %d bytes that were never synced", name, torn)
-                file.truncate(end.file_bytes)
+            file.truncate(end.file_bytes)
             file.sync()
             if end.claimed_to < end.position:
                 self._disk.rewrite(name, max(end.claimed_to - end.base_position, 0))

@@ -24,21 +24,19 @@ class Round:
     content_bytes: int = 0
     envelopes: int = 0
     durabilities: set[Durability] = field(default_factory=set)
-    """Of all topics with a batch in it."""
+    """Of all topics with a batch or a cursor in it."""
     ahead: tuple[int, int] | None = None
     """The topic that is furthest ahead of the clock, by more than it may be off, and the append time it gets."""
 
     @property
     def must_sync(self) -> bool:
         """Whether something in it counts as stored only after a sync."""
-        return Durability.FSYNC in self.durabilities or any(one.must_sync for one in self.cursors.values())
+        return Durability.FSYNC in self.durabilities
 
     @property
     def has_become_strict(self) -> bool:
         """Whether the durability of a topic in it was changed since it was gathered, so that it has to be synced."""
-        return any(batch.topic.durability is Durability.FSYNC for batch in self.batches) or any(
-            one.must_sync for one in self.cursors.values()
-        )
+        return Durability.FSYNC in durabilities_of(self.batches, self.cursors)
 
     def add(self, envelope: bytes, body: bytes) -> None:
         """Add the bytes of one record."""
@@ -47,9 +45,14 @@ class Round:
         self.envelopes += 1
 
 
+def durabilities_of(batches: list[PendingBatch], cursors: dict[CursorKey, PendingCursor]) -> set[Durability]:
+    """What is asked now of a round with these."""
+    return {batch.topic.durability for batch in batches} | {cursor.durability for cursor in cursors.values()}
+
+
 def build_round(batches: list[PendingBatch], cursors: dict[CursorKey, PendingCursor], now_ms: int) -> Round:
     """Lay out a round: each batch goes on where its topic ends, and no append time goes back."""
-    built = Round(batches, cursors, now_ms, durabilities={batch.topic.durability for batch in batches})
+    built = Round(batches, cursors, now_ms, durabilities=durabilities_of(batches, cursors))
     furthest_ms = now_ms + round(CLOCK_STEP_MAX_S * 1_000)
     ends: dict[TopicState, tuple[int, int]] = {}
     for batch in batches:

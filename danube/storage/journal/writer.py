@@ -13,7 +13,7 @@ from danube.model.histogram import LatencyHistogram
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Buffer, Disk, File
 from danube.storage.journal.fence import Fence
-from danube.storage.journal.files import FOLDER, FileStart, path
+from danube.storage.journal.files import FOLDER, FileStart
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
     HEADER_BYTES,
@@ -108,7 +108,7 @@ class RoundWriter:
     ) -> None:
         self._disk = disk
         self._clock = clock
-        self._folder = folder
+        self._folder = JournalFolder(disk, folder)
         self._file = file
         self._file_bytes_max = file_bytes_max
         self._fence = fence
@@ -171,7 +171,7 @@ class RoundWriter:
 
     def write_mark(self) -> None:
         """Say beside the files how far all is synced. Never raises for the disk's faults: what was said stays true."""
-        if self._broken is None and JournalFolder(self._disk, self._folder).write_mark(self.end.mark):
+        if self._broken is None and self._folder.write_mark(self.end.mark):
             self.end.marked_to = self.end.synced_to
 
     def rotate(self) -> Written:
@@ -274,7 +274,7 @@ class RoundWriter:
             raise _not_created(self._path(header.sequence), error) from error
         try:
             self._timed(file.sync)
-            self._timed(lambda: self._disk.sync_folder(self._folder))
+            self._timed(lambda: self._disk.sync_folder(self._folder.name))
         except OSError as error:
             file.close()
             self._stop("a sync", header.sequence, error)
@@ -285,12 +285,12 @@ class RoundWriter:
         try:
             file.close()
             self._disk.remove(self._path(sequence))
-            self._disk.sync_folder(self._folder)
+            self._disk.sync_folder(self._folder.name)
         except OSError as error:
             self._stop("removing a file that was only begun", sequence, error)
 
     def _path(self, sequence: int) -> str:
-        return path(sequence, self._folder)
+        return self._folder.path(sequence)
 
     def _check_sound(self) -> None:
         if self._broken is not None:

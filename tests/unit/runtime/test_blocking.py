@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from danube.model.errors import ShuttingDownError
 from danube.runtime.blocking import REST_MAX_S, BlockingRunner, BlockingThread, InlineRunner, OwnedThread
 from danube.testing.patience import PATIENCE_S
 
@@ -152,11 +153,35 @@ def test_a_thread_can_be_left_while_it_works_and_ends_by_itself() -> None:
 
     thread.start(work)
     thread.leave()
-    with pytest.raises(RuntimeError, match="closed"):
+    with pytest.raises(ShuttingDownError, match="closed"):
         thread.start(done.set)
     go.set()
     assert done.wait(PATIENCE_S)
     thread.close()
+
+
+async def test_work_for_a_thread_that_is_closed_is_refused_as_by_a_broker_that_goes_down(
+    thread: BlockingThread,
+) -> None:
+    await thread.aclose()
+    with pytest.raises(ShuttingDownError, match="test is closed"):
+        await thread.run(lambda: None)
+
+
+def test_a_thread_that_could_not_start_is_started_by_the_next_work(
+    thread: BlockingThread, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_room(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    done = threading.Event()
+    with monkeypatch.context() as meanwhile, pytest.raises(RuntimeError, match="can't start"):
+        meanwhile.setattr(threading.Thread, "start", no_room)
+        thread.start(done.set)
+    assert not done.is_set()
+    thread.start(done.set)
+    thread.close()
+    assert done.is_set()
 
 
 async def test_an_owned_thread_runs_until_its_owner_has_it_return() -> None:

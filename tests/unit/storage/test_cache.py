@@ -30,3 +30,14 @@ def test_dropped_batches_free_their_bytes() -> None:
     assert cache.drop(1, 0)
     assert not cache.drop(1, 0)
     assert cache.bytes == 0
+
+
+def test_batch_in_the_place_of_one_that_is_there_counts_alone() -> None:
+    cache = BatchCache(bytes_max=10_000)
+    cache.add(1, batch(0))
+    cache.add(1, batch(0, size=2_000))
+    kept = cache.get(1, 0)
+    assert kept is not None
+    assert len(kept.body) == 2_000
+    assert cache.drop(1, 0)
+    assert cache.bytes == 0

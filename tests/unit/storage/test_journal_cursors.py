@@ -1,6 +1,9 @@
 """When cursors are written, and that the last one given is what a restart finds."""
 
-from danube.model.errors import SubscriptionNotFoundError
+import asyncio
+import errno
+
+from danube.model.errors import DanubeError, SubscriptionNotFoundError
 from danube.model.limits import CURSOR_INTERVAL_S, CURSOR_RIDE_BYTES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
@@ -74,6 +77,34 @@ async def test_more_cursors_than_a_round_holds_go_with_the_next(world: World) ->
     assert [log.cursor(subscription) for subscription in range(100)] == [Cursor(n) for n in range(100)]
     assert journal.stats.rounds > 1
     await world.close()
+
+
+async def test_more_cursors_than_a_round_holds_are_tried_again_by_the_clock_when_the_disk_is_full() -> None:
+    world = World(round_bytes_max=1_000)
+    journal = await world.open()
+    log = journal.topic(TOPIC, 1)
+    world.disk.fail(Operation.APPEND, error=errno.ENOSPC, times=10_000)
+    for subscription in range(100):
+        log.save_cursor(subscription, Cursor(subscription))
+    await world.clock.run_for(3.5 * CURSOR_INTERVAL_S)
+    assert journal.stats.failed_rounds == 3
+    world.disk.clear_faults()
+    await world.clock.run_for(CURSOR_INTERVAL_S)
+    assert [log.cursor(subscription) for subscription in range(100)] == [Cursor(n) for n in range(100)]
+    await world.close()
+
+
+async def test_a_full_disk_and_more_cursors_than_a_round_holds_keep_no_journal_from_closing() -> None:
+    world = World(round_bytes_max=1_000)
+    log = (await world.open()).topic(TOPIC, 1)
+    world.disk.fail(Operation.APPEND, error=errno.ENOSPC, times=10_000)
+    told = [Told() for _ in range(100)]
+    for subscription, saved in enumerate(told):
+        log.save_cursor(subscription, Cursor(subscription), saved)
+    async with asyncio.timeout(20):
+        await world.close()
+    assert [len(saved.all) for saved in told] == [1] * 100
+    assert all(isinstance(saved.all[0], DanubeError) for saved in told)
 
 
 async def test_cursor_of_a_failed_round_is_written_later(world: World) -> None:

@@ -309,3 +309,22 @@ async def test_what_waits_behind_a_failed_append_of_its_topic_fails_with_it(worl
     assert await elsewhere.offset() == 0
     assert (await store(log, b"1", b"2"), await content(log)) == ([0, 1], [b"1", b"2"])
     assert journal.stats.backlog_bytes == 0
+
+
+async def test_a_torn_round_whose_undoing_failed_does_not_come_back_behind_a_later_one() -> None:
+    """Its end was cut and the cut never synced: the next start has to cut there once more, though nothing is torn."""
+    for seed in range(30):
+        world = World(SimDisk(seed))
+        journal = await world.open()
+        await store(journal.topic(TOPIC, 1), b"a", b"b")
+        world.disk.fail(Operation.APPEND)
+        world.disk.fail(Operation.SYNC, name=FIRST_FILE)
+        await append(journal.topic(TOPIC, 1), bytes(2_000)).error()
+        again = world.after(world.disk.process_kill())
+        journal = await again.open()
+        await store(journal.topic(TOPIC, 2), b"c")
+        await journal.rotate()
+        await store(journal.topic(TOPIC, 2), b"d")
+        after = again.after(again.disk.power_cut())
+        assert await content((await after.open()).topic(TOPIC, 3)) == [b"a", b"b", b"c", b"d"]
+        await world.close()

@@ -1,12 +1,13 @@
 """An end of the journal that is missing is noticed, and one that was never promised is not missed."""
 
 import asyncio
+import errno
 from typing import Any
 
 import pytest
 
 from danube.model.errors import DamagedDataError
-from danube.model.limits import BUSY_MARK_FILE_DELAY_S, IDLE_MARK_FILE_DELAY_S
+from danube.model.limits import BUSY_MARK_FILE_DELAY_S, IDLE_MARK_FILE_DELAY_S, MARK_RETRY_DELAY_S
 from danube.storage.journal.files import index_path
 from danube.storage.journal.mark import MARK_BYTES, Mark, decode_mark, encode_mark
 from danube.testing.clock import SimClock, settle
@@ -199,6 +200,44 @@ async def test_a_mark_that_cannot_be_written_stops_nothing(world: World, operati
     await store(log, b"b")
     assert (journal.stopped, mark_of(world.disk)) == (None, before)
     assert await content((await world.reopen()).topic(TOPIC, 2)) == [b"a", b"b"]
+
+
+async def test_a_mark_file_that_could_not_be_written_once_is_written_later_by_an_idle_journal(world: World) -> None:
+    journal = await world.open()
+    await store(journal.topic(TOPIC, 1), b"a")
+    world.disk.fail(Operation.APPEND, name=f"{MARK}*")
+    await world.clock.run_for(2)
+    assert mark_of(world.disk).synced_to < journal.end_position
+    await world.clock.run_for(MARK_RETRY_DELAY_S)
+    assert mark_of(world.disk).synced_to == journal.end_position
+    assert world.clock.next_timer_s() is None
+
+
+async def test_a_mark_round_that_could_not_be_written_once_is_written_later_by_an_idle_journal(world: World) -> None:
+    """So damage of the last round that was acknowledged is not taken for a torn end."""
+    log = (await world.open()).topic(TOPIC, 1)
+    await store(log, b"a", b"b")
+    world.disk.fail(Operation.APPEND, name=FIRST_FILE, error=errno.ENOSPC)
+    world.disk.fail(Operation.APPEND, name=f"{MARK}*", times=99)
+    length = len(world.disk.contents()[FIRST_FILE])
+    await world.clock.run_for(2 + MARK_RETRY_DELAY_S)
+    disk = world.disk.process_kill()
+    disk.flip_bit(FIRST_FILE, length - 3)
+    with pytest.raises(DamagedDataError, match="though byte"):
+        await open_journal(disk, SimClock())
+
+
+async def test_marks_on_a_disk_that_stays_full_are_tried_seldom_and_said_once(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    journal = await world.open()
+    await store(journal.topic(TOPIC, 1), b"a")
+    world.disk.fail(Operation.APPEND, error=errno.ENOSPC, times=999)
+    syncs = journal.stats.syncs
+    await world.clock.run_for(20 * MARK_RETRY_DELAY_S)
+    assert 10 < journal.stats.syncs - syncs <= 21
+    warnings = [record.message for record in caplog.records]
+    assert (len(warnings), sum(f"{MARK} could not be written" in one for one in warnings)) == (2, 1)
 
 
 async def test_a_first_start_that_was_interrupted_anywhere_starts_again() -> None:

@@ -9,9 +9,11 @@ import pytest
 from danube.broker.sequences import Sequences
 from danube.model.durability import Durability
 from danube.model.errors import ShuttingDownError
+from danube.model.limits import JOURNAL_SYNC_INTERVAL_S
 from danube.model.message import NUMBERED_BIT
 from danube.model.subscription import Cursor
 from danube.storage.batch import BatchOrigin, encode_payloads
+from danube.storage.journal import JournalSettings
 from danube.storage.log import TopicLog
 from danube.storage.topic_log import JournalTopicLog
 from danube.testing.disk import Operation
@@ -87,6 +89,33 @@ async def test_a_late_sync_that_fails_acknowledges_nothing_and_takes_the_round_o
     await told.error()
     assert journal.stopped is not None
     assert (log.durable_end, len(late.disk.contents()[FIRST_FILE])) == (1, written)
+    await late.close()
+
+
+async def test_a_confirmed_cursor_of_an_interval_topic_is_synced_in_time_while_others_are_busy(late: World) -> None:
+    late.settings = JournalSettings(durability=Durability.OS, idle_mark_delay_s=60)
+    journal = await late.open()
+    busy, log = journal.topic(TOPIC + 1, EPOCH), journal.topic(TOPIC, EPOCH, Durability.INTERVAL)
+    saved = Told()
+    log.save_cursor(9, Cursor(1), saved)
+    assert await saved.outcome() is None
+    written = journal.end_position
+    assert journal.synced_to < written
+    for _ in range(20):
+        await store(busy, b"busy")
+        await late.clock.run_for(JOURNAL_SYNC_INTERVAL_S / 10)
+    assert journal.synced_to >= written
+    await late.close()
+
+
+async def test_a_cursor_of_an_os_topic_has_nothing_synced(late: World) -> None:
+    journal = await late.open()
+    saved = Told()
+    journal.topic(TOPIC, EPOCH, Durability.OS).save_cursor(9, Cursor(1), saved)
+    syncs = journal.stats.syncs
+    assert await saved.outcome() is None
+    await late.clock.run_for(1)
+    assert journal.stats.syncs == syncs
     await late.close()
 
 
