@@ -4,13 +4,19 @@ A pass goes through the topics of the oldest closed files. Each gets its batches
 pointers of up to CUT_TOPICS_MAX topics go to the metadata store in one transaction; and when all topics of a file are
 through, the file goes. A pass that ended anywhere is simply done again: what it has named is skipped, what it has not
 is made anew.
+
+A topic that could not be cut is late: it holds the files, and now and then a pass goes through them again for it alone.
+The others go on meanwhile.
+
+What a pass writes is on the disk beside the files that it cuts until they go, and beside the segments that it merges
+until it is named. So it has little unnamed at any time, and with little room it takes one file, and merges nothing.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from danube.model.errors import MetadataError
-from danube.model.limits import CUT_DELAY_S, CUT_RETRY_S, CUT_TOPICS_MAX, JOURNAL_FILE_AGE_MIN_S
+from danube.model.limits import CUT_DELAY_S, CUT_RETRY_S, CUT_TOPICS_MAX, CUT_UNNAMED_SEGMENTS, JOURNAL_FILE_AGE_MIN_S
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.storage.cutting import Waiting, files_of_pass, first_needed, is_worth_a_pass, is_worth_closing
@@ -32,7 +38,7 @@ class CutReport:
     """What one pass did."""
 
     files: int = 0
-    """Journal files that it looked at."""
+    """Journal files that it looked at, but for those of topics that are late."""
     topics: int = 0
     """Cut."""
     failed: int = 0
@@ -81,7 +87,9 @@ class Cutter:
         self._cache_bytes = cache_bytes
         """Of the journal's newest data that are read from memory, roughly."""
         self._passed_to = 0
-        """The last file that a pass went through; it may be there still, for a topic that could not be cut."""
+        """A position: passes went through the files below. They may be there still, for topics that are late."""
+        self._late = _NO_TOPICS
+        """Those that passes left with something in these files."""
         self._removal_due = True
         self._others_until_s = _FOR_GOOD
         self._unnamed: Sequence[NextGeneration] = ()
@@ -98,6 +106,8 @@ class Cutter:
         if self._removal_due and self._journal.stopped is None:
             return True
         if self._is_others_turn_over() or any(self._is_foreign_due(each) for each in self._foreign):
+            return True
+        if any(self._is_due(each, self._passed_to) for each in self._late):
             return True
         files = files_of_pass([file for file in self._pending() if self._is_cold(file)])
         return is_worth_a_pass(files, self._waited_s(files[0]) if files else 0.0)
@@ -122,34 +132,76 @@ class Cutter:
 
     async def cut(self) -> CutReport:
         """One pass. Raises MetadataError, StorageUnavailableError; faults of single topics are logged, and theirs."""
-        if self._topics.troubles.any_due(self._clock.monotonic_s()):
-            self._passed_to = 0
-        files = files_of_pass(self._pending())
-        if self._is_room_short():
-            files = files[:1]  # what a pass writes is on the disk beside the files until they go
-        report = CutReport(files=len(files))
+        report = CutReport()
         if self._unnamed:
             await self._name(self._unnamed, report)
-        position = files[-1].end_position if files else 0
-        wanted = self._foreign.union(*(file.topics for file in files))
-        for group in _groups(sorted(topic_id for topic_id in wanted if self._is_due(topic_id, position))):
-            await self._cut_group(group, position, report)
-        if files:
-            self._passed_to = files[-1].sequence
+        await self._catch_up(report)
+        await self._go_on(report)
         await self._remove_files(report)
         return report
 
-    def _pending(self) -> Sequence[ClosedFile]:
-        """The closed files that no pass went through; all of them again when there are topics to try again."""
-        closed = self._journal.closed_files()
-        if self._topics.troubles.any_due(self._clock.monotonic_s()):
-            return closed
-        return [file for file in closed if file.sequence > self._passed_to]
+    async def _catch_up(self, report: CutReport) -> None:
+        """Go through files again for the topics that are late: in steps, as what they hold may be more than fits."""
+        due = frozenset(topic_id for topic_id in self._late if self._is_due(topic_id, self._passed_to))
+        if due:
+            await self._cut_topics(due, self._files_of_pass(self._held_for(due)), report)
+        self._note_late(self._late)
 
-    async def _cut_group(self, topic_ids: Sequence[int], position: int, report: CutReport) -> None:
-        made = [one for topic_id in topic_ids if (one := await self._try(topic_id, position)) is not None]
-        report.failed += len(topic_ids) - len(made)
+    async def _go_on(self, report: CutReport) -> None:
+        """Go through the next files for all others."""
+        files = self._files_of_pass(self._pending())
+        report.files += len(files)
+        wanted = self._foreign.union(*(file.topics for file in files))
+        if await self._cut_topics(wanted - self._late, files, report) and files:
+            self._passed_to = files[-1].end_position
+            self._note_late(self._late | wanted)
+
+    def _files_of_pass(self, files: Sequence[ClosedFile]) -> Sequence[ClosedFile]:
+        return files_of_pass(files)[:1] if self._is_room_short() else files_of_pass(files)
+
+    def _pending(self) -> Sequence[ClosedFile]:
+        """The closed files that no pass went through."""
+        return [file for file in self._journal.closed_files() if file.end_position > self._passed_to]
+
+    def _held_for(self, topic_ids: frozenset[int]) -> Sequence[ClosedFile]:
+        """Those that passes went through, and that hold something of one of these topics which is not cut."""
+        passed = (file for file in self._journal.closed_files() if file.end_position <= self._passed_to)
+        return [file for file in passed if self._behind(file.topics & topic_ids, file.end_position)]
+
+    def _note_late(self, topic_ids: frozenset[int]) -> None:
+        """Those of these topics are late that files are held for."""
+        behind = self._behind(topic_ids, self._passed_to)
+        held = self._held_for(behind)
+        self._late = _NO_TOPICS.union(*(self._behind(file.topics & behind, file.end_position) for file in held))
+
+    def _behind(self, topic_ids: frozenset[int], position: int) -> frozenset[int]:
+        return frozenset(topic_id for topic_id in topic_ids if self._is_behind(topic_id, position))
+
+    async def _cut_topics(self, topic_ids: frozenset[int], files: Sequence[ClosedFile], report: CutReport) -> bool:
+        """Cut those that are due up to the end of these files; answers whether it came to the end."""
+        position = files[-1].end_position if files else self._passed_to
+        made: list[NextGeneration] = []
+        for topic_id in sorted(topic_ids):
+            if not self._is_due(topic_id, position):
+                continue
+            if len(files) > 1 and self._is_room_short():
+                await self._name(made, report)
+                return False  # another pass goes on with the first file only
+            one = await self._try(topic_id, position)
+            if one is None:
+                report.failed += 1
+                continue
+            made.append(one)
+            if self._is_group(made):
+                await self._name(made, report)
+                made = []
         await self._name(made, report)
+        return True
+
+    def _is_group(self, made: Sequence[NextGeneration]) -> bool:
+        """Whether so many are to be named before more is written."""
+        unnamed_bytes = sum(one.written_bytes for one in made)
+        return len(made) >= CUT_TOPICS_MAX or unnamed_bytes >= CUT_UNNAMED_SEGMENTS * self._writer.segment_bytes_max
 
     async def _name(self, made: Sequence[NextGeneration], report: CutReport) -> None:
         # of a topic that was forgotten meanwhile a generation may lack what was forgotten with it
@@ -194,6 +246,7 @@ class Cutter:
             files=journal.files,
             journal_id=journal.journal_id,
             position=position,
+            merges=not self._is_room_short(),
             cursors=snapshot.cursors,
             numberings=snapshot.numberings,
         )
@@ -253,11 +306,16 @@ class Cutter:
         return self._waiting.waited_s(file, self._clock.monotonic_s())
 
     def _is_due(self, topic_id: int, position: int) -> bool:
-        if topic_id in self._topics.refused or not self._topics.is_owned(topic_id):
-            return False
-        if self._covered_to(topic_id) >= position and topic_id not in self._foreign:
+        if not self._is_behind(topic_id, position) and not (self._is_own(topic_id) and topic_id in self._foreign):
             return False
         return not self._topics.troubles.leaves_out(topic_id, self._clock.monotonic_s())
+
+    def _is_behind(self, topic_id: int, position: int) -> bool:
+        return self._is_own(topic_id) and self._covered_to(topic_id) < position
+
+    def _is_own(self, topic_id: int) -> bool:
+        """Whether the topic is for this broker to cut."""
+        return topic_id not in self._topics.refused and self._topics.is_owned(topic_id)
 
     def _covered_to(self, topic_id: int) -> float:
         """Up to which position of the journal nothing of the topic is needed."""
@@ -265,8 +323,3 @@ class Cutter:
             return _FOR_GOOD
         history = self._topics.histories.get(topic_id)
         return history.manifest.journals.get(self._journal.journal_id, 0) if history is not None else 0
-
-
-def _groups(topic_ids: Sequence[int]) -> Iterator[Sequence[int]]:
-    for first in range(0, len(topic_ids), CUT_TOPICS_MAX):
-        yield topic_ids[first : first + CUT_TOPICS_MAX]

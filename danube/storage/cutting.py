@@ -2,7 +2,8 @@
 
 A pass takes the oldest closed files together, as many as make it worth while: syncs are paid by the topic, so with many
 topics more bytes are gathered before they are cut. A topic's new batches become one segment, or several of full size,
-and small neighbours are merged with them, so that what is read back from a tier is large.
+and small neighbours are merged with them, so that what is read back from a tier is large. What is merged is on the disk
+twice until metadata names it: so one cut merges little, and none does while there is little room.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,11 +24,13 @@ from danube.storage.envelope import ENVELOPE_BYTES
 from danube.storage.journal.index import IndexRun
 from danube.storage.journal.topic_base import ClosedFile
 from danube.storage.numbering import StoredNumbers
-from danube.storage.segment.compaction import plan_merge
+from danube.storage.segment.compaction import merged_bytes, plan_merge
 from danube.storage.segment.manifest import Manifest, Segment
 
 _NEIGHBOURS_MAX = 64
 """Segments before the new ones that may be merged with them: whatever is further back was merged when it was new."""
+_MERGED_SEGMENTS = 2
+"""Of the largest size: with so many bytes a cut merges no more: what waits is made up for cut by cut."""
 
 Numberings = tuple[tuple[StoredNumbers, ...], ...]
 
@@ -117,15 +120,26 @@ class Piece:
         """Whether it is sealed already."""
         return len(self.sources) == 1 and not self.fresh
 
+    @property
+    def merges(self) -> bool:
+        """Whether something that is sealed already is written again in it."""
+        return bool(self.sources) and not self.stays
 
-def plan_pieces(segments: Sequence[Segment], fresh: IndexRun, bytes_max: int) -> list[Piece]:
-    """The segments after a cut, in order: `segments`, then `fresh`, with small neighbours merged."""
+
+def plan_pieces(segments: Sequence[Segment], fresh: IndexRun, bytes_max: int, *, merges: bool = True) -> list[Piece]:
+    """The segments after a cut, in order: `segments`, then `fresh`; small neighbours are merged if it `merges`."""
+    sealed = [Piece(segment, (segment,)) for segment in segments]
+    new = [Piece(_shape(fresh, part), fresh=part) for part in _split(fresh.lengths, bytes_max)]
+    if not merges:
+        return [*sealed, *new]
     tail = max(0, len(segments) - _NEIGHBOURS_MAX)
-    pieces = [Piece(segment, (segment,)) for segment in segments[tail:]]
-    pieces += [Piece(_shape(fresh, part), fresh=part) for part in _split(fresh.lengths, bytes_max)]
-    while (run := plan_merge([piece.shape for piece in pieces], bytes_max)) is not None:
+    pieces = [*sealed[tail:], *new]
+    while _bytes_merged(pieces) < _MERGED_SEGMENTS * bytes_max:
+        run = plan_merge([piece.shape for piece in pieces], bytes_max)
+        if run is None:
+            break
         pieces[run.start : run.stop] = [_merged(pieces[run.start : run.stop])]
-    return [*(Piece(segment, (segment,)) for segment in segments[:tail]), *pieces]
+    return [*sealed[:tail], *pieces]
 
 
 def epochs_after(record: TopicStorage, end_offset: int) -> tuple[EpochRange, ...]:
@@ -219,6 +233,10 @@ def _merged(pieces: Sequence[Piece]) -> Piece:
         sources=tuple(source for piece in pieces for source in piece.sources),
         fresh=range(fresh[0].start, fresh[-1].stop) if fresh else range(0),
     )
+
+
+def _bytes_merged(pieces: Sequence[Piece]) -> int:
+    return sum(merged_bytes(piece.shape) for piece in pieces if piece.merges)
 
 
 def _below(numberings: Numberings, end_offset: int) -> Numberings:

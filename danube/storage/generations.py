@@ -7,6 +7,7 @@ import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
@@ -39,6 +40,8 @@ class TopicCut:
     """Of the journal that they are in."""
     journal_id: int
     position: int
+    merges: bool = True
+    """Whether small segments are merged, which needs room for them twice."""
     cursors: Mapping[int, Cursor] = field(default_factory=dict)
     numberings: Numberings = ()
     find_foreign: Callable[[], Sequence["Run"]] = list
@@ -106,7 +109,7 @@ class GenerationWriter:
         self._folder = folder
         self._journal = open_journal(folder)
         self._segments = SegmentReader(tier)
-        self._segment_bytes_max = segment_bytes_max
+        self.segment_bytes_max = segment_bytes_max
         self._codec = codec
         self._rest = rest
 
@@ -116,16 +119,16 @@ class GenerationWriter:
         runs = [*cut.find_foreign(), Run(self._folder, cut.files, cut.find_own())]
         _check_unbroken(before, runs)
         fresh = joined([run.index for run in runs if len(run)])
-        pieces = plan_pieces(before.segments, fresh, self._segment_bytes_max)
+        plan = partial(plan_pieces, before.segments, fresh, self.segment_bytes_max)
+        pieces = plan(merges=cut.merges)
         try:
             return self._write(cut, pieces, runs)
         except (DamagedDataError, DataFolderError, StorageUnavailableError, OSError) as error:
-            if not any(piece.sources and not piece.stays for piece in pieces):
+            if not any(piece.merges for piece in pieces):
                 raise
             _log.warning("segments of topic %d are not merged: %s", before.topic_id, error)
             # What is in the journal need not wait for what cannot be read, or for the room: it would keep every file.
-            pieces = [Piece(segment, (segment,)) for segment in before.segments]
-            return self._write(cut, [*pieces, *plan_pieces((), fresh, self._segment_bytes_max)], runs)
+            return self._write(cut, plan(merges=False), runs)
 
     def trim(self, history: History, dropped: int) -> NextGeneration:
         """The generation without the first `dropped` segments. Raises DanubeError, OSError, ValueError."""

@@ -44,6 +44,7 @@ class Histories:
         self._of = {history.record.topic_id: history for history in found}
         self._with_older = {topic_id for topic_id, history in self._of.items() if len(history.record.epochs) > 1}
         self._listeners: dict[int, tuple[Trimmed, ...]] = {}
+        self._beginnings: dict[int, int] = {}
 
     def __len__(self) -> int:
         return len(self._of)
@@ -60,9 +61,18 @@ class Histories:
         """What there is of a topic; None before its first cut."""
         return self._of.get(topic_id)
 
+    def begin_at(self, topic_id: int, offset: int) -> None:
+        """What is below this offset may be gone at any moment: nobody is to begin there, until the next `put`."""
+        self._beginnings[topic_id] = offset
+
+    def beginning(self, topic_id: int) -> int:
+        """What `begin_at` said last; 0 when it said nothing."""
+        return self._beginnings.get(topic_id, 0)
+
     def put(self, history: History) -> None:
-        """Have a newer generation count from here on, and tell who listens when its start moved."""
+        """Have what metadata names count from here on, and tell who listens when its start moved."""
         topic_id = history.record.topic_id
+        self._beginnings.pop(topic_id, None)
         before = self._of.get(topic_id)
         self._of[topic_id] = history
         if len(history.record.epochs) > 1:
@@ -79,6 +89,7 @@ class Histories:
         self._of.pop(topic_id, None)
         self._with_older.discard(topic_id)
         self._listeners.pop(topic_id, None)
+        self._beginnings.pop(topic_id, None)
 
     def listen(self, topic_id: int, listener: Trimmed) -> None:
         """Have `listener` called when the topic's start moves."""

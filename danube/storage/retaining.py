@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 
+from danube.model.errors import MetadataError, StorageChangedError
 from danube.model.limits import CLOCK_AWAY_TOLD_S, CLOCK_SETTLED_S, CUT_TOPICS_MAX, JOURNAL_FILE_AGE_MIN_S
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
@@ -16,7 +17,7 @@ from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.retention import Going, Retention, Unsealed, going, segments_to_drop
 from danube.storage.stored_topics import StoredTopics
 from danube.storage.tiered_log import TieredLog
-from danube.storage.troubles import FAULTS
+from danube.storage.troubles import FAULTS, Troubles
 
 Policies = Callable[[int], Retention]
 """By topic id."""
@@ -50,6 +51,8 @@ class Retainer:
         self._publisher = publisher
         self._clock = clock
         self._runner = runner
+        self._troubles = Troubles(topics.names)
+        """Of letting go. Those of cuts are others: neither waits for the other, nor ends what the other has to mend."""
         self._rotated_s = clock.monotonic_s()
         self._time = BelievedTime(clock, "retention", settled_s=CLOCK_SETTLED_S, newest_ms=newest_ms)
         self._marks: dict[int, Marks] = {}
@@ -58,6 +61,7 @@ class Retainer:
 
     async def retain(self, logs: Iterable[TieredLog], policies: Policies, oldest_unread: OldestUnread) -> int:
         """One pass over these topics; answers how many segments went. Raises MetadataError."""
+        await self._catch_up()
         made: list[tuple[NextGeneration, TieredLog]] = []
         dropped, now_ms = 0, self._time.now_ms()
         marks, self._marks = self._marks, {}
@@ -73,8 +77,7 @@ class Retainer:
             if history is None:
                 continue
             self._note_seen(history.manifest, marks.get(log.topic_id, ()), policies(log.topic_id), now_ms)
-            count = wanted(log, history)
-            trimmed = await self._trim(history, count) if count else None
+            trimmed = await self._trim(history, wanted(log, history))
             if trimmed is not None:
                 made.append((trimmed, log))
             if len(made) == CUT_TOPICS_MAX:
@@ -117,6 +120,10 @@ class Retainer:
                 return True
         return False
 
+    def forget(self, topic_id: int) -> None:
+        """The topic is gone."""
+        self._troubles.forget(topic_id)
+
     def _tell_of_rest(self) -> None:
         """A broker that has rested finds old messages only: they are let go of once it is sure that time has passed."""
         step_ms = self._time.step_ms
@@ -135,35 +142,77 @@ class Retainer:
 
     async def _trim(self, history: History, count: int) -> NextGeneration | None:
         topic_id = history.manifest.topic_id
-        now_s = self._clock.monotonic_s()
-        if self._topics.is_dead(topic_id) or self._topics.troubles.leaves_out(topic_id, now_s):
+        if topic_id in self._topics.lost or self._topics.is_dead(topic_id):
+            return None
+        if not count:
+            self._troubles.clear(topic_id)
+            return None
+        if self._troubles.leaves_out(topic_id, self._clock.monotonic_s()):
             return None
         try:
-            if topic_id in self._topics.lost:
-                await self._look_up(topic_id)
-                return None  # what goes is decided anew, by the next pass
             return await self._runner.run(lambda: self._writer.trim(history, count))
         except FAULTS as error:
-            self._topics.note_trouble(topic_id, error, now_s)
+            self._note_trouble(topic_id, error)
             return None
 
+    async def _catch_up(self) -> None:
+        """Learn what metadata names of topics that somebody else changed, or of which an answer got lost.
+
+        Also where nothing is to go: what metadata does not name any more is there only until the next start.
+        """
+        for topic_id in sorted(self._topics.lost):
+            if self._topics.histories.get(topic_id) is None or self._is_left_out(topic_id):
+                continue
+            try:
+                await self._look_up(topic_id)
+            except MetadataError as error:
+                self._note_trouble(topic_id, error)
+                return  # most likely it fails for all of them, and each would take its time
+            except FAULTS as error:
+                self._note_trouble(topic_id, error)
+
+    def _is_left_out(self, topic_id: int) -> bool:
+        now_s = self._clock.monotonic_s()
+        return self._troubles.leaves_out(topic_id, now_s) or self._topics.troubles.leaves_out(topic_id, now_s)
+
     async def _look_up(self, topic_id: int) -> None:
-        """Learn what metadata names of a topic that somebody else changed."""
         if not await self._publisher.reload(topic_id):
             self._topics.take_over(topic_id)
             return
         self._topics.lost.discard(topic_id)
-        self._topics.troubles.clear(topic_id)
+        self._troubles.clear(topic_id)
+
+    def _note_trouble(self, topic_id: int, error: Exception) -> None:
+        if not self._topics.is_dead(topic_id):
+            self._troubles.note(topic_id, error, self._clock.monotonic_s())
 
     async def _publish(self, made: list[tuple[NextGeneration, TieredLog]], wanted: _Wanted) -> int:
         """Name what was made, but for what is needed again since: a subscription may have come meanwhile."""
-        going = [one for one, log in made if wanted(log, one.history) >= _dropped(one)]
-        lost = await self._publisher.publish(going)
-        self._topics.note_lost(lost, self._clock.monotonic_s())
-        named = [one for one in going if one.manifest.topic_id not in lost]
-        for one in named:
-            self._topics.note_published(one.manifest.topic_id)
-        return sum(map(_dropped, named))
+        going = {one.manifest.topic_id: one for one, log in made if wanted(log, one.history) >= _dropped(one)}
+        for topic_id, one in going.items():
+            # Between this check and its answer somebody may subscribe at the earliest message.
+            self._topics.histories.begin_at(topic_id, one.manifest.start_offset)
+        try:
+            lost = await self._publisher.publish(list(going.values()))
+        except BaseException:
+            self._note_lost(going)  # nobody knows what metadata names now
+            raise
+        self._note_lost(lost)
+        for topic_id in lost:
+            self._note_trouble(topic_id, StorageChangedError("somebody else has changed its storage record"))
+        named = going.keys() - lost
+        for topic_id in named:
+            self._end(topic_id)
+        return sum(_dropped(going[topic_id]) for topic_id in named)
+
+    def _note_lost(self, topic_ids: Iterable[int]) -> None:
+        self._topics.lost.update(topic_id for topic_id in topic_ids if not self._topics.is_dead(topic_id))
+
+    def _end(self, topic_id: int) -> None:
+        """It worked; a topic that was deleted meanwhile is not remembered again."""
+        if self._topics.is_dead(topic_id):
+            self._topics.histories.forget(topic_id)
+        self._troubles.clear(topic_id)
 
 
 def _dropped(one: NextGeneration) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, Container, Coroutine
+from collections.abc import Awaitable, Callable, Container, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +38,8 @@ from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 from danube.storage.topic_names import TopicNames, called
 from danube.storage.watermarks import SpaceLevel
+
+_Step = Callable[[], Awaitable[object]]
 
 _DEFAULTS = StorageSettings()
 
@@ -240,15 +242,16 @@ class Storage:
         self._topics.forget(topic_id)
         self._logs.pop(topic_id, None)
         self._cutter.topic_is_gone()
+        self._retainer.forget(topic_id)
         self._sweep_due = True
 
     # Work, which goes on in the background and can be asked for
 
     def start(self) -> None:
-        """Begin to cut closed journal files, to remove what is left of deleted topics, and to look at the disk."""
+        """Begin to remove what nobody needs, to cut closed journal files, and to look at the disk."""
         self._tasks.spawn(self._every_interval(self.look_at_space), "space")
         self._tasks.spawn(self._every_interval(self._work), "cutting")
-        self._tasks.spawn(self.sweep_orphans(), "orphans")
+        self._tasks.spawn(self._sweep_orphans_once(), "orphans")
 
     async def cut(self) -> CutReport:
         """Cut closed journal files into segments: one pass. Raises MetadataError, StorageUnavailableError."""
@@ -324,21 +327,42 @@ class Storage:
     # Inside
 
     async def _work(self) -> None:
+        """One round: each step fails alone. What frees room comes first, on a full disk the others need it."""
         if self._ground.clock.monotonic_s() < self._retry_s:
             return
+        steps: dict[str, _Step] = {
+            "removing what is left of deleted topics": self._sweep_if_due,
+            "beginning a new journal file": self._end_old_file,
+            "cutting the journal into segments": self._cut_if_due,
+            "tidying up": self._tidy,
+        }
+        for what, step in steps.items():
+            if not await self._try(what, step):
+                self._work_later()
+
+    async def _try(self, what: str, step: _Step) -> bool:
         try:
-            await self._end_old_file()
-            if self._cutter.is_due:
-                await self.cut()
-            if self._sweep_due:
-                await self.sweep_deleted()
-            await self._tidy()
+            await step()
         except (DanubeError, OSError) as error:
-            _log.error("the journal is not cut into segments for now: %s", error)
-            self._work_later()
+            _log.error("%s fails for now: %s", what, error)
         except Exception:
-            _log.exception("cutting the journal met a fault of its own, and is tried again later")
-            self._work_later()
+            _log.exception("%s met a fault of its own, and is tried again later", what)
+        else:
+            return True
+        return False
+
+    async def _sweep_if_due(self) -> None:
+        if self._sweep_due:
+            await self.sweep_deleted()
+
+    async def _sweep_orphans_once(self) -> None:
+        clock = self._ground.clock
+        while not await self._try("removing what cuts have left behind", self.sweep_orphans):
+            await clock.sleep_until(clock.monotonic_s() + CUT_RETRY_S)
+
+    async def _cut_if_due(self) -> None:
+        if self._cutter.is_due:
+            await self.cut()
 
     async def _tidy(self) -> None:
         """What else is to be done now and then. Raises DanubeError, OSError."""

@@ -60,9 +60,12 @@ class TieredLog:
 
     @property
     def start_offset(self) -> int:
-        """The first offset that can be read; retention moves it on."""
-        history = self._history
-        return history.manifest.start_offset if history is not None else self._journal.start_offset
+        """The first offset that can be read; retention moves it on.
+
+        While metadata is told that the first segments go, and until it is known whether it heard, this is the offset
+        after them already: who begins here is not led past anything. Who is below reads on for as long as they last.
+        """
+        return max(self._first_kept, self._cold.histories.beginning(self.topic_id))
 
     @property
     def durable_end(self) -> int:
@@ -126,7 +129,7 @@ class TieredLog:
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         """Batches from the one that holds `offset`: at least one, then as many as fit and are kept in the same place.
 
-        Empty at the durable end. Raises OffsetTrimmedError below `start_offset`; DamagedDataError and
+        Empty at the durable end. Raises OffsetTrimmedError for what retention let go of; DamagedDataError and
         StorageUnavailableError when that batch cannot be read: what is sound before a fault is answered first.
         """
         found = self.read_hot(offset, bytes_max)
@@ -144,7 +147,7 @@ class TieredLog:
 
     def append_time_at_hand(self, offset: int) -> int | None:
         """The same, when memory knows it; None also when it does not."""
-        if not self.start_offset <= offset < self.durable_end:
+        if not self._first_kept <= offset < self.durable_end:
             return None
         for part in self._parts():
             if offset < part.end_offset:
@@ -193,6 +196,11 @@ class TieredLog:
     def _history(self) -> History | None:
         return self._cold.histories.get(self.topic_id)
 
+    @property
+    def _first_kept(self) -> int:
+        history = self._history
+        return history.manifest.start_offset if history is not None else self._journal.start_offset
+
     def _parts(self) -> Sequence[LogPart]:
         history = self._history
         own = JournalPart(self._journal)
@@ -225,14 +233,14 @@ class TieredLog:
         return found
 
     async def _find_append_time(self, offset: int) -> int | None:
-        if not self.start_offset <= offset < self.durable_end:
+        if not self._first_kept <= offset < self.durable_end:
             return None
         return await self._holding(offset).append_time_ms(offset)
 
     def _holding(self, offset: int) -> LogPart:
         """The part that holds an offset below the durable end."""
-        start_offset = self.start_offset
-        if offset < start_offset:
+        if offset < self._first_kept:
+            start_offset = self.start_offset
             raise OffsetTrimmedError(
                 f"offset {offset} is gone: retention left the offsets from {start_offset} on", start_offset
             )

@@ -37,10 +37,6 @@ class Troubles:
         trouble = self._of.get(topic_id)
         return trouble is not None and now_s < trouble.retry_s
 
-    def any_due(self, now_s: float) -> bool:
-        """Whether there is one to try again."""
-        return any(trouble.retry_s <= now_s for trouble in self._of.values())
-
     def note(self, topic_id: int, error: Exception, now_s: float) -> None:
         """Leave the topic out for a while; another kind of fault than last time is said."""
         kind = (type(error), getattr(error, "errno", None))

@@ -198,19 +198,21 @@ def believe_indexes(patch: pytest.MonkeyPatch) -> None:
 
 def remove_files_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
     """Have journal files go when their segments are written, and not when metadata names them."""
-    original = Cutter._cut_group
+    original = Cutter._cut_topics
 
-    async def cut_group(self: Cutter, topic_ids: Sequence[int], position: int, report: Any) -> None:
-        made = [await self._try(topic_id, position) for topic_id in topic_ids]
+    async def cut_topics(self: Cutter, topic_ids: frozenset[int], files: Sequence[ClosedFile], report: Any) -> bool:
+        position = files[-1].end_position if files else self._passed_to
+        due = [topic_id for topic_id in sorted(topic_ids) if self._is_due(topic_id, position)]
+        made = [await self._try(topic_id, position) for topic_id in due]
         for one in made:
             if one is not None:
                 self._journal.let_go(one.manifest.topic_id, one.manifest.end_offset)
         patched = [file for file in self._journal.closed_files() if file.end_position <= position]
         if patched and all(made):
             await self._journal.remove_files(patched[-1].sequence + 1)
-        await original(self, topic_ids, position, report)
+        return await original(self, topic_ids, files, report)
 
-    patch.setattr(Cutter, "_cut_group", cut_group)
+    patch.setattr(Cutter, "_cut_topics", cut_topics)
 
 
 def remove_files_that_are_needed(patch: pytest.MonkeyPatch) -> None:
@@ -441,7 +443,7 @@ SABOTAGES = [
     Sabotaged("2: a body is checked on receipt", take_any_body, 0),
     Sabotaged("3: a round that failed is undone first", leave_failed_rounds, 7),
     Sabotaged("3: after a failed sync nothing is retried", retry_failed_syncs, 4),
-    Sabotaged("4: a torn end is cut before anything is appended", keep_torn_ends, 13),
+    Sabotaged("4: a torn end is cut before anything is appended", keep_torn_ends, 9),
     Sabotaged("4: what is read is synced before it is shown", trust_what_is_read, 342),
     Sabotaged("5: damage below the mark is refused", take_damage_for_a_torn_end, 63, DAMAGE),
     Sabotaged("5: an end that is missing is damage", miss_no_end, 135, DAMAGE),
@@ -459,10 +461,10 @@ SABOTAGES = [
     Sabotaged("7: after a fault of the journal reading goes on", read_only_while_it_can_write, 0),
     Sabotaged("cut: files are durable before metadata points to them", point_to_what_is_not_synced, 0),
     Sabotaged("cut: a manifest is there before metadata points to it", point_before_the_files_are_there, 2),
-    Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 91),
+    Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 17, SHARED),
     Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 9),
     Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 135),
-    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 293),
+    Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 105),
     Sabotaged("6: a journal goes when no topic's record names it", remove_journals_that_are_needed, 1, SHARED),
     Sabotaged("6: a file is kept for topics that are others' by now", forget_what_is_given, 1, SHARED),
     Sabotaged("take: what a former owner left is cut before one's own", cut_ones_own_first, 0, SHARED),

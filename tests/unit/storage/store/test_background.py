@@ -1,13 +1,13 @@
 """What storage does by itself, in time."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.storage_records import bury
-from danube.model.errors import MetadataError
+from danube.model.errors import MetadataError, StorageUnavailableError
 from danube.model.limits import CUT_DELAY_S, CUT_FILES_WAIT_MAX, CUT_RETRY_S, CUT_WAIT_S
 from danube.runtime.blocking import InlineRunner
 from danube.storage.journal.reader import JournalReader
@@ -160,6 +160,50 @@ async def test_a_fault_of_its_own_does_not_end_the_background_work(
     await fill(storage.topic(1, 1), 60)
     await world.clock.run_for(CUT_WAIT_S + CUT_RETRY_S)
     assert journal_files(world) == 1
+
+
+STEPS = ("sweep_deleted", "sweep_orphans", "_end_old_file", "cut", "_tidy")
+
+
+@pytest.mark.parametrize("failing", STEPS)
+@pytest.mark.parametrize("error", [StorageUnavailableError("the disk is full"), RuntimeError("a bug")], ids=type)
+async def test_each_step_of_the_background_work_goes_on_while_another_fails(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch, failing: str, error: Exception
+) -> None:
+    storage = await world.open()
+    await fill(storage.topic(1, 1), 120)
+    done: set[str] = set()
+
+    def noting(step: str) -> Callable[[], Awaitable[None]]:
+        async def note() -> None:
+            if step == failing:
+                raise error
+            done.add(step)
+
+        return note
+
+    for step in STEPS:
+        monkeypatch.setattr(storage, step, noting(step))
+    storage.start()
+    await world.clock.run_for(CUT_WAIT_S + CUT_RETRY_S)
+    assert done == set(STEPS) - {failing}
+
+
+async def test_what_a_cut_that_died_has_left_is_looked_for_again_when_that_failed(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await world.open()
+    tries: list[None] = []
+
+    async def fail_once() -> None:
+        tries.append(None)
+        if len(tries) == 1:
+            raise MetadataError("the store is away")
+
+    monkeypatch.setattr(storage, "sweep_orphans", fail_once)
+    storage.start()
+    await world.clock.run_for(3 * CUT_RETRY_S)
+    assert len(tries) == 2
 
 
 async def test_a_replay_from_the_start_takes_nothing_out_of_the_cache(world: StorageWorld) -> None:

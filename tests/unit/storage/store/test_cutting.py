@@ -106,6 +106,22 @@ def test_cut_after_cut_the_segments_stay_few(sizes: list[int]) -> None:
     assert len(held) <= 3 * full + 20
 
 
+@given(SIZES, SIZES)
+def test_a_cut_that_merges_nothing_leaves_what_is_sealed_alone(sealed: list[int], fresh: list[int]) -> None:
+    pieces = plan_pieces(segments(sealed), batches(fresh, len(sealed)), BYTES_MAX, merges=False)
+    assert [piece.shape for piece in pieces if piece.stays] == segments(sealed)
+    assert [number for piece in pieces if not piece.stays for number in piece.fresh] == list(range(len(fresh)))
+
+
+def test_after_cuts_that_merged_nothing_each_cut_merges_little_until_all_is_made_up_for() -> None:
+    held = segments([200] * 60)
+    for number in range(1, 30):
+        pieces = plan_pieces(held, batches([10], held[-1].end_offset), BYTES_MAX)
+        assert sum(piece.shape.body_bytes for piece in pieces if piece.merges) <= 3 * BYTES_MAX
+        held = [replace(piece.shape, generation=number) for piece in pieces]
+    assert len(held) < 30
+
+
 def pieces_end(held: list[Segment]) -> range:
     return range(held[-1].end_offset) if held else range(0)
 

@@ -6,7 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from danube.metadata.draft import Draft, commit_draft
+from danube.metadata.storage_records import bury
 from danube.model.errors import StorageUnavailableError
+from danube.model.limits import CUT_RETRY_S
 from danube.runtime.disk import DiskRoom
 from danube.storage.space import SpaceGate
 from danube.storage.watermarks import SpaceLevel, Watermarks, space_level
@@ -46,6 +49,33 @@ async def test_a_disk_that_is_too_full_at_the_start_takes_no_append(world: Stora
     storage = await world.open()
     with pytest.raises(StorageUnavailableError):
         storage.topic(1, 1).append_batch(b"", lambda _: None)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_deleting_topics_frees_a_disk_that_is_so_full_that_nothing_can_be_cut(
+    world: StorageWorld, is_restarted: bool
+) -> None:
+    world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=0))
+    storage = await world.open()
+    await fill(storage.topic(1, 1), 400)
+    await cut_all(storage)
+    await fill(storage.topic(2, 1), 5)
+    await storage._journal.rotate()
+    world.sim.capacity_bytes = sum(map(len, world.sim.contents().values()))
+
+    async def delete(draft: Draft) -> None:
+        bury(draft, 1)
+        bury(draft, 2)
+
+    await commit_draft(world.metadata, world.rng, delete)
+    for topic_id in (1, 2):
+        storage.forget(topic_id)
+    if is_restarted:
+        storage = await world.reopen(known_topics=set())
+    storage.start()
+    await world.clock.run_for(CUT_RETRY_S + 3)
+    assert world.files("segments/1") == []
+    assert not storage._journal.closed_files()
 
 
 MIB = 1 << 20
