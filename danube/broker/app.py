@@ -44,6 +44,7 @@ from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
 from danube.broker.settings import BrokerSettings, Mode, advertised_urls, bound_url, default_policies, own_policies
 from danube.broker.storage_settings import storage_settings
+from danube.broker.sweeping import sweep_on
 from danube.broker.telemetry import Telemetry, TelemetrySource
 from danube.broker.topics import DispatchSettings, Topics
 from danube.metadata.cluster_records import own_cluster_id
@@ -53,12 +54,12 @@ from danube.metadata.records import Records
 from danube.metadata.restore_mark import read_mark
 from danube.metadata.storage_records import StorageRecords
 from danube.metadata.store import MetadataStore
-from danube.model.limits import DRAIN_TIMEOUT_S, SWEEP_INTERVAL_S
+from danube.model.limits import DRAIN_TIMEOUT_S
 from danube.model.policies import PoisonPolicy
 from danube.rpc.carrier import Carrier, Service
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.blocking import BlockingThread
-from danube.runtime.clock import Clock, SystemClock, sleep_for
+from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.process import OwnProcess, Process
 from danube.runtime.rng import Rng, SystemRng
 from danube.runtime.tasks import TaskScope
@@ -178,7 +179,7 @@ class _Assembly:
             context.clock,
             subscription_expiry_s=settings.subscription_expiry_s,
         )
-        self._tasks.spawn(_sweep(context, expiry, Retaining(context.topics, storage)), "sweep")
+        self._start_sweeps(context, expiry, Retaining(context.topics, storage))
         storage.start()
         urls = self._urls(context, admin, metrics)
         context.control.brokers.announce(urls)
@@ -424,6 +425,16 @@ class _Assembly:
         self._parts.push_async_callback(server.stop)
         return server.address
 
+    def _start_sweeps(self, context: ServiceContext, expiry: Expiry, retaining: Retaining) -> None:
+        async def forget_clients() -> None:
+            context.producers.sweep()
+            await context.consumers.sweep()
+
+        clock = context.clock
+        self._tasks.spawn(sweep_on(clock, "forgetting clients that are gone", forget_clients), "forgetting")
+        self._tasks.spawn(sweep_on(clock, "expiry", expiry.sweep), "expiry")
+        self._tasks.spawn(sweep_on(clock, "retention", retaining.sweep), "retention")
+
     async def _start_telemetry(self, context: ServiceContext, storage: Storage, broker_id: int) -> None:
         interval_s = self._settings.telemetry_interval_s
         if not interval_s:
@@ -465,12 +476,3 @@ def _announce_end(context: ServiceContext) -> None:
     context.closing = going_down()
     context.moves.go_down()
     context.departures.close(context.closing)
-
-
-async def _sweep(context: ServiceContext, expiry: Expiry, retaining: Retaining) -> None:
-    while True:
-        await sleep_for(context.clock, SWEEP_INTERVAL_S)
-        context.producers.sweep()
-        await context.consumers.sweep()
-        await expiry.sweep()
-        await retaining.sweep()

@@ -57,9 +57,9 @@ def retention_of(limits: Limits) -> Retention:
 
 
 def oldest_unread(topic: ReliableTopic) -> int | None:
-    """The lowest offset that a subscription needs after a crash, too; None of a topic without subscriptions."""
+    """The lowest offset that a subscription needs, one on its way too, and after a crash; None where there is none."""
     log = topic.log
-    needed: list[int] = []
+    needed = list(topic.claimed)
     for subscription in topic.subscriptions.values():
         record, position = subscription.record, subscription.driver.engine.position
         durable = log.cursor(record.subscription_id)

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from danube.broker.farewell import Farewell
@@ -150,6 +151,8 @@ class ReliableTopic(Topic[ReliableSubscription]):
         """That subscriptions were led past unread: too old, or let go of by retention. Each counts once for each."""
         self.followers: set[Callable[[], None]] = set()
         """Called once a round in which the log grew."""
+        self.claimed: list[int] = []
+        """Offsets that subscriptions are about to begin at, or to be put to."""
         self._unsettled = 0
         """Publishes that the log has and has not answered."""
         self._on_settled: asyncio.Future[None] | None = None
@@ -170,6 +173,15 @@ class ReliableTopic(Topic[ReliableSubscription]):
         """Raise StorageUnavailableError when the topic is lost."""
         if isinstance(self.log, LostLog):
             raise self.log.refusal()
+
+    @contextmanager
+    def claim(self, offset: int) -> Iterator[None]:
+        """Have retention count what is from `offset` on as unread, until the subscription there can be seen itself."""
+        self.claimed.append(offset)
+        try:
+            yield
+        finally:
+            self.claimed.remove(offset)
 
     def lead_past_trimmed(self, subscription: ReliableSubscription) -> None:
         """Have a subscription go on at the first message that there still is."""

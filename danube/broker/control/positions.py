@@ -1,6 +1,7 @@
 """Where subscriptions stand: made at a place, put elsewhere, unblocked."""
 
 import logging
+from contextlib import ExitStack
 
 from danube.broker.consumers import save_cursor
 from danube.broker.control.topics import served_topic
@@ -76,12 +77,15 @@ class PositionControl:
                 )
             refuse_more_subscriptions(topic)
             subscription_id = self._rng.new_id()
-            if isinstance(topic, ReliableTopic):
-                await save_cursor(topic.log, subscription_id, Cursor(await offset_of(wanted.start, topic.log)))
-            record = await self._records.create_subscription(
-                wanted.name.topic, name, wanted.type, subscription_id, self._clock.now_ms()
-            )
-            subscription = self._topics.open_subscription(topic, record)
+            with ExitStack() as claims:
+                if isinstance(topic, ReliableTopic):
+                    offset = await offset_of(wanted.start, topic.log)
+                    claims.enter_context(topic.claim(offset))
+                    await save_cursor(topic.log, subscription_id, Cursor(offset))
+                record = await self._records.create_subscription(
+                    wanted.name.topic, name, wanted.type, subscription_id, self._clock.now_ms()
+                )
+                subscription = self._topics.open_subscription(topic, record)
         return _position(subscription) if isinstance(subscription, ReliableSubscription) else _NOTHING_KEPT
 
     def find(self, name: SubscriptionName) -> tuple[ReliableTopic, ReliableSubscription]:
@@ -123,10 +127,11 @@ class PositionControl:
             topic.check_open()
             topic, subscription = self.find(wanted.name)
             target = await offset_of(wanted.to, topic.log)
-            subscription.record = await self._records.set_jump(
-                wanted.name.topic, wanted.name.subscription, target, also=also
-            )
-            subscription.driver.handle(Seek(max(target, topic.log.start_offset)))  # retention went on meanwhile
+            with topic.claim(target):
+                subscription.record = await self._records.set_jump(
+                    wanted.name.topic, wanted.name.subscription, target, also=also
+                )
+                subscription.driver.handle(Seek(max(target, topic.log.start_offset)))  # retention may drop unread ones
             await self._settle(topic, subscription)
         return _position(subscription)
 

@@ -23,7 +23,7 @@ def topic_of(*subscriptions: tuple[int, int | None, int | None]) -> ReliableTopi
         for number, (position, _, jump) in enumerate(subscriptions)
     }
     log = SimpleNamespace(start_offset=START, cursor=cursors.get)
-    return cast("ReliableTopic", SimpleNamespace(log=log, subscriptions=members))
+    return cast("ReliableTopic", SimpleNamespace(log=log, subscriptions=members, claimed=[]))
 
 
 @pytest.mark.parametrize(
@@ -45,3 +45,11 @@ def test_a_subscription_needs_what_it_would_go_on_with_after_a_crash(
 def test_the_one_that_is_furthest_back_counts_and_nobody_needs_nothing() -> None:
     assert oldest_unread(topic_of((20, 20, None), (9, 9, None), (30, 11, None))) == 9
     assert oldest_unread(topic_of()) is None
+
+
+def test_a_subscription_that_is_on_its_way_counts_where_it_is_to_begin() -> None:
+    topic = topic_of((20, 20, None))
+    topic.claimed.append(4)
+    assert oldest_unread(topic) == 4
+    topic.claimed.append(30)
+    assert oldest_unread(topic) == 4

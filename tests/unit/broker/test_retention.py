@@ -1,9 +1,11 @@
 """Messages that a broker keeps no longer: what goes, what stays, and what those see who come for what is gone."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
+from danube.metadata.records import Records
 from danube.model.audit import AUDIT_TOPIC
 from danube.model.errors import DanubeError, OffsetTrimmedError, StorageUnavailableError
 from danube.model.stream import Fetch, FetchFrom, FetchTime
@@ -78,6 +80,34 @@ async def test_a_subscription_that_is_put_back_is_asked_where_it_goes(
     await cell.admin.seek(topic, 0)
     assert await keepers[-1].let_go() == 0
     assert await start_of(cell, topic) == 0
+
+
+@pytest.mark.parametrize("change", ["create_subscription", "set_jump"])
+async def test_retention_sees_a_subscription_that_is_on_its_way_to_its_place(
+    change: str,
+    keepers: list[Keeper],
+    start_broker: StartBroker,
+    topic: TopicName,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, telemetry_interval_s=0)
+    await fill(cell, topic)
+    if change == "set_jump":
+        await cell.admin.create_subscription(topic, start=FetchFrom.LATEST)
+    original, dropped = getattr(Records, change), []
+
+    async def slow(self: Records, *arguments: Any, **named: Any) -> Any:
+        dropped.append(await keepers[-1].let_go())  # while the metadata store takes its time
+        return await original(self, *arguments, **named)
+
+    monkeypatch.setattr(Records, change, slow)
+    if change == "set_jump":
+        await cell.admin.seek(topic, 20)
+    else:
+        await cell.admin.create_subscription(topic, start=20)
+    assert dropped
+    assert await start_of(cell, topic) <= 20
+    assert await numbers(cell, topic, 40, SubscriptionType.EXCLUSIVE) == list(range(20, 60))
 
 
 @pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
