@@ -4,7 +4,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.unit.storage.store.storage_world import StorageWorld
+from danube.storage.store import Storage
+from danube.storage.tiered_log import TieredLog
+from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill
 
 
 @pytest.fixture
@@ -12,3 +14,17 @@ async def world() -> AsyncIterator[StorageWorld]:
     one = StorageWorld()
     yield one
     await one.end()
+
+
+@pytest.fixture
+async def storage(world: StorageWorld) -> Storage:
+    return await world.open()
+
+
+@pytest.fixture
+async def log(storage: Storage) -> TieredLog:
+    """Of topic 5: a hundred messages, cut into segments."""
+    log = storage.topic(5, 1)
+    await fill(log, 100)
+    await cut_all(storage)
+    return log

@@ -22,19 +22,6 @@ Changes = Sequence[tuple[TopicStorage, int]]
 Point = Callable[[Changes], Awaitable[list[TopicStorage]]]
 
 
-@pytest.fixture
-async def storage(world: StorageWorld) -> Storage:
-    return await world.open()
-
-
-@pytest.fixture
-async def log(storage: Storage) -> TieredLog:
-    log = storage.topic(TOPIC, 1)
-    await fill(log, 100)
-    await cut_all(storage)
-    return log
-
-
 async def trim_with(world: StorageWorld, point: Point) -> None:
     """Retention when nobody has subscribed yet, while metadata is told in this way."""
     with pytest.MonkeyPatch.context() as patch:

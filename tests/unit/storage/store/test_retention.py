@@ -29,19 +29,6 @@ def no_subscription(_: int) -> int | None:
     return None
 
 
-@pytest.fixture
-async def storage(world: StorageWorld) -> Storage:
-    return await world.open()
-
-
-@pytest.fixture
-async def log(storage: Storage) -> TieredLog:
-    log = storage.topic(TOPIC, 1)
-    await fill(log, 100)
-    await cut_all(storage)
-    return log
-
-
 async def test_the_oldest_segments_go_and_the_rest_is_read_on(storage: Storage, log: TieredLog) -> None:
     kept = await read_all(log)
     dropped = await storage.retain(always(SMALL), no_subscription)
