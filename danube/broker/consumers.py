@@ -5,6 +5,7 @@ go on without subscribing again.
 """
 
 import asyncio
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 from danube.broker.consumer import Consumer
@@ -198,12 +199,15 @@ class Consumers:
         if len(topic.subscriptions) >= SUBSCRIPTIONS_PER_TOPIC_MAX:
             raise LimitReachedError(f"{topic.name} has {SUBSCRIPTIONS_PER_TOPIC_MAX} subscriptions, the most it may")
         subscription_id = self._rng.new_id()
-        if isinstance(topic, ReliableTopic):
-            await save_cursor(topic.log, subscription_id, Cursor(topic.log.durable_end))
-        record = await self._records.create_subscription(
-            request.topic, request.subscription, request.type, subscription_id, self._clock.now_ms()
-        )
-        return self._topics.open_subscription(topic, record)
+        with ExitStack() as claims:
+            if isinstance(topic, ReliableTopic):
+                offset = topic.log.durable_end
+                claims.enter_context(topic.claim(offset))
+                await save_cursor(topic.log, subscription_id, Cursor(offset))
+            record = await self._records.create_subscription(
+                request.topic, request.subscription, request.type, subscription_id, self._clock.now_ms()
+            )
+            return self._topics.open_subscription(topic, record)
 
     async def _remember(
         self,

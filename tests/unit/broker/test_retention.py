@@ -110,6 +110,23 @@ async def test_retention_sees_a_subscription_that_is_on_its_way_to_its_place(
     assert await numbers(cell, topic, 40, SubscriptionType.EXCLUSIVE) == list(range(20, 60))
 
 
+async def test_what_is_sent_while_a_client_subscribes_is_unread_for_it(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, telemetry_interval_s=0)
+    producer = await cell.client.create_producer(topic)
+    original = Records.create_subscription
+
+    async def slow(self: Records, *arguments: Any, **named: Any) -> Any:
+        for number in range(MESSAGES):
+            await cell.client.send(topic, producer, b"%d " % number + PAYLOAD)
+        await keepers[-1].let_go()
+        return await original(self, *arguments, **named)
+
+    monkeypatch.setattr(Records, "create_subscription", slow)
+    assert await numbers(cell, topic, MESSAGES, SubscriptionType.EXCLUSIVE) == list(range(MESSAGES))
+
+
 @pytest.mark.parametrize("kind", [SubscriptionType.EXCLUSIVE, SubscriptionType.SHARED, SubscriptionType.KEY_SHARED])
 async def test_where_unread_messages_go_too_their_readers_are_led_past_and_that_is_counted(
     kind: SubscriptionType, keepers: list[Keeper], start_broker: StartBroker, topic: TopicName

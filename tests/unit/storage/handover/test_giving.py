@@ -2,7 +2,7 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import pytest
@@ -17,21 +17,13 @@ from tests.unit.storage.store.storage_world import fill, read_all
 A, B = 1, 2
 
 
-@pytest.fixture
-async def world() -> AsyncIterator[StoragesWorld]:
-    one = StoragesWorld()
-    await one.create(A, B)
-    yield one
-    await one.end()
-
-
 @pytest.fixture(params=[True, False], ids=["it was sealed", "it was not sealed"])
 def is_sealed(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-async def owner_of(world: StoragesWorld, number: int) -> tuple[SharedStorage, list[bytes]]:
-    storage = await world.start(number)
+async def owner_of(storages: StoragesWorld, number: int) -> tuple[SharedStorage, list[bytes]]:
+    storage = await storages.start(number)
     await storage.begin([A, B])
     records = await fill(storage.topic(A), 5)
     await save(storage.topic(A), 3)
@@ -47,33 +39,33 @@ async def give_again(storage: SharedStorage) -> None:
     await storage.give(A, lambda: pytest.fail("it was stopped before"))
 
 
-async def give_without_answer(world: StoragesWorld, storage: SharedStorage, *, is_sealed: bool) -> None:
-    with no_answers(world, is_done=is_sealed), pytest.raises(UnknownOutcomeError):
+async def give_without_answer(storages: StoragesWorld, storage: SharedStorage, *, is_sealed: bool) -> None:
+    with no_answers(storages, is_done=is_sealed), pytest.raises(UnknownOutcomeError):
         await give(storage)
 
 
 @contextlib.contextmanager
-def no_answers(world: StoragesWorld, *, is_done: bool) -> Iterator[None]:
+def no_answers(storages: StoragesWorld, *, is_done: bool) -> Iterator[None]:
     """The metadata does what it is asked to, or does not, and does not say so."""
-    transact = world.metadata.transact
+    transact = storages.metadata.transact
 
     async def silent(transaction: Transaction) -> int:
         if is_done:
             await transact(transaction)
         raise UnknownOutcomeError("timed out")
 
-    with replaced(world, silent):
+    with replaced(storages, silent):
         yield
 
 
 @contextlib.contextmanager
-def replaced(world: StoragesWorld, transact: Callable[[Transaction], object]) -> Iterator[None]:
-    before = world.metadata.transact
-    world.metadata.transact = transact  # type: ignore[assignment,method-assign]
+def replaced(storages: StoragesWorld, transact: Callable[[Transaction], object]) -> Iterator[None]:
+    before = storages.metadata.transact
+    storages.metadata.transact = transact  # type: ignore[assignment,method-assign]
     try:
         yield
     finally:
-        world.metadata.transact = before  # type: ignore[method-assign]
+        storages.metadata.transact = before  # type: ignore[method-assign]
 
 
 def position(storage: SharedStorage) -> int | None:
@@ -82,49 +74,51 @@ def position(storage: SharedStorage) -> int | None:
 
 
 async def test_a_topic_that_may_be_given_is_served_no_more_so_that_no_offset_is_acknowledged_twice(
-    world: StoragesWorld, is_sealed: bool
+    storages: StoragesWorld, is_sealed: bool
 ) -> None:
-    first, records = await owner_of(world, 1)
-    await give_without_answer(world, first, is_sealed=is_sealed)
+    first, records = await owner_of(storages, 1)
+    await give_without_answer(storages, first, is_sealed=is_sealed)
     assert first.owned == {B}
     with pytest.raises(TopicNotServedError):
         first.topic(A)
-    second = await world.start(2)
+    second = await storages.start(2)
     assert await second.begin([A]) == {A}
     records += await fill(second.topic(A), 1, first=5)
     assert await read_all(second.topic(A)) == records
 
 
-async def test_giving_once_more_finds_out_and_lets_go(world: StoragesWorld, is_sealed: bool) -> None:
-    first, records = await owner_of(world, 1)
-    await give_without_answer(world, first, is_sealed=is_sealed)
+async def test_giving_once_more_finds_out_and_lets_go(storages: StoragesWorld, is_sealed: bool) -> None:
+    first, records = await owner_of(storages, 1)
+    await give_without_answer(storages, first, is_sealed=is_sealed)
     await give_again(first)
-    (epoch,) = (await world.records.get(A)).epochs
+    (epoch,) = (await storages.records.get(A)).epochs
     assert epoch.end_offset == 5
-    second = await world.start(2)
+    second = await storages.start(2)
     assert await second.begin([A]) == {A}
     assert (await read_all(second.topic(A)), position(second)) == (records, 3)
     assert first.stopped is None, "it was fenced though it had let go"
 
 
-async def test_beginning_with_a_topic_that_may_be_given_brings_it_back(world: StoragesWorld, is_sealed: bool) -> None:
-    first, records = await owner_of(world, 1)
-    await give_without_answer(world, first, is_sealed=is_sealed)
+async def test_beginning_with_a_topic_that_may_be_given_brings_it_back(
+    storages: StoragesWorld, is_sealed: bool
+) -> None:
+    first, records = await owner_of(storages, 1)
+    await give_without_answer(storages, first, is_sealed=is_sealed)
     assert await first.begin([A]) == {A}
     records += await fill(first.topic(A), 5, first=5)
     assert (await read_all(first.topic(A)), position(first)) == (records, 3)
-    await world.stop(1)
-    again = await world.start(1)
+    await storages.stop(1)
+    again = await storages.start(1)
     assert again.owned == {A, B}
     assert (await read_all(again.topic(A)), position(again)) == (records, 3)
 
 
 async def test_as_long_as_the_metadata_does_not_answer_nothing_is_found_out(
-    world: StoragesWorld, is_sealed: bool
+    storages: StoragesWorld, is_sealed: bool
 ) -> None:
-    first, records = await owner_of(world, 1)
-    await give_without_answer(world, first, is_sealed=is_sealed)
-    with no_answers(world, is_done=False):
+    first, records = await owner_of(storages, 1)
+    await give_without_answer(storages, first, is_sealed=is_sealed)
+    with no_answers(storages, is_done=False):
         for ask in (lambda: give_again(first), lambda: first.begin([A])):
             with pytest.raises((UnknownOutcomeError, VersionConflictError)):
                 await ask()
@@ -133,27 +127,27 @@ async def test_as_long_as_the_metadata_does_not_answer_nothing_is_found_out(
     assert await read_all(first.topic(A)) == records
 
 
-async def test_a_topic_of_which_one_cannot_know_keeps_no_other_from_being_begun(world: StoragesWorld) -> None:
-    first, _ = await owner_of(world, 1)
+async def test_a_topic_of_which_one_cannot_know_keeps_no_other_from_being_begun(storages: StoragesWorld) -> None:
+    first, _ = await owner_of(storages, 1)
     await give(first, B)
-    await give_without_answer(world, first, is_sealed=False)
-    transact = world.metadata.transact
+    await give_without_answer(storages, first, is_sealed=False)
+    transact = storages.metadata.transact
 
     async def silent_of_a(transaction: Transaction) -> int:
         if any(one.key == keys.stored_topic(A) for one in transaction.conditions):
             raise UnknownOutcomeError("timed out")
         return await transact(transaction)
 
-    with replaced(world, silent_of_a), pytest.raises(UnknownOutcomeError):
+    with replaced(storages, silent_of_a), pytest.raises(UnknownOutcomeError):
         await first.begin([A, B])
     assert first.owned == {B}
 
 
 async def test_giving_that_is_cancelled_while_it_is_sealed_counts_as_unknown(
-    world: StoragesWorld, is_sealed: bool
+    storages: StoragesWorld, is_sealed: bool
 ) -> None:
-    first, records = await owner_of(world, 1)
-    transact, asked = world.metadata.transact, asyncio.Event()
+    first, records = await owner_of(storages, 1)
+    transact, asked = storages.metadata.transact, asyncio.Event()
 
     async def slow(transaction: Transaction) -> None:
         if is_sealed:
@@ -161,7 +155,7 @@ async def test_giving_that_is_cancelled_while_it_is_sealed_counts_as_unknown(
         asked.set()
         await asyncio.Event().wait()
 
-    with replaced(world, slow):
+    with replaced(storages, slow):
         giving = asyncio.ensure_future(give(first))
         await asked.wait()
         assert A not in first.owned
@@ -174,9 +168,9 @@ async def test_giving_that_is_cancelled_while_it_is_sealed_counts_as_unknown(
     assert await read_all(first.topic(A)) == records
 
 
-async def test_a_begin_waits_until_it_is_known_whether_the_topic_was_given(world: StoragesWorld) -> None:
-    first, records = await owner_of(world, 1)
-    transact, asked, goes = world.metadata.transact, asyncio.Event(), asyncio.Event()
+async def test_a_begin_waits_until_it_is_known_whether_the_topic_was_given(storages: StoragesWorld) -> None:
+    first, records = await owner_of(storages, 1)
+    transact, asked, goes = storages.metadata.transact, asyncio.Event(), asyncio.Event()
 
     async def first_one_is_slow(transaction: Transaction) -> int:
         if not asked.is_set():
@@ -184,7 +178,7 @@ async def test_a_begin_waits_until_it_is_known_whether_the_topic_was_given(world
             await goes.wait()
         return await transact(transaction)
 
-    with replaced(world, first_one_is_slow):
+    with replaced(storages, first_one_is_slow):
         giving = asyncio.ensure_future(give(first))
         await asked.wait()
         beginning = asyncio.ensure_future(first.begin([A]))
@@ -198,8 +192,8 @@ async def test_a_begin_waits_until_it_is_known_whether_the_topic_was_given(world
     assert await read_all(first.topic(A)) == records
 
 
-async def test_giving_that_fails_before_the_topic_may_be_sealed_leaves_it_served(world: StoragesWorld) -> None:
-    first, records = await owner_of(world, 1)
+async def test_giving_that_fails_before_the_topic_may_be_sealed_leaves_it_served(storages: StoragesWorld) -> None:
+    first, records = await owner_of(storages, 1)
     log = first.topic(A)
 
     async def fail() -> dict[int, object]:
@@ -214,10 +208,10 @@ async def test_giving_that_fails_before_the_topic_may_be_sealed_leaves_it_served
     assert await read_all(first.topic(A)) == records
 
 
-async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_cut_elsewhere(world: StoragesWorld) -> None:
-    first, records = await owner_of(world, 1)
-    await give_without_answer(world, first, is_sealed=True)
-    second = await world.start(2)
+async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_cut_elsewhere(storages: StoragesWorld) -> None:
+    first, records = await owner_of(storages, 1)
+    await give_without_answer(storages, first, is_sealed=True)
+    second = await storages.start(2)
     await second.begin([A])
     await cut_whole(second)
     await first._journal.rotate()
@@ -232,11 +226,11 @@ async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_cut_elsewh
 
 @pytest.mark.parametrize("is_cut", [False, True])
 async def test_a_topic_that_was_given_and_begun_with_elsewhere_can_be_begun_with_again(
-    world: StoragesWorld, is_cut: bool
+    storages: StoragesWorld, is_cut: bool
 ) -> None:
-    first, records = await owner_of(world, 1)
-    await give_without_answer(world, first, is_sealed=True)
-    second = await world.start(2)
+    first, records = await owner_of(storages, 1)
+    await give_without_answer(storages, first, is_sealed=True)
+    second = await storages.start(2)
     await second.begin([A])
     records += await fill(second.topic(A), 5, first=5)
     if is_cut:
@@ -248,12 +242,14 @@ async def test_a_topic_that_was_given_and_begun_with_elsewhere_can_be_begun_with
     assert position(first) == 3
 
 
-async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_it_is_free(world: StoragesWorld) -> None:
-    first, records = await owner_of(world, 1)
+async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_it_is_free(
+    storages: StoragesWorld,
+) -> None:
+    first, records = await owner_of(storages, 1)
 
     async def lose() -> dict[int, object]:
-        record = await world.records.get(A)
-        await world.records.seal(record, (*record.epochs[:-1], replace(record.epochs[-1], end_offset=4)))
+        record = await storages.records.get(A)
+        await storages.records.seal(record, (*record.epochs[:-1], replace(record.epochs[-1], end_offset=4)))
         return {}
 
     with pytest.raises(StorageChangedError):
@@ -264,20 +260,20 @@ async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_i
     assert await read_all(first.topic(A)) == records[:4]
 
 
-async def test_a_topic_that_was_deleted_while_it_may_have_been_given_is_let_go_of(world: StoragesWorld) -> None:
-    first, _ = await owner_of(world, 1)
-    await give_without_answer(world, first, is_sealed=True)
-    await world.delete(A)
+async def test_a_topic_that_was_deleted_while_it_may_have_been_given_is_let_go_of(storages: StoragesWorld) -> None:
+    first, _ = await owner_of(storages, 1)
+    await give_without_answer(storages, first, is_sealed=True)
+    await storages.delete(A)
     with pytest.raises(StorageChangedError):
         await give_again(first)
     assert await first.begin([A]) == frozenset()
 
 
-async def test_a_broker_that_starts_again_owns_what_it_had_not_given(world: StoragesWorld, is_sealed: bool) -> None:
-    first, records = await owner_of(world, 1)
-    await give_without_answer(world, first, is_sealed=is_sealed)
-    await world.stop(1)
-    again = await world.start(1)
+async def test_a_broker_that_starts_again_owns_what_it_had_not_given(storages: StoragesWorld, is_sealed: bool) -> None:
+    first, records = await owner_of(storages, 1)
+    await give_without_answer(storages, first, is_sealed=is_sealed)
+    await storages.stop(1)
+    again = await storages.start(1)
     assert again.owned == ({B} if is_sealed else {A, B})
     await again.begin([A])
     assert await read_all(again.topic(A)) == records

@@ -1,7 +1,5 @@
 """Which former owners' journals are needed to begin with a topic: those are read, and no others are even opened."""
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
@@ -14,116 +12,108 @@ from tests.unit.storage.store.storage_world import fill, read_all
 A, B = 1, 2
 
 
-@pytest.fixture
-async def world() -> AsyncIterator[StoragesWorld]:
-    one = StoragesWorld()
-    await one.create(A, B)
-    yield one
-    await one.end()
+async def give(storages: StoragesWorld, number: int) -> None:
+    log = storages.storage(number).topic(A)
+    await storages.storage(number).give(A, lambda: stop_at(log))
 
 
-async def give(world: StoragesWorld, number: int) -> None:
-    log = world.storage(number).topic(A)
-    await world.storage(number).give(A, lambda: stop_at(log))
-
-
-async def give_with_all_but_the_position_in_segments(world: StoragesWorld, number: int = 1) -> str:
+async def give_with_all_but_the_position_in_segments(storages: StoragesWorld, number: int = 1) -> str:
     """Answers the folder of the journal that has the position, 30."""
-    storage = await world.start(number)
+    storage = await storages.start(number)
     await storage.begin([A])
     await fill(storage.topic(A), 30)
     await save(storage.topic(A), 10)
     await cut_whole(storage)
     await save(storage.topic(A), 30)
-    await give(world, number)
+    await give(storages, number)
     return storage._ground.folder
 
 
-def first_file(world: StoragesWorld, folder: str) -> str:
-    return f"{folder}/{min(name for name in world.disk.list(folder) if name.endswith('.journal'))}"
+def first_file(storages: StoragesWorld, folder: str) -> str:
+    return f"{folder}/{min(name for name in storages.disk.list(folder) if name.endswith('.journal'))}"
 
 
 async def test_a_position_is_found_in_the_newest_journal_though_every_message_is_in_segments(
-    world: StoragesWorld,
+    storages: StoragesWorld,
 ) -> None:
-    await give_with_all_but_the_position_in_segments(world)
-    second = await world.start(2)
+    await give_with_all_but_the_position_in_segments(storages)
+    second = await storages.start(2)
     await second.begin([A])
     assert second.topic(A).cursor(SUBSCRIPTION) == Cursor(30)
 
 
 async def test_a_topic_whose_newest_journal_is_gone_is_refused_though_every_message_is_in_segments(
-    world: StoragesWorld,
+    storages: StoragesWorld,
 ) -> None:
-    folder = await give_with_all_but_the_position_in_segments(world)
-    await world.stop(1)
-    for name in world.disk.list(folder):
-        world.disk.remove(f"{folder}/{name}")
-    world.disk.remove_folder(folder)
-    second = await world.start(2)
+    folder = await give_with_all_but_the_position_in_segments(storages)
+    await storages.stop(1)
+    for name in storages.disk.list(folder):
+        storages.disk.remove(f"{folder}/{name}")
+    storages.disk.remove_folder(folder)
+    second = await storages.start(2)
     with pytest.raises(StorageUnavailableError, match="not in the shared folder"):
         await second.begin([A])
     assert second.owned == frozenset()
 
 
 async def test_a_topic_whose_newest_journal_is_damaged_at_its_beginning_is_refused_with_file_and_byte(
-    world: StoragesWorld,
+    storages: StoragesWorld,
 ) -> None:
-    name = first_file(world, await give_with_all_but_the_position_in_segments(world))
-    await world.stop(1)
-    world.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
-    second = await world.start(2)
+    name = first_file(storages, await give_with_all_but_the_position_in_segments(storages))
+    await storages.stop(1)
+    storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
+    second = await storages.start(2)
     with pytest.raises(DamagedDataError, match=f"{name} is damaged at byte 0"):
         await second.begin([A])
 
 
 async def test_a_dead_owners_journal_that_is_damaged_at_its_beginning_is_told_with_file_and_byte(
-    world: StoragesWorld,
+    storages: StoragesWorld,
 ) -> None:
-    first, second = await world.start(1), await world.start(2)
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     await fill(first.topic(A), 10)
-    name = first_file(world, first._ground.folder)
-    world.kill(1)
-    world.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
+    name = first_file(storages, first._ground.folder)
+    storages.kill(1)
+    storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
     with pytest.raises(DamagedDataError, match=f"{name} is damaged at byte 0"):
         await second.begin([A])
 
 
-async def test_a_position_in_an_older_journal_says_nothing_against_a_newer_one(world: StoragesWorld) -> None:
-    first, second, third = await world.start(1), await world.start(2), await world.start(3)
+async def test_a_position_in_an_older_journal_says_nothing_against_a_newer_one(storages: StoragesWorld) -> None:
+    first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
     await first.begin([A])
     records = await fill(first.topic(A), 10)
     await save(first.topic(A), 2)
-    await give(world, 1)
+    await give(storages, 1)
     await second.begin([A])
     records += await fill(second.topic(A), 10, first=10)
     await save(second.topic(A), 20)
-    await give(world, 2)
+    await give(storages, 2)
     await third.begin([A])
     assert third.topic(A).cursor(SUBSCRIPTION) == Cursor(20)
     assert await read_all(third.topic(A)) == records
 
 
 async def test_journals_that_a_topic_does_not_need_may_change_and_go_while_it_is_begun_with(
-    world: StoragesWorld,
+    storages: StoragesWorld,
 ) -> None:
-    first, second, third = await world.start(1), await world.start(2), await world.start(3)
+    first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
     await second.begin([B])
     await first.begin([A])
     records = await fill(first.topic(A), 5)
-    await give(world, 1)
-    world.disk.make_folder(journal_folder(9))
-    opened = watched(world, 3)
+    await give(storages, 1)
+    storages.disk.make_folder(journal_folder(9))
+    opened = watched(storages, 3)
     assert await third.begin([A]) == {A}
     assert await read_all(third.topic(A)) == records
     assert first._ground.folder in opened
     assert {second._ground.folder, journal_folder(9)}.isdisjoint(opened)
 
 
-def watched(world: StoragesWorld, number: int) -> set[str]:
+def watched(storages: StoragesWorld, number: int) -> set[str]:
     """The folders in which a broker opens files from now on."""
-    disk, opened = world.disks[number], set[str]()
+    disk, opened = storages.disks[number], set[str]()
     open_read = disk.open_read
 
     def look(name: str) -> File:
@@ -136,22 +126,22 @@ def watched(world: StoragesWorld, number: int) -> set[str]:
 
 @pytest.mark.parametrize("is_cut", [False, True])
 async def test_a_topic_moves_as_often_as_one_likes_as_long_as_nothing_gathers_in_journals(
-    world: StoragesWorld, is_cut: bool, monkeypatch: pytest.MonkeyPatch
+    storages: StoragesWorld, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("danube.metadata.storage_records.TOPIC_EPOCHS_MAX", 3)
     for number in (1, 2):
-        await world.start(number)
+        await storages.start(number)
     for move in range(12):
-        storage = world.storage(move % 2 + 1)
+        storage = storages.storage(move % 2 + 1)
         assert await storage.begin([A]) == {A}
         if is_cut:
             await fill(storage.topic(A), 1, first=move)
             await cut_whole(storage)
         await save(storage.topic(A), storage.topic(A).durable_end)
-        await give(world, move % 2 + 1)
-    third = await world.start(3)
+        await give(storages, move % 2 + 1)
+    third = await storages.start(3)
     assert await third.begin([A]) == {A}
     stored = 12 if is_cut else 0
     assert len(await read_all(third.topic(A))) == stored
     assert third.topic(A).cursor(SUBSCRIPTION) == Cursor(stored)
-    assert len((await world.records.get(A)).epochs) == 1
+    assert len((await storages.records.get(A)).epochs) == 1

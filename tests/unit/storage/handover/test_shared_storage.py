@@ -1,7 +1,6 @@
 """The whole life of topics over a shared folder: taken, cut, given, deleted; and journals go when nobody needs them."""
 
 import contextlib
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -26,44 +25,36 @@ from tests.unit.storage.store.storage_world import always, fill, read_all
 A, B = 1, 2
 
 
-@pytest.fixture
-async def world() -> AsyncIterator[StoragesWorld]:
-    one = StoragesWorld()
-    await one.create(A, B)
-    yield one
-    await one.end()
-
-
-async def test_a_taken_topic_is_read_through_the_dead_owners_journal_and_appended_to(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_a_taken_topic_is_read_through_the_dead_owners_journal_and_appended_to(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     before = await fill(first.topic(A), 30)
-    world.kill(1)
+    storages.kill(1)
     assert await second.begin([A]) == {A}
     after = await fill(second.topic(A), 10, first=30)
     assert await read_all(second.topic(A)) == before + after
 
 
-async def test_what_a_former_owner_left_is_cut_before_what_came_after(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_what_a_former_owner_left_is_cut_before_what_came_after(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     before = await fill(first.topic(A), 30)
-    world.kill(1)
+    storages.kill(1)
     await second.begin([A])
     after = await fill(second.topic(A), 30, first=30)
     await cut_whole(second)
-    record = await world.records.get(A)
+    record = await storages.records.get(A)
     assert len(record.epochs) == 1
     assert await read_all(second.topic(A)) == before + after
 
 
-async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_cut(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_cut(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A, B])
     dead = first._ground.folder
     await fill(first.topic(A), 30)
     await fill(first.topic(B), 30)
-    world.kill(1)
+    storages.kill(1)
     await second.begin([A])
     await cut_whole(second)
     assert await second.retire_journals() == 0
@@ -71,12 +62,12 @@ async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_cut(world:
     assert await second.retire_journals() == 0
     await cut_whole(second)
     assert await second.retire_journals() == 1
-    assert not world.disk.exists(dead)
+    assert not storages.disk.exists(dead)
     assert len(await read_all(second.topic(A))) == len(await read_all(second.topic(B))) == 30
 
 
-async def test_positions_come_along_through_segments_and_a_second_owner(world: StoragesWorld) -> None:
-    first, second, third = await world.start(1), await world.start(2), await world.start(3)
+async def test_positions_come_along_through_segments_and_a_second_owner(storages: StoragesWorld) -> None:
+    first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
     await first.begin([A])
     await fill(first.topic(A), 30)
     await save(first.topic(A), 20)
@@ -89,8 +80,8 @@ async def test_positions_come_along_through_segments_and_a_second_owner(world: S
     assert cursor.position == 20
 
 
-async def test_a_given_topic_is_the_next_owners_and_the_giver_goes_on_with_the_others(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_a_given_topic_is_the_next_owners_and_the_giver_goes_on_with_the_others(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A, B])
     records = await fill(first.topic(A), 10)
     log = first.topic(A)
@@ -103,8 +94,8 @@ async def test_a_given_topic_is_the_next_owners_and_the_giver_goes_on_with_the_o
     assert [*first.owned, *second.owned] == [B, A]
 
 
-async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A, B])
     records = await fill(first.topic(A), 60)
     log = first.topic(A)
@@ -115,22 +106,22 @@ async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(
     await first.cut()
     assert first._journal.closed_files()
     await cut_whole(second)
-    world.clock.advance(CUT_RETRY_S)
+    storages.clock.advance(CUT_RETRY_S)
     assert first._cutter.is_due
     await first.cut()
     assert not first._journal.closed_files()
     assert await read_all(second.topic(A)) == records
 
 
-async def test_an_owner_that_starts_again_has_its_topics_and_what_is_in_older_journals(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_an_owner_that_starts_again_has_its_topics_and_what_is_in_older_journals(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     before = await fill(first.topic(A), 20)
-    world.kill(1)
+    storages.kill(1)
     await second.begin([A])
     after = await fill(second.topic(A), 20, first=20)
-    await world.stop(2)
-    again = await world.start(2)
+    await storages.stop(2)
+    again = await storages.start(2)
     assert again.owned == {A}
     assert await read_all(again.topic(A)) == before + after
     await cut_whole(again)
@@ -138,32 +129,34 @@ async def test_an_owner_that_starts_again_has_its_topics_and_what_is_in_older_jo
     assert await read_all(again.topic(A)) == before + after
 
 
-async def test_a_fenced_broker_begins_a_new_journal_and_its_old_one_is_left_to_the_taker(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_a_fenced_broker_begins_a_new_journal_and_its_old_one_is_left_to_the_taker(
+    storages: StoragesWorld,
+) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     records = await fill(first.topic(A), 20)
     old = first._journal.journal_id
     await second.begin([A])
-    await world.stop(1)
-    again = await world.start(1)
+    await storages.stop(1)
+    again = await storages.start(1)
     assert again.owned == frozenset()
     assert again._journal.journal_id != old
     await cut_whole(second)
     assert await again.retire_journals() == 1
-    assert not world.disk.exists(journal_folder(old))
+    assert not storages.disk.exists(journal_folder(old))
     assert await read_all(second.topic(A)) == records
 
 
-async def test_nothing_begins_in_a_journal_that_was_struck_off(world: StoragesWorld) -> None:
-    first = await world.start(1)
-    await world.journals.strike_off(first._journal.journal_id)
+async def test_nothing_begins_in_a_journal_that_was_struck_off(storages: StoragesWorld) -> None:
+    first = await storages.start(1)
+    await storages.journals.strike_off(first._journal.journal_id)
     with pytest.raises(JournalFencedError, match="struck off"):
         await first.begin([A])
-    assert (await world.records.get(A)).epochs == ()
+    assert (await storages.records.get(A)).epochs == ()
 
 
-async def test_a_journal_that_was_removed_is_never_made_again_by_its_owner(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_a_journal_that_was_removed_is_never_made_again_by_its_owner(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     await fill(first.topic(A), 20)
     folder = first._ground.folder
@@ -173,40 +166,42 @@ async def test_a_journal_that_was_removed_is_never_made_again_by_its_owner(world
     told = Told()
     first.topic(A).append_record(b"late", told)
     assert isinstance(await told.outcome(), StorageUnavailableError)
-    await world.stop(1)
-    await world.start(1)
-    assert not world.disk.exists(folder)
+    await storages.stop(1)
+    await storages.start(1)
+    assert not storages.disk.exists(folder)
 
 
-async def test_a_live_journal_is_never_retired(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_a_live_journal_is_never_retired(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     assert await second.retire_journals() == 0
     await first.begin([A])
     assert await second.retire_journals() == 0
-    assert len(world.folders()) == 2
+    assert len(storages.folders()) == 2
 
 
-async def test_an_owner_that_slept_through_a_take_over_changes_nothing_and_leaves_no_file(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_an_owner_that_slept_through_a_take_over_changes_nothing_and_leaves_no_file(
+    storages: StoragesWorld,
+) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     records = await fill(first.topic(A), 40)
     await second.begin([A])
     records += await fill(second.topic(A), 40, first=40)
     await cut_whole(second)
-    named = await world.records.get(A)
+    named = await storages.records.get(A)
     assert (await first.cut()).failed
-    assert await world.records.get(A) == named
+    assert await storages.records.get(A) == named
     assert await read_all(second.topic(A)) == records
     await second.sweep_orphans()
-    generations = {name.split("-")[-1].split(".")[0] for name in world.disk.list(f"segments/{A}")}
+    generations = {name.split("-")[-1].split(".")[0] for name in storages.disk.list(f"segments/{A}")}
     assert all(int(one) >> 32 == named.epochs[-1].epoch for one in generations)
 
 
-async def test_retention_takes_what_was_cut_from_a_former_owners_journal(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_retention_takes_what_was_cut_from_a_former_owners_journal(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     await fill(first.topic(A), 60)
-    world.kill(1)
+    storages.kill(1)
     await second.begin([A])
     log = second.topic(A)
     await fill(log, 10, first=60)
@@ -216,36 +211,36 @@ async def test_retention_takes_what_was_cut_from_a_former_owners_journal(world: 
     assert (await read_all(log))[-1].startswith(b"1/69/")
 
 
-async def test_a_deleted_topic_keeps_no_journal_and_no_folder(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_a_deleted_topic_keeps_no_journal_and_no_folder(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     await fill(first.topic(A), 40)
     await cut_whole(first)
-    world.kill(1)
-    await world.delete(A)
+    storages.kill(1)
+    await storages.delete(A)
     await second.begin([B])
     assert await second.sweep_deleted() == 1
-    assert not world.disk.exists(f"segments/{A}")
+    assert not storages.disk.exists(f"segments/{A}")
 
 
-async def test_what_a_late_owner_leaves_of_a_deleted_topic_goes_with_the_next_start(world: StoragesWorld) -> None:
-    first, second = await world.start(1), await world.start(2)
+async def test_what_a_late_owner_leaves_of_a_deleted_topic_goes_with_the_next_start(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     await fill(first.topic(A), 40)
-    await world.delete(A)
+    await storages.delete(A)
     await second.sweep_deleted()
     await first.cut()
-    assert world.disk.exists(f"segments/{A}")
+    assert storages.disk.exists(f"segments/{A}")
     await second.sweep_orphans()
-    assert not world.disk.exists(f"segments/{A}")
+    assert not storages.disk.exists(f"segments/{A}")
 
 
 @pytest.mark.parametrize("works", range(1, 7))
 async def test_a_topic_that_its_owner_cuts_while_it_is_taken_keeps_its_positions(
-    world: StoragesWorld, works: int
+    storages: StoragesWorld, works: int
 ) -> None:
     reads = SteppedRunner()
-    first, second = await world.start(1), await world.start(2, read_runner=reads)
+    first, second = await storages.start(1), await storages.start(2, read_runner=reads)
     await first.begin([A])
     records = await fill(first.topic(A), 40)
     await save(first.topic(A), 30)
@@ -264,12 +259,14 @@ async def test_a_topic_that_its_owner_cuts_while_it_is_taken_keeps_its_positions
 
 
 @pytest.mark.parametrize("works", range(2, 7))
-async def test_a_taker_whose_own_journal_is_removed_meanwhile_takes_nothing(world: StoragesWorld, works: int) -> None:
+async def test_a_taker_whose_own_journal_is_removed_meanwhile_takes_nothing(
+    storages: StoragesWorld, works: int
+) -> None:
     reads = SteppedRunner()
-    first, second, third = await world.start(1), await world.start(2, read_runner=reads), await world.start(3)
+    first, second, third = await storages.start(1), await storages.start(2, read_runner=reads), await storages.start(3)
     await first.begin([B])
     records = await fill(first.topic(B), 20)
-    await world.stop(1)  # nothing of it has to be written again, so no round of the taker meets a fence
+    await storages.stop(1)  # nothing of it has to be written again, so no round of the taker meets a fence
     await second.begin([A])
 
     async def retire() -> None:
@@ -284,30 +281,30 @@ async def test_a_taker_whose_own_journal_is_removed_meanwhile_takes_nothing(worl
     assert await read_all(third.topic(B)) == records
 
 
-async def test_a_topic_that_was_deleted_is_not_brought_back(world: StoragesWorld) -> None:
-    first = await world.start(1)
-    await world.delete(A)
+async def test_a_topic_that_was_deleted_is_not_brought_back(storages: StoragesWorld) -> None:
+    first = await storages.start(1)
+    await storages.delete(A)
     assert await first.begin([A]) == frozenset()
     assert await first.sweep_deleted() == 1
     assert await first.begin([A, B]) == {B}
-    assert sorted(await world.records.all()) == [B]
+    assert sorted(await storages.records.all()) == [B]
 
 
-async def test_a_folder_without_hard_links_is_refused_with_what_to_do(world: StoragesWorld) -> None:
-    assert isinstance(world.disk, SimDisk)
-    world.disk.links = False
+async def test_a_folder_without_hard_links_is_refused_with_what_to_do(storages: StoragesWorld) -> None:
+    assert isinstance(storages.disk, SimDisk)
+    storages.disk.links = False
     with pytest.raises(DataFolderError, match=r"hard links.*NFS"):
-        await world.start(1)
+        await storages.start(1)
 
 
 async def test_a_folder_of_this_machine_can_be_shared(tmp_path: Path) -> None:
-    world = StoragesWorld(LocalDisk(tmp_path))
-    await world.create(A)
-    first, second = await world.start(1), await world.start(2)
+    storages = StoragesWorld(LocalDisk(tmp_path))
+    await storages.create(A)
+    first, second = await storages.start(1), await storages.start(2)
     await first.begin([A])
     records = await fill(first.topic(A), 40)
     await second.begin([A])
     await cut_whole(second)
     assert await second.retire_journals() == 1
     assert await read_all(second.topic(A)) == records
-    await world.end()
+    await storages.end()
