@@ -63,6 +63,7 @@ class Appended:
     elapsed_s: float
     rounds: int
     bytes_written: int
+    batch_bytes: int
 
 
 def run(size: Size = FULL) -> Iterator[Figure]:
@@ -125,7 +126,7 @@ async def _journal(folder: Path, writers: int, topics: int, batch_bytes: int, ea
         before, started_s = storage.stats.journal, time.monotonic()
         await publish(logs, writers, body, each)
         after, elapsed_s = storage.stats.journal, time.monotonic() - started_s
-    return Appended(elapsed_s, after.rounds - before.rounds, after.bytes_written - before.bytes_written)
+    return Appended(elapsed_s, after.rounds - before.rounds, after.bytes_written - before.bytes_written, batch_bytes)
 
 
 def _plain(folder: Path, ours: Appended) -> float:
@@ -152,8 +153,9 @@ async def _handed_over(folder: Path, ours: Appended) -> float:
 
 @contextmanager
 def _rounds_into(path: Path, ours: Appended) -> Iterator[Callable[[], None]]:
-    """What writes one round, on average, to a file."""
-    block = [os.urandom(ours.bytes_written // ours.rounds)]
+    """What writes one round, on average, to a file: from one batch again and again, as the writers have one."""
+    batches, rest = divmod(ours.bytes_written // ours.rounds, ours.batch_bytes)
+    block = [os.urandom(ours.batch_bytes)] * batches + [os.urandom(rest)]
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)
 
     def write() -> None:
