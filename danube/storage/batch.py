@@ -28,6 +28,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from itertools import accumulate
 from operator import sub
+from typing import NamedTuple
 
 from danube.model.errors import InvalidBatchError
 from danube.model.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
@@ -52,15 +53,17 @@ class RecordKind(IntEnum):
     """Each a whole encoded StreamMessage."""
 
 
+_KINDS = tuple(RecordKind)  # by number
+
+
 class CheckedBody(bytes):
     """A body that `check` has found right, so that nobody need do it again; made by whoever checked it."""
 
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class BatchHeader:
-    """What a body says of itself."""
+class BatchHeader(NamedTuple):
+    """What a body says of itself: one is made for each batch that is published."""
 
     kind: RecordKind
     producer_id: int
@@ -122,9 +125,9 @@ def read_header(body: bytes) -> BatchHeader:
     if codec != CODEC_NONE:
         name = _CODEC_NAMES.get(codec, f"number {codec}")
         raise InvalidBatchError(f"record batches with codec {name} are not supported: send them uncompressed")
-    if kind > RecordKind.MESSAGES:
+    if kind >= len(_KINDS):
         raise InvalidBatchError(f"record kind {kind} of a record batch is unknown")
-    return BatchHeader(RecordKind(kind), producer, sequence, first, last, count, shared)
+    return BatchHeader(_KINDS[kind], producer, sequence, first, last, count, shared)
 
 
 def records(body: bytes, first: int, last: int) -> list[bytes]:
