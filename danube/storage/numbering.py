@@ -41,8 +41,7 @@ class StoredNumbers(NamedTuple):
 
 def numbered_batch(body: bytes) -> NumberedBatch | None:
     """What the header of a body that was checked says of its numbers; None when they do not count."""
-    numbers = numbers_of(body)
-    return numbers if numbers.numbering_id & NUMBERED_BIT else None
+    return numbers_of(body) if _NUMBERS.unpack_from(body)[0] & NUMBERED_BIT else None
 
 
 def numbers_of(body: bytes) -> NumberedBatch:

@@ -10,7 +10,7 @@ from danube.storage.envelope import ENVELOPE_BYTES, Envelope, Kind
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.file_index import FileIndex
 from danube.storage.journal.files import FileTable
-from danube.storage.journal.index import IndexRun, Located, TopicIndex
+from danube.storage.journal.index import IndexRun, TopicIndex
 from danube.storage.journal.topic_base import ClosedFile, TopicBase
 from danube.storage.numbering import StoredNumberings, StoredNumbers, numbered_batch
 
@@ -99,7 +99,7 @@ class Recovered:
         index = self.topics.get(topic_id)
         if index is None:
             index = self.topics[topic_id] = TopicIndex()
-        index.append(Located(base, base + envelope.count, position, envelope.body_bytes, envelope.append_time_ms))
+        index.add(base, base + envelope.count, position, envelope.body_bytes, envelope.append_time_ms)
         if (numbered := numbered_batch(body)) is not None:
             stored = StoredNumbers(numbered, base)
             self._add_numbers(topic_id, stored)
