@@ -21,8 +21,14 @@ PARTIAL_SUFFIX = ".new"
 _REWRITE_BYTES = 1 << 20  # at a time
 _SYNCED_BYTES = 1 << 20  # of a new file at once: others' syncs wait for all that is written and not synced
 _EXPECTED_BYTES = 1 << 20  # in one hint: of a longer one Linux may heed only the beginning
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 _WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}  # what file systems without hard links answer
 _IOV_MAX = 1024  # Linux refuses more buffers in one writev
+
+
+def is_full(error: OSError) -> bool:
+    """Whether a disk, or somebody's share of it, had no room for what was asked."""
+    return error.errno in _FULL
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 import contextlib
 import logging
+from collections.abc import Sequence
 
 from danube.model.errors import DamagedDataError
-from danube.runtime.disk import Disk
+from danube.runtime.disk import Disk, is_full
 from danube.storage.damage import next_step
 from danube.storage.journal.file_index import FileIndex, decode_index, encode_index
 from danube.storage.journal.files import FOLDER, first_path, index_path, mark_path, path
@@ -93,10 +94,19 @@ class JournalFolder:
     def remove_before(self, first: FirstFile) -> int:
         """Say durably that the journal begins there, then remove what is before; answers how many bytes that frees.
 
-        After an OSError it can be done again.
+        After an OSError it can be done again. A disk that is so full that this cannot be said gets room from the
+        indexes of what is to go: if it stays after all, the next start reads it whole.
         """
-        self.disk.replace_file(first_path(self.name), encode_first(first))
-        return self.remove_leftovers(first.sequence)
+        freed = 0
+        try:
+            self._write_first(first)
+        except OSError as error:
+            if not is_full(error):
+                raise
+            indexed = [one for one in self.indexed_sequences() if one < first.sequence]
+            freed = self._remove_all([index_path(one, self.name) for one in indexed])
+            self._write_first(first)
+        return freed + self.remove_leftovers(first.sequence)
 
     def remove_leftovers(self, sequence: int) -> int:
         """Remove the files before this one and the indexes of files that are not there; answers the bytes."""
@@ -104,10 +114,7 @@ class JournalFolder:
         gone = [path(one, self.name) for one in sequences if one < sequence]
         kept = {one for one in sequences if one >= sequence}
         gone += [index_path(one, self.name) for one in self.indexed_sequences() if one not in kept]
-        freed = sum(self._remove(name) for name in gone)
-        if gone:
-            self.disk.sync_folder(self.name)
-        return freed
+        return self._remove_all(gone)
 
     def read_index(self, sequence: int, bytes_max: int) -> FileIndex | None:
         """The index of a file, or None when there is no valid one of at most `bytes_max`."""
@@ -135,6 +142,16 @@ class JournalFolder:
         if self.disk.exists(index_path(sequence, self.name)):
             self.disk.remove(index_path(sequence, self.name))
             self.disk.sync_folder(self.name)
+
+    def _write_first(self, first: FirstFile) -> None:
+        self.disk.replace_file(first_path(self.name), encode_first(first))
+
+    def _remove_all(self, names: Sequence[str]) -> int:
+        """Have these files durably gone; answers how many bytes that frees."""
+        freed = sum(self._remove(name) for name in names)
+        if names:
+            self.disk.sync_folder(self.name)
+        return freed
 
     def _remove(self, name: str) -> int:
         with contextlib.closing(self.disk.open_read(name)) as file:

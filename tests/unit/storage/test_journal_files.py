@@ -18,7 +18,7 @@ from danube.storage.journal.topic_base import TopicBase
 from danube.storage.log import BatchLog
 from danube.storage.numbering import NumberedBatch
 from danube.testing.clock import SimClock, settle
-from danube.testing.disk import MachineOffError, Operation, SimDisk
+from danube.testing.disk import Operation
 from tests.unit.storage.journal_world import (
     FIRST_FILE,
     MARK,
@@ -281,39 +281,6 @@ async def test_a_smaller_removal_after_one_that_failed_does_not_go_back_behind_i
     await journal.remove_files(2)
     journal = await world.reopen(bases=bases)
     assert (await store(journal.topic(TOPIC, 2), b"3"), len(journal_files(world.disk))) == ([3], 1)
-
-
-async def test_power_cut_at_every_change_of_a_removal_loses_nothing() -> None:
-    for cut in range(1, 60):
-        for seed in range(6):
-            world = World(SimDisk(seed))
-            journal = await world.open()
-            log = journal.topic(TOPIC, 1)
-            await store(log, b"a", b"b")
-            await journal.rotate()
-            await store(log, b"c")
-            await journal.rotate()
-            await store(log, b"d")
-            base = base_of(journal, TOPIC)
-            journal.let_go(TOPIC, base.end_offset)
-            world.disk.stop_at(cut)
-            ended = await removed(journal)
-            after = world.after(world.disk.power_cut() if seed % 2 else world.disk.process_kill())
-            log = (await after.open(bases={TOPIC: base})).topic(TOPIC, 2)
-            assert (log.start_offset, await content(log, 3)) == (3, [b"d"]), (cut, seed)
-            assert await store(log, b"e") == [4]
-            await world.close()
-        if ended:
-            return
-    raise AssertionError("the removal never came to its end")
-
-
-async def removed(journal: Journal) -> bool:
-    try:
-        await journal.remove_files(3)
-    except MachineOffError:
-        return False
-    return True
 
 
 async def test_leftovers_of_a_removal_are_removed_at_the_next_start(world: World) -> None:

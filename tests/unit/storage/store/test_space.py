@@ -78,6 +78,20 @@ async def test_deleting_topics_frees_a_disk_that_is_so_full_that_nothing_can_be_
     assert not storage._journal.closed_files()
 
 
+async def test_a_deleted_topic_frees_a_full_disk_also_when_all_of_it_is_in_the_journal(world: StorageWorld) -> None:
+    world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=0))
+    storage = await world.open()
+    await fill(storage.topic(1, 1), 5)
+    await storage._journal.rotate()
+    await world.clock.run_for(0)
+    world.sim.capacity_bytes = sum(map(len, world.sim.contents().values()))
+    storage.forget(1)
+    storage.start()
+    await world.clock.run_for(1)
+    assert not storage._journal.closed_files()
+    assert (await fill(storage.topic(2, 1), 1)) == await read_all(storage.topic(2, 1))
+
+
 MIB = 1 << 20
 
 
