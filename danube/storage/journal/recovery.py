@@ -91,6 +91,7 @@ class Recovery:
         if self._has_begun and not self._disk.exists(self._folder.name):  # a disk that is not mounted stays as it is
             raise self._gone(folder_path(self._folder.name), FOLDER_GONE, "folder")
         self._disk.make_folder(self._folder.name)
+        self._disk.sync_folder(self._folder.name)  # who named or removed what is seen may have died before doing so
         self._first, self._mark = self._folder.read_first(), self._read_mark()
         self.recovered.begin()
         sequences = self._sequences()

@@ -1,5 +1,7 @@
 """Files of a journal go: whatever ends that half-way, and however full the disk is, nothing is lost by it."""
 
+import contextlib
+
 import pytest
 
 from danube.model.errors import StorageUnavailableError
@@ -76,3 +78,32 @@ async def test_another_fault_than_a_full_disk_takes_no_index_away(world: World) 
     with pytest.raises(StorageUnavailableError):
         await journal.remove_files(3)
     assert {name: data for name, data in world.disk.contents().items() if name in before} == before
+
+
+async def test_a_kill_in_a_removal_and_a_power_cut_in_the_start_after_it_lose_nothing() -> None:
+    """That start sees names which are not durable yet: it must not have anything go by them before they are."""
+    for died in range(1, 60):
+        for cut in range(1, 60):
+            starts = [await started_after_a_kill(died, cut, seed) for seed in range(4)]
+            if all(is_whole for is_whole, _ in starts):
+                break
+        if all(was_whole for _, was_whole in starts):
+            return
+    raise AssertionError("the removal, or the start, never came to its end")
+
+
+async def started_after_a_kill(died: int, cut: int, seed: int) -> tuple[bool, bool]:
+    """A removal is killed and the power goes in the next start; answers whether start and removal came to their end."""
+    world = World(SimDisk(seed))
+    journal, base = await removable(world)
+    world.disk.stop_at(died)
+    was_whole = await removed(journal)
+    killed = world.after(world.disk.process_kill())
+    killed.disk.stop_at(cut)
+    with contextlib.suppress(MachineOffError):
+        await killed.open(bases={TOPIC: base})
+    is_whole = not killed.disk.is_off
+    after = killed.after(killed.disk.power_cut())
+    assert await content((await after.open(bases={TOPIC: base})).topic(TOPIC, 2), 3) == [b"d"], (died, cut, seed)
+    await world.close()
+    return is_whole, was_whole
