@@ -75,6 +75,8 @@ class Recovery:
         self._end: JournalEnd | None = None
         self._first: FirstFile | None = None
         self._mark: Mark | None = None
+        self._is_mark_unknown = False
+        """Whether there is a mark that cannot be read, at least not now."""
         self.recovered = Recovered(known_topics, bases or {})
 
     def run(self) -> tuple[File, JournalEnd]:
@@ -115,7 +117,8 @@ class Recovery:
 
     def _read_mark(self) -> Mark | None:
         mark = self._folder.read_mark()
-        if mark is None and self._folder.has_mark:
+        self._is_mark_unknown = mark is None and self._folder.has_mark
+        if self._is_mark_unknown:
             name = mark_path(self._folder.name)
             _log.warning("%s is not what was written: this once, a missing end of the journal may go unnoticed", name)
         return mark
@@ -173,15 +176,15 @@ class Recovery:
 
         Then even a header that looks sound may never reach the disk, so the file is made again; but not the one that
         the journal is said to have begun with, to begin with now, or to be marked in: it was synced before that was
-        said.
+        said. Nor one that may be marked, as long as the mark cannot be read.
         """
         said = {one.sequence for one in (self._first, self._mark) if one is not None}
         if sequence in said or (self._has_begun and sequence == FIRST_SEQUENCE):
             return None
         with contextlib.closing(self._disk.open_read(self._folder.path(sequence))) as file:
             start = file.read(0, HEADER_BYTES + 1)
-        if sequence == FIRST_SEQUENCE and decode_file_header(start) is not None:
-            return None  # its journal id may stand in metadata: the header is written again where it is
+        if (sequence == FIRST_SEQUENCE or self._is_mark_unknown) and decode_file_header(start) is not None:
+            return None  # metadata may name its journal id, or the mark it: the header is written again where it is
         return start if len(start) <= HEADER_BYTES and newer_version(start) is None else None
 
     def _read_file(self, sequence: int, *, is_last: bool, will_grow: bool) -> None:

@@ -294,6 +294,19 @@ async def test_a_journal_that_is_never_idle_is_marked_all_the_same_and_not_with_
     await world.close()
 
 
+async def test_a_file_that_a_mark_names_stays_also_when_the_mark_cannot_be_read_for_once(world: World) -> None:
+    """Or it would be missed by the next start, if none of the marks in between could be written."""
+    journal = await world.open()
+    await store(journal.topic(TOPIC, 1), b"a")
+    await journal.rotate()
+    after = world.after(world.disk.process_kill())
+    after.disk.fail(Operation.READ, name=MARK)
+    after.disk.fail(Operation.RENAME, name=MARK, times=99)
+    await after.open()
+    again = after.after(after.disk.process_kill())
+    assert await content((await again.open()).topic(TOPIC, 2)) == [b"a"]
+
+
 async def test_a_mark_that_cannot_be_read_says_nothing_and_the_journal_opens(caplog: pytest.LogCaptureFixture) -> None:
     disk = sim_disk(await left_by(*RECORDS))
     disk.fail(Operation.READ, name=MARK)
