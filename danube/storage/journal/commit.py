@@ -116,6 +116,7 @@ class GroupCommit:
         """Begin to write what is appended."""
         self._work = self._tasks.spawn(self._work_until_closed(), "rounds")
         self._plan_mark()
+        self._retry_mark_file()
 
     async def close(self) -> None:
         """Refuse appends, write what is pending and the last mark, end. Never raises for the disk's faults."""
@@ -225,11 +226,12 @@ class GroupCommit:
         """Do the next thing that is due; answers whether there was one."""
         if self._rotating:
             self._tell_rotated(await self._try(self._writer.rotate))
+            self._retry_mark_file()
         elif self._mark_file_due:  # before what waits, for under a flood there is always something that does
             self._mark_file_due = False
             self._mark_file_s = self._clock.monotonic_s()
             await self._try(self._writer.write_mark)
-            self._try_later(self._mark_file_alarm, is_left=self._writer.end.is_mark_behind)
+            self._retry_mark_file()
         elif self._backlog or self._cursors.urgent:
             await self._write_round()
         elif self._mark_due:
@@ -426,6 +428,9 @@ class GroupCommit:
         if self._writer.end.needs_mark:
             self._mark_alarm.arm(self._settings.idle_mark_delay_s)
             self._mark_file_alarm.arm(IDLE_MARK_FILE_DELAY_S)
+
+    def _retry_mark_file(self) -> None:
+        self._try_later(self._mark_file_alarm, is_left=self._writer.end.is_mark_behind)
 
     def _try_later(self, alarm: Alarm, *, is_left: bool) -> None:
         """A mark that failed is made later, also if nothing else is written; a full disk is not asked all the time."""

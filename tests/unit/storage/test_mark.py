@@ -213,6 +213,26 @@ async def test_a_mark_file_that_could_not_be_written_once_is_written_later_by_an
     assert world.clock.next_timer_s() is None
 
 
+async def test_a_mark_file_that_a_start_could_not_write_is_written_later_by_an_idle_journal(world: World) -> None:
+    await store((await world.open()).topic(TOPIC, 1), b"a")
+    await world.clock.run_for(IDLE_MARK_FILE_DELAY_S / 2)
+    after = world.after(world.disk.process_kill())
+    after.disk.fail(Operation.APPEND, name=f"{MARK}*")
+    journal = await after.open()
+    await after.clock.run_for(MARK_RETRY_DELAY_S)
+    assert mark_of(after.disk).synced_to == journal.end_position
+
+
+async def test_a_mark_file_that_a_new_file_could_not_write_is_written_later_by_an_idle_journal(world: World) -> None:
+    journal = await world.open()
+    await store(journal.topic(TOPIC, 1), b"a")
+    await world.clock.run_for(IDLE_MARK_FILE_DELAY_S * 2)
+    world.disk.fail(Operation.APPEND, name=f"{MARK}*")
+    await journal.rotate()
+    await world.clock.run_for(MARK_RETRY_DELAY_S)
+    assert mark_of(world.disk).sequence == 2
+
+
 async def test_a_mark_round_that_could_not_be_written_once_is_written_later_by_an_idle_journal(world: World) -> None:
     """So damage of the last round that was acknowledged is not taken for a torn end."""
     log = (await world.open()).topic(TOPIC, 1)
