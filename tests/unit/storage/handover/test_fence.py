@@ -74,6 +74,18 @@ async def test_a_journal_whose_fence_cannot_be_looked_at_acknowledges_nothing_mo
     assert broker.journal.stopped is not None
 
 
+async def test_a_journal_that_was_removed_is_fenced_also_where_a_new_file_is_due(world: SharedWorld) -> None:
+    """In a folder that is gone no file can be made: that ends when the broker goes on in another, and not before."""
+    broker = await world.start(1)
+    await broker.begin(1)
+    await broker.store(1, [b"0"])
+    for name in world.disk.list(broker.folder):
+        world.disk.remove(f"{broker.folder}/{name}")
+    world.disk.remove_folder(broker.folder)
+    assert "another broker has taken over" in str(await broker.append(1, bytes(4_096)).error())
+    assert broker.journal.stopped is not None
+
+
 async def test_a_start_whose_fence_cannot_be_read_says_so(world: SharedWorld) -> None:
     await world.start(1)
     disk = world.disk.join()
