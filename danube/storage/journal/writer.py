@@ -11,7 +11,7 @@ from typing import NoReturn
 from danube.model.errors import JournalFencedError, JournalStoppedError, StorageUnavailableError
 from danube.model.histogram import LatencyHistogram
 from danube.runtime.clock import Clock
-from danube.runtime.disk import Buffer, Disk, File
+from danube.runtime.disk import Buffer, Disk, File, is_full
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.files import FOLDER, FileStart
 from danube.storage.journal.folder import JournalFolder
@@ -232,8 +232,7 @@ class RoundWriter:
         self.syncs += 1
         end.synced_to = end.position
         raise StorageUnavailableError(
-            f"{self._path(end.sequence)} could not be written: {_reason(cause)}. Nothing was stored; make room and try "
-            "again"
+            f"{self._path(end.sequence)} could not be written: {_reason(cause)}. {_advice(cause)}"
         ) from cause
 
     def _rotate(self) -> None:
@@ -311,9 +310,11 @@ def _close(file: File) -> None:
 
 
 def _not_created(name: str, cause: OSError) -> StorageUnavailableError:
-    return StorageUnavailableError(
-        f"{name} could not be created: {_reason(cause)}. Nothing was stored; make room and try again"
-    )
+    return StorageUnavailableError(f"{name} could not be created: {_reason(cause)}. {_advice(cause)}")
+
+
+def _advice(cause: OSError) -> str:
+    return f"Nothing was stored; {'make room' if is_full(cause) else 'check the disk'} and try again"
 
 
 def _reason(error: OSError) -> str:

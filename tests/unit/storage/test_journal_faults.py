@@ -1,6 +1,7 @@
 """A disk that fills up, fails and comes back: what failed leaves no trace, what is unknown stops the journal."""
 
 import errno
+import os
 
 import pytest
 
@@ -36,6 +37,16 @@ async def test_failed_write_is_undone_and_its_offsets_go_to_the_next(world: Worl
     assert FIRST_FILE in str(error)
     assert (world.disk.contents(), log.durable_end, journal.stopped) == (before, 1, None)
     assert (await store(log, b"b"), await content(log)) == ([1], [b"a", b"b"])
+
+
+@pytest.mark.parametrize(
+    ("error", "advice"), [(errno.EIO, "check the disk"), (errno.ENOSPC, "make room"), (errno.EDQUOT, "make room")]
+)
+async def test_a_write_that_failed_is_told_with_what_ends_it(world: World, error: int, advice: str) -> None:
+    log = (await world.open()).topic(TOPIC, 1)
+    world.disk.fail(Operation.APPEND, error=error)
+    told = await append(log, b"lost").error()
+    assert f"{os.strerror(error)}. Nothing was stored; {advice} and try again" in str(told)
 
 
 async def test_all_who_were_in_a_failed_round_are_told(world: World) -> None:
