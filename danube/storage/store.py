@@ -225,10 +225,13 @@ class Storage:
         `name` is for the log of the broker, should something be wrong with what is stored.
         `uses_reserve` is for little that must be written all the same when the disk has too little room for messages.
         Raises what is wrong with its manifest (DamagedDataError, DataFolderError, StorageUnavailableError), and
-        ValueError for an id that was not among the known topics though it has records, or that was forgotten.
+        ValueError for an id that was not among the known topics though the journal has records of it, or that was
+        forgotten: but of topics that came since the start that is known only as long as there are records.
         """
         if topic_id in self._topics.refused:
             raise self._topics.refused[topic_id]
+        if topic_id in self._topics.deleted:
+            raise ValueError(f"topic id {topic_id} is that of a topic which was deleted: ids are never used again")
         journal_log = self._journal.topic(topic_id, epoch)
         self._topics.opened.add(topic_id)
         if name is not None:
@@ -237,7 +240,7 @@ class Storage:
         return log
 
     def forget(self, topic_id: int) -> None:
-        """Drop what memory holds of a deleted topic; its id can never be opened again. Its files go with a sweep."""
+        """Drop what memory holds of a deleted topic, whose id is never used again. Its files go with a sweep."""
         self._journal.forget(topic_id)
         self._topics.forget(topic_id)
         self._logs.pop(topic_id, None)

@@ -54,6 +54,12 @@ class ClosedFiles:
         """All of them, oldest first."""
         return list(self._closed)
 
+    def hold(self, topic_id: int) -> bool:
+        """Whether a record of the topic is in one of them, or in one that is about to be among them."""
+        if any(topic_id in file.topics for file in self._closed):
+            return True
+        return any(topic_id in contents.topics for contents, _ in self._waiting)
+
     def on_closed(self, listener: Callable[[], None]) -> None:
         """Have `listener` called whenever there is another one."""
         self._listeners.append(listener)

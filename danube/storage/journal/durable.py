@@ -30,8 +30,9 @@ class DurableTopics:
         self.end_position = end_position
         """Behind the last round that is durable."""
         self.on_file_closed: FileClosed = lambda *_: None
+        self.is_in_closed_file: Callable[[int], bool] = lambda _: False
+        """Whether a record of a topic is in one of the files before the last."""
         self._contents = recovered.contents or FileContents(recovered.files.starts[-1])
-        self._skipped = recovered.skipped
         self._topics = {topic_id: TopicState(topic_id, index) for topic_id, index in recovered.topics.items()}
         for (topic_id, subscription_id), cursor in recovered.cursors.items():
             self._state(topic_id).save_cursor(subscription_id, cursor)
@@ -39,8 +40,8 @@ class DurableTopics:
             self._state(topic_id).numberings = numberings
 
     def open(self, topic_id: int, epoch: int, durability: Durability) -> TopicState:
-        """The topic's state, to be written to under `epoch`. Raises ValueError for one that was left out."""
-        if topic_id in self._skipped:
+        """The topic's state, to be written to under `epoch`. Raises ValueError for one whose records were left out."""
+        if topic_id not in self._topics and (topic_id in self._contents.topics or self.is_in_closed_file(topic_id)):
             raise ValueError(f"topic id {topic_id} has records that were left out: ids are never used again")
         topic = self._state(topic_id)
         topic.epoch, topic.durability = epoch, durability
@@ -50,7 +51,6 @@ class DurableTopics:
         """Begin a topic where `base` ends, whatever was known of it. Raises ValueError when it is there."""
         if base.topic_id in self._topics:
             raise ValueError(f"topic id {base.topic_id} is kept in this journal already: release it first")
-        self._skipped.discard(base.topic_id)
         topic = self._state(base.topic_id)
         topic.index = TopicIndex(base.end_offset, base.last_append_time_ms)
         self._contents.unlisted.add(base.topic_id)  # numbers from before must not count: have the file read
@@ -76,7 +76,6 @@ class DurableTopics:
 
     def forget(self, topic_id: int) -> TopicState | None:
         """Let go of a topic for good; answers what was kept of it."""
-        self._skipped.add(topic_id)
         return self._topics.pop(topic_id, None)
 
     def take_in(self, written_round: Round, written: Written) -> None:

@@ -88,7 +88,7 @@ class Journal:
         writer = RoundWriter(disk, file, end, settings.file_bytes_max, folder, fence=fence, clock=clock)
         commit = GroupCommit(clock, settings, runner, writer, durable.take_in)
         closed = ClosedFiles(recovered.closed, durable, JournalFolder(disk, folder), read_runner, end.journal_id)
-        durable.on_file_closed = closed.take
+        durable.on_file_closed, durable.is_in_closed_file = closed.take, closed.hold
         commit.start()
         return cls(durable, reads, writer, commit, closed)
 
@@ -155,7 +155,7 @@ class Journal:
 
         `durability` says when its appends are acknowledged; None is the journal's. What shares a round with a topic
         that waits for the sync waits for it, too.
-        Raises ValueError for an id that was not among the known topics though it has records, or that was forgotten.
+        Raises ValueError for an id that was not among the known topics, or was forgotten, though it has records here.
         """
         return JournalTopicLog(
             self._durable.open(topic_id, epoch, durability or self._durability), self._commit, self._reads
@@ -173,7 +173,7 @@ class Journal:
         self.forget(topic_id)
 
     def forget(self, topic_id: int) -> None:
-        """Drop what memory holds of a deleted topic; its id can never be opened again."""
+        """Drop what memory holds of a deleted topic; its id is not opened again as long as it has records here."""
         topic = self._durable.forget(topic_id)
         if topic is not None:
             self._commit.forget_cursors(topic_id)

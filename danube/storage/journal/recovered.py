@@ -32,8 +32,6 @@ class Recovered:
     cursors: dict[CursorKey, Cursor] = field(default_factory=dict)
     numberings: dict[int, StoredNumberings] = field(default_factory=dict)
     """By topic, of those that have numbered batches."""
-    skipped: set[int] = field(default_factory=set)
-    """Topics that have records but were not known."""
 
     def begin(self) -> None:
         """Take over what the bases say."""
@@ -71,7 +69,6 @@ class Recovered:
             runs[topic_id] = run.above(self._covered(topic_id))
             if not self.topics.get(topic_id, _NOTHING).fits(runs[topic_id]):
                 return False
-        self.skipped.update(topic_id for topic_id in index.runs if self._is_unknown(topic_id))
         for topic_id, run in runs.items():
             if run:
                 self.topics.setdefault(topic_id, TopicIndex()).extend(run)
@@ -120,10 +117,7 @@ class Recovered:
         numberings.add(stored.batch, stored.base_offset)
 
     def _counts(self, topic_id: int, position: int) -> bool:
-        if self._is_unknown(topic_id):
-            self.skipped.add(topic_id)
-            return False
-        return position >= self._covered(topic_id)
+        return not self._is_unknown(topic_id) and position >= self._covered(topic_id)
 
     def _is_unknown(self, topic_id: int) -> bool:
         return self.known is not None and topic_id not in self.known

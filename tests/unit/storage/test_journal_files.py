@@ -226,6 +226,19 @@ async def test_a_deleted_topic_holds_no_files_and_its_readers_are_told(uncached:
         list(JournalReader(uncached.disk).encoded(TOPIC, run, journal.files))
 
 
+async def test_a_deleted_topic_is_remembered_only_as_long_as_there_are_records_of_it(world: World) -> None:
+    journal = await world.open()
+    await store(journal.topic(TOPIC, 1), b"a")
+    journal.forget(TOPIC)
+    await journal.rotate()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="never used again"):
+            journal.topic(TOPIC, 1)
+        journal = await world.reopen(known_topics={OTHER})
+    await journal.remove_files(2)
+    assert journal.topic(TOPIC, 1).durable_end == 0
+
+
 async def test_files_that_are_asked_for_are_not_removed(world: World) -> None:
     journal = await world.open()
     await store(journal.topic(TOPIC, 1), b"a")
