@@ -22,6 +22,7 @@ _REWRITE_BYTES = 1 << 20  # at a time
 _SYNCED_BYTES = 1 << 20  # of a new file at once: others' syncs wait for all that is written and not synced
 _EXPECTED_BYTES = 1 << 20  # in one hint: of a longer one Linux may heed only the beginning
 _FULL = {errno.ENOSPC, errno.EDQUOT}
+_OUT_OF_DESCRIPTORS = {errno.EMFILE, errno.ENFILE}
 _WITHOUT_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS}  # what file systems without hard links answer
 _IOV_MAX = 1024  # Linux refuses more buffers in one writev
 
@@ -29,6 +30,11 @@ _IOV_MAX = 1024  # Linux refuses more buffers in one writev
 def is_full(error: OSError) -> bool:
     """Whether a disk, or somebody's share of it, had no room for what was asked."""
     return error.errno in _FULL
+
+
+def is_out_of_descriptors(error: OSError) -> bool:
+    """Whether no more files may be open: then nothing was read, written or synced, and it may work a moment later."""
+    return error.errno in _OUT_OF_DESCRIPTORS
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from typing import NoReturn
 from danube.model.errors import JournalFencedError, JournalStoppedError, StorageUnavailableError
 from danube.model.histogram import LatencyHistogram
 from danube.runtime.clock import Clock
-from danube.runtime.disk import Buffer, Disk, File, is_full
+from danube.runtime.disk import Buffer, Disk, File, is_full, is_out_of_descriptors
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.files import FOLDER, FileStart
 from danube.storage.journal.folder import JournalFolder
@@ -276,6 +276,9 @@ class RoundWriter:
             self._timed(file.sync)
             self._timed(lambda: self._disk.sync_folder(self._folder.name))
         except OSError as error:
+            if is_out_of_descriptors(error):  # no sync has failed: the folder could not be opened for it
+                self._discard(file, header.sequence)
+                raise _not_created(self._path(header.sequence), error) from error
             file.close()
             self._stop("a sync", header.sequence, error)
         self.syncs += 2
@@ -314,7 +317,10 @@ def _not_created(name: str, cause: OSError) -> StorageUnavailableError:
 
 
 def _advice(cause: OSError) -> str:
-    return f"Nothing was stored; {'make room' if is_full(cause) else 'check the disk'} and try again"
+    what = "make room" if is_full(cause) else "check the disk"
+    if is_out_of_descriptors(cause):
+        what = "have the system let the broker open more (`ulimit -n`)"
+    return f"Nothing was stored; {what} and try again"
 
 
 def _reason(error: OSError) -> str:

@@ -230,6 +230,24 @@ async def test_sync_that_fails_for_a_new_file_stops_the_journal(operation: Opera
     await world.close()
 
 
+@pytest.mark.parametrize("operation", [Operation.CREATE, Operation.SYNC_FOLDER])
+async def test_a_new_file_that_finds_too_many_open_is_taken_away_and_tried_again(operation: Operation) -> None:
+    """The folder is opened to be synced: when that fails, no sync has."""
+    for seed in range(10):
+        world = World(SimDisk(seed), file_bytes_max=600)
+        log = (await world.open()).topic(TOPIC, 1)
+        await store(log, bytes(300))
+        name = SECOND_FILE if operation is Operation.CREATE else "journal"
+        world.disk.fail(operation, error=errno.EMFILE, name=name)
+        error = str(await append(log, bytes(300)).error())
+        assert f"{SECOND_FILE} could not be created: Too many open files. Nothing was stored; have the system" in error
+        assert SECOND_FILE not in world.disk.contents()
+        assert await store(log, b"small", bytes(300)) == [1, 2]
+        after = world.after(world.disk.power_cut())
+        assert (await after.open()).topic(TOPIC, 1).durable_end == 3
+        await world.close()
+
+
 async def test_new_file_that_cannot_be_taken_away_stops_the_journal() -> None:
     world = World(file_bytes_max=600)
     journal = await world.open()
