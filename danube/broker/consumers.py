@@ -4,28 +4,26 @@ Consumers are kept in the metadata, since opening a stream names nothing but the
 go on without subscribing again.
 """
 
-import asyncio
-from contextlib import ExitStack
 from dataclasses import dataclass
 
 from danube.broker.consumer import Consumer
 from danube.broker.departures import Departures
 from danube.broker.dispatch.key_ring import check_filters
 from danube.broker.farewell import Cause, Farewell
+from danube.broker.new_subscriptions import NewSubscriptions
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Also, ConsumerRecord, Records
 from danube.model.calls import ClientKind, Subscribe
-from danube.model.errors import DanubeError, LimitReachedError, PreconditionFailedError
+from danube.model.errors import AlreadyExistsError, LimitReachedError, PreconditionFailedError
 from danube.model.limits import NON_RELIABLE_IDLE_S, SESSION_FORGET_S, SUBSCRIPTIONS_PER_TOPIC_MAX
 from danube.model.message import consumer_id
-from danube.model.subscription import Cursor, SubscriptionType
+from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
-from danube.storage.log import TopicLog
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +43,7 @@ class Consumers:
         self._records = records
         self._departures = departures
         self._clock = clock
-        self._rng = rng
+        self._new = NewSubscriptions(topics, records, clock=clock, rng=rng)
         self._members: dict[int, Membership] = {}
 
     async def load(self) -> None:
@@ -198,16 +196,11 @@ class Consumers:
     async def _create(self, topic: AnyTopic, request: Subscribe) -> ReliableSubscription | NonReliableSubscription:
         if len(topic.subscriptions) >= SUBSCRIPTIONS_PER_TOPIC_MAX:
             raise LimitReachedError(f"{topic.name} has {SUBSCRIPTIONS_PER_TOPIC_MAX} subscriptions, the most it may")
-        subscription_id = self._rng.new_id()
-        with ExitStack() as claims:
-            if isinstance(topic, ReliableTopic):
-                offset = topic.log.durable_end
-                claims.enter_context(topic.claim(offset))
-                await save_cursor(topic.log, subscription_id, Cursor(offset))
-            record = await self._records.create_subscription(
-                request.topic, request.subscription, request.type, subscription_id, self._clock.now_ms()
-            )
-            return self._topics.open_subscription(topic, record)
+        offset = topic.log.durable_end if isinstance(topic, ReliableTopic) else 0
+        try:
+            return await self._new.make(topic, request.subscription, request.type, offset)
+        except AlreadyExistsError:  # what it was made for has it now
+            return topic.subscription(request.subscription)
 
     async def _remember(
         self,
@@ -231,20 +224,6 @@ class Consumers:
                 subscription.forget(consumer)
             raise
         self._members[consumer.consumer_id] = Membership(topic, subscription, consumer)
-
-
-async def save_cursor(log: TopicLog, subscription_id: int, cursor: Cursor) -> None:
-    """Return once the cursor is durable. Raises what the journal says instead."""
-    outcome: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
-
-    def saved(error: DanubeError | None) -> None:
-        if not outcome.done():
-            outcome.set_result(error)
-
-    log.save_cursor(subscription_id, cursor, saved)
-    error = await outcome
-    if error is not None:
-        raise error
 
 
 def _refuse_while_connected(subscription: Subscription, now_s: float) -> None:

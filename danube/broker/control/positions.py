@@ -1,11 +1,10 @@
 """Where subscriptions stand: made at a place, put elsewhere, unblocked."""
 
 import logging
-from contextlib import ExitStack
 
-from danube.broker.consumers import save_cursor
 from danube.broker.control.topics import served_topic
 from danube.broker.dispatch.events import RetryBlocked, Seek, SkipBlocked, SkipRange
+from danube.broker.new_subscriptions import NewSubscriptions, save_cursor
 from danube.broker.subscription import ReliableSubscription
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
@@ -33,7 +32,6 @@ from danube.model.positions import (
     SubscriptionPosition,
 )
 from danube.model.stream import FetchFrom, FetchStart, FetchTime
-from danube.model.subscription import Cursor
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
@@ -50,8 +48,7 @@ class PositionControl:
     def __init__(self, topics: Topics, records: Records, *, clock: Clock, rng: Rng) -> None:
         self._topics = topics
         self._records = records
-        self._clock = clock
-        self._rng = rng
+        self._new = NewSubscriptions(topics, records, clock=clock, rng=rng)
 
     async def open(self) -> None:
         """Finish what a crash interrupted: subscriptions stand where an administrator has put them."""
@@ -76,16 +73,8 @@ class PositionControl:
                     f"{topic.name} already has a subscription {name!r}: seek in it, or choose a name"
                 )
             refuse_more_subscriptions(topic)
-            subscription_id = self._rng.new_id()
-            with ExitStack() as claims:
-                if isinstance(topic, ReliableTopic):
-                    offset = await offset_of(wanted.start, topic.log)
-                    claims.enter_context(topic.claim(offset))
-                    await save_cursor(topic.log, subscription_id, Cursor(offset))
-                record = await self._records.create_subscription(
-                    wanted.name.topic, name, wanted.type, subscription_id, self._clock.now_ms()
-                )
-                subscription = self._topics.open_subscription(topic, record)
+            offset = await offset_of(wanted.start, topic.log) if isinstance(topic, ReliableTopic) else 0
+            subscription = await self._new.make(topic, name, wanted.type, offset)
         return _position(subscription) if isinstance(subscription, ReliableSubscription) else _NOTHING_KEPT
 
     def find(self, name: SubscriptionName) -> tuple[ReliableTopic, ReliableSubscription]:
