@@ -434,6 +434,8 @@ class _Assembly:
         self._tasks.spawn(sweep_on(clock, "forgetting clients that are gone", forget_clients), "forgetting")
         self._tasks.spawn(sweep_on(clock, "expiry", expiry.sweep), "expiry")
         self._tasks.spawn(sweep_on(clock, "retention", retaining.sweep), "retention")
+        positions = context.control.positions
+        self._tasks.spawn(sweep_on(clock, "putting subscriptions elsewhere", positions.sweep), "positions")
 
     async def _start_telemetry(self, context: ServiceContext, storage: Storage, broker_id: int) -> None:
         interval_s = self._settings.telemetry_interval_s

@@ -98,6 +98,10 @@ class Topic(ABC, Generic[S]):
             raise SubscriptionNotFoundError(f"there is no subscription {name!r} on {self.name}: subscribe first")
         return found
 
+    def serves(self, subscription: S) -> bool:
+        """Whether the subscription is still there: neither it nor the topic has gone."""
+        return not self.is_closed and self.subscriptions.get(subscription.record.name) is subscription
+
     @abstractmethod
     def _take(self, message: bytes, published: Published) -> None:
         """Publish what may pass. Raises as `publish`."""

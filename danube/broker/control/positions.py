@@ -51,11 +51,28 @@ class PositionControl:
         self._new = NewSubscriptions(topics, records, clock=clock, rng=rng)
 
     async def open(self) -> None:
-        """Finish what a crash interrupted: subscriptions stand where an administrator has put them."""
-        for record in await self._records.all_subscriptions():
-            topic = self._topics.find(str(record.topic))
-            if record.jump is not None and isinstance(topic, ReliableTopic):
-                await self._settle(topic, topic.subscription(record.name))
+        """Finish what a crash interrupted, as `sweep` does; what cannot be finished now is logged, and left to that."""
+        try:
+            await self.sweep()
+        except DanubeError as error:
+            _log.error("not every subscription stands durably where it was put: %s", error)
+
+    async def sweep(self) -> None:
+        """Finish what a crash or a fault interrupted: subscriptions stand, durably, where an administrator put them.
+
+        As long as that is not so, retention keeps all from there on, and a restart puts them there once more. Raises
+        what kept the last one from it.
+        """
+        failure: DanubeError | None = None
+        for topic, subscription in self._unfinished():
+            async with topic.changing:
+                try:
+                    if subscription.record.jump is not None and topic.serves(subscription):
+                        await self._finish(topic, subscription)
+                except DanubeError as error:
+                    failure = error
+        if failure is not None:
+            raise failure
 
     async def create(self, wanted: CreateSubscription) -> SubscriptionPosition:
         """Create a subscription that nobody has subscribed to yet; answers once its place is durable.
@@ -155,15 +172,25 @@ class PositionControl:
         await self._topics.add_partitions(wanted.base, wanted.count)
         return self._topics.matching(wanted.base)
 
+    def _unfinished(self) -> list[tuple[ReliableTopic, ReliableSubscription]]:
+        topics = [topic for topic in self._topics if isinstance(topic, ReliableTopic) and not topic.is_lost]
+        found = ((topic, subscription) for topic in topics for subscription in topic.subscriptions.values())
+        return [(topic, subscription) for topic, subscription in found if subscription.record.jump is not None]
+
     async def _settle(self, topic: ReliableTopic, subscription: ReliableSubscription) -> None:
+        """Finish, or leave it to a later `sweep`: it is decided all the same."""
+        try:
+            await self._finish(topic, subscription)
+        except DanubeError as error:
+            name = subscription.record.name
+            _log.error("subscription %r on %s is put elsewhere, not durably yet: %s", name, topic.name, error)
+
+    async def _finish(self, topic: ReliableTopic, subscription: ReliableSubscription) -> None:
         """Make durable where a subscription stands, and only then forget in the metadata that it was put there."""
         record = subscription.record
-        try:
-            await save_cursor(topic.log, record.subscription_id, subscription.driver.engine.cursor)
-            if record.jump is not None:
-                subscription.record = await self._records.set_jump(record.topic, record.name, None)
-        except DanubeError as error:  # it is decided all the same, and the next start finishes it
-            _log.error("subscription %r on %s is put elsewhere, not durably yet: %s", record.name, topic.name, error)
+        await save_cursor(topic.log, record.subscription_id, subscription.driver.engine.cursor)
+        if record.jump is not None:
+            subscription.record = await self._records.set_jump(record.topic, record.name, None)
 
 
 async def offset_of(start: FetchStart, log: TopicLog) -> int:
