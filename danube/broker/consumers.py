@@ -4,6 +4,7 @@ Consumers are kept in the metadata, since opening a stream names nothing but the
 go on without subscribing again.
 """
 
+from contextlib import suppress
 from dataclasses import dataclass
 
 from danube.broker.consumer import Consumer
@@ -16,7 +17,12 @@ from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Also, ConsumerRecord, Records
 from danube.model.calls import ClientKind, Subscribe
-from danube.model.errors import AlreadyExistsError, LimitReachedError, PreconditionFailedError
+from danube.model.errors import (
+    AlreadyExistsError,
+    LimitReachedError,
+    PreconditionFailedError,
+    SubscriptionNotFoundError,
+)
 from danube.model.limits import NON_RELIABLE_IDLE_S, SESSION_FORGET_S, SUBSCRIPTIONS_PER_TOPIC_MAX
 from danube.model.message import consumer_id
 from danube.model.subscription import SubscriptionType
@@ -72,16 +78,11 @@ class Consumers:
         async with topic.changing:
             topic.check_open()
             subscription = topic.subscriptions.get(request.subscription) or await self._create(topic, request)
-            if subscription.record.type is not SubscriptionType.KEY_SHARED:
-                filters = ()  # the others do not go by keys
-            former = subscription.consumers.get(request.consumer_name)
-            is_known = former is not None and former.filters == filters
-            identity = consumer_id(request.topic, request.subscription, request.consumer_name)
-            consumer = subscription.subscribe(request.consumer_name, identity, filters)
-            if not is_known:
-                await self._remember(topic, subscription, consumer, request)
-            self._departures.came_back(ClientKind.CONSUMER, identity)
-            return identity
+            try:
+                return await self._join(topic, subscription, request, filters)
+            except SubscriptionNotFoundError:  # it was deleted, and the answer to that got lost
+                self._remove(topic, subscription)
+                return await self._join(topic, await self._create(topic, request), request, filters)
 
     async def unsubscribe(self, name: TopicName, subscription_name: str, *, also: Also | None = None) -> None:
         """Delete a subscription with its consumers and its cursor. A consumer that connects meanwhile loses its stream.
@@ -97,8 +98,7 @@ class Consumers:
         async with topic.changing:
             topic.check_open()
             subscription = self.unused_subscription(topic, subscription_name)
-            await self._records.delete_subscription(name, subscription_name, also=also)
-            self._remove(topic, subscription)
+            await self._delete(topic, subscription, also)
 
     def unused_subscription(self, topic: AnyTopic, name: str) -> ReliableSubscription | NonReliableSubscription:
         """The subscription, which nobody uses now.
@@ -151,6 +151,22 @@ class Consumers:
         if subscription is not None:
             self._members[record.consumer_id] = Membership(topic, subscription, subscription.restore(record))
 
+    async def _delete(
+        self,
+        topic: AnyTopic,
+        subscription: ReliableSubscription | NonReliableSubscription,
+        also: Also | None = None,
+    ) -> None:
+        """Delete a subscription. Raises SubscriptionNotFoundError for one that was deleted before, where the answer got
+        lost: that one is forgotten as well.
+        """
+        try:
+            await self._records.delete_subscription(topic.record.name, subscription.record.name, also=also)
+        except SubscriptionNotFoundError:
+            self._remove(topic, subscription)
+            raise
+        self._remove(topic, subscription)
+
     def _remove(self, topic: AnyTopic, subscription: ReliableSubscription | NonReliableSubscription) -> None:
         """Forget a subscription that the metadata has no more."""
         name = subscription.record.name
@@ -181,8 +197,8 @@ class Consumers:
                 subscription = topic.subscriptions.get(name)
                 if subscription is None or not subscription.is_idle(now_s, NON_RELIABLE_IDLE_S) or topic.is_closed:
                     continue
-                await self._records.delete_subscription(topic.record.name, name)
-                self._remove(topic, subscription)
+                with suppress(SubscriptionNotFoundError):  # so it is gone
+                    await self._delete(topic, subscription)
 
     async def _forget(self, member: Membership) -> None:
         async with member.topic.changing:
@@ -192,6 +208,24 @@ class Consumers:
             await self._records.delete_consumer(record.topic, record.name, member.consumer.name)
             member.subscription.forget(member.consumer)
             self._members.pop(member.consumer.consumer_id, None)
+
+    async def _join(
+        self,
+        topic: AnyTopic,
+        subscription: ReliableSubscription | NonReliableSubscription,
+        request: Subscribe,
+        filters: tuple[str, ...],
+    ) -> int:
+        if subscription.record.type is not SubscriptionType.KEY_SHARED:
+            filters = ()  # the others do not go by keys
+        former = subscription.consumers.get(request.consumer_name)
+        is_known = former is not None and former.filters == filters
+        identity = consumer_id(request.topic, request.subscription, request.consumer_name)
+        consumer = subscription.subscribe(request.consumer_name, identity, filters)
+        if not is_known:
+            await self._remember(topic, subscription, consumer, request)
+        self._departures.came_back(ClientKind.CONSUMER, identity)
+        return identity
 
     async def _create(self, topic: AnyTopic, request: Subscribe) -> ReliableSubscription | NonReliableSubscription:
         if len(topic.subscriptions) >= SUBSCRIPTIONS_PER_TOPIC_MAX:

@@ -21,6 +21,7 @@ from danube.model.errors import (
     ShuttingDownError,
     TopicNotFoundError,
     TopicNotServedError,
+    UnavailableError,
 )
 from danube.model.limits import FAREWELL_END_S, FAREWELL_WAIT_S
 
@@ -37,6 +38,8 @@ class Cause(Enum):
     """The topic or the subscription is no more."""
     DISCONNECTED = "disconnected"
     """An administrator sent this one client away; it may come back."""
+    IN_DOUBT = "in doubt"
+    """Nobody knows whether the topic was deleted: it takes nothing that might go with it, and is read on."""
     GOING_DOWN = "going down"
     """The broker ends, and its topics wait for it or for another one."""
 
@@ -58,6 +61,11 @@ class Farewell:
         match self.cause:
             case Cause.DELETED:
                 return InvalidRequestError(f"{self.what} was deleted: create it again to go on")
+            case Cause.IN_DOUBT:
+                return UnavailableError(
+                    f"{self.what} may have been deleted, the metadata did not say: delete it again, or have its broker"
+                    " started again to see whether it is still there"
+                )
             case Cause.GOING_DOWN:
                 return going_down()
             case _:

@@ -131,6 +131,9 @@ class Topic(ABC, Generic[S]):
     async def save_cursors(self) -> None:
         """Return once it is durable where the subscriptions stand; what cannot be written is delivered once more."""
 
+    def forget_deleted(self) -> None:
+        """Subscriptions that were deleted are in the journal still; nothing of them goes into the next manifest."""
+
     def take_publishes(self) -> None:
         """The topic stays after all."""
         self.farewell = None
@@ -247,6 +250,9 @@ class ReliableTopic(Topic[ReliableSubscription]):
                 f"{self.name} has {self._unsettled} publishes that the journal has not answered in "
                 f"{UNLOAD_TIMEOUT_S:g} s: try again when its disk is faster"
             ) from None
+
+    def forget_deleted(self) -> None:
+        self.log.forget_other_cursors({one.record.subscription_id for one in self.subscriptions.values()})
 
     def close(self, farewell: Farewell) -> None:
         super().close(farewell)

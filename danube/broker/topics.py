@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -26,6 +26,7 @@ from danube.model.errors import (
     TopicExistsError,
     TopicNotFoundError,
     TopicNotServedError,
+    UnknownOutcomeError,
 )
 from danube.model.limits import KEY_SHARED_GRACE_S, PARTITIONS_MAX, TOPICS_PER_BROKER_MAX
 from danube.model.policies import NO_POLICIES, Limits, Policies, PolicyChange, limits_of
@@ -122,7 +123,7 @@ class Topics:
             if topic is not None:
                 self.open_subscription(topic, subscription)
         for topic in self:
-            _forget_deleted(topic)
+            topic.forget_deleted()
 
     def find(self, name: str) -> AnyTopic | None:
         """The topic of this name, if this broker serves it."""
@@ -203,9 +204,10 @@ class Topics:
         """
         async with self._changing:
             self._refuse_beyond_limit(1)
-            record = await self._records.create_topic(
-                name, strategy, self._clock.now_ms(), schema_subject=schema_subject
-            )
+            async with self._serving_what_is_there(name):
+                record = await self._records.create_topic(
+                    name, strategy, self._clock.now_ms(), schema_subject=schema_subject
+                )
             return self._open(record)
 
     async def find_or_create(self, name: TopicName, strategy: DispatchStrategy) -> AnyTopic:
@@ -249,9 +251,10 @@ class Topics:
         """Create all partitions of a topic, or none. Raises as `create`."""
         async with self._changing:
             self._refuse_beyond_limit(partitions)
-            records = await self._records.create_partitioned_topic(
-                base, partitions, strategy, self._clock.now_ms(), schema_subject=schema_subject
-            )
+            async with self._serving_what_is_there(base):
+                records = await self._records.create_partitioned_topic(
+                    base, partitions, strategy, self._clock.now_ms(), schema_subject=schema_subject
+                )
             for record in records:
                 self._open(record)
 
@@ -345,11 +348,22 @@ class Topics:
             deleted = self.behind(name)
             for topic in deleted:
                 await held.enter_async_context(topic.changing)
-            await self._records.delete_topics([topic.record for topic in deleted], also=also)
-            for topic in deleted:
-                del self._topics[topic.name]
-                topic.close(Farewell(Cause.DELETED, f"topic {topic.name}"))
-                self._storage.forget(topic.record.topic_id)
+            try:
+                await self._records.delete_topics([topic.record for topic in deleted], also=also)
+            except UnknownOutcomeError:  # what was acknowledged from here on might be gone at the next start
+                for topic in deleted:
+                    topic.refuse_publishes(Farewell(Cause.IN_DOUBT, f"topic {topic.name}"))
+                raise
+            self._let_go(deleted)
+            return deleted
+
+    async def forget_deleted(self, name: TopicName) -> Sequence[AnyTopic]:
+        """As `delete`, which found that the metadata has it no more, for what of it is served nevertheless."""
+        async with self._changing, AsyncExitStack() as held:
+            for topic in (found := self.behind(name)):
+                await held.enter_async_context(topic.changing)
+            known = {one.topic_id for one in await self.of_cluster(name)}
+            self._let_go(deleted := [topic for topic in found if topic.record.topic_id not in known])
             return deleted
 
     async def unload(self, name: TopicName, farewell: Farewell) -> AnyTopic:
@@ -387,12 +401,8 @@ class Topics:
                 raise TopicExistsError(f"{name} is served here already: unload it first")
             record = await self._records.begin_epoch(name)
             subscriptions = await self._records.subscriptions_of(name)
-            topic = self._open(record)
-            self._elsewhere.pop(topic.name, None)
-            for subscription in subscriptions:
-                self.open_subscription(topic, subscription)
-            _forget_deleted(topic)
-            return topic
+            self._elsewhere.pop(str(name), None)
+            return self._open_whole(record, subscriptions)
 
     def open_subscription(
         self, topic: AnyTopic, record: SubscriptionRecord
@@ -433,6 +443,31 @@ class Topics:
         self._topics[topic.name] = topic
         return topic
 
+    def _open_whole(self, record: TopicRecord, subscriptions: Iterable[SubscriptionRecord]) -> AnyTopic:
+        topic = self._open(record)
+        for subscription in subscriptions:
+            self.open_subscription(topic, subscription)
+        topic.forget_deleted()
+        return topic
+
+    @asynccontextmanager
+    async def _serving_what_is_there(self, name: TopicName) -> AsyncIterator[None]:
+        """Where a topic that is to be made is there, serve it if nobody does: the answer to who made it got lost."""
+        try:
+            yield
+        except TopicExistsError:
+            for record in await self.of_cluster(name):
+                is_away = self.is_elsewhere(record.name) or self._others.is_others(record)
+                if self.find(str(record.name)) is None and not is_away:
+                    self._open_whole(record, await self._records.subscriptions_of(record.name))
+            raise
+
+    def _let_go(self, deleted: Iterable[AnyTopic]) -> None:
+        for topic in deleted:
+            del self._topics[topic.name]
+            topic.close(Farewell(Cause.DELETED, f"topic {topic.name}"))
+            self._storage.forget(topic.record.topic_id)
+
     def _log_of(self, record: TopicRecord) -> TopicLog:
         try:
             # What makes room is done by administrators, and is in the audit log first.
@@ -462,9 +497,3 @@ class Topics:
     def _refuse_beyond_limit(self, count: int) -> None:
         if len(self._topics) + count > TOPICS_PER_BROKER_MAX:
             raise LimitReachedError(f"this broker serves {len(self._topics)} topics of {TOPICS_PER_BROKER_MAX} at most")
-
-
-def _forget_deleted(topic: AnyTopic) -> None:
-    """Subscriptions that were deleted are in the journal still; nothing of them goes into the next manifest."""
-    if isinstance(topic, ReliableTopic):
-        topic.log.forget_other_cursors({one.record.subscription_id for one in topic.subscriptions.values()})

@@ -60,7 +60,12 @@ class TopicControl:
         partition and for the audit log.
         """
         self.deletable(name)
-        self._moves.say_farewell(await self._topics.delete(name, also=also), Cause.DELETED)
+        try:
+            deleted = await self._topics.delete(name, also=also)
+        except TopicNotFoundError:  # the metadata has it no more: the answer to who deleted it got lost
+            self._moves.say_farewell(await self._topics.forget_deleted(name), Cause.DELETED)
+            raise
+        self._moves.say_farewell(deleted, Cause.DELETED)
 
     async def in_namespace(self, namespace: str) -> list[TopicInfo]:
         """The topics of a namespace, sorted by name. Raises NamespaceNotFoundError."""
