@@ -103,6 +103,17 @@ def newest_whole(tier: SegmentTier, record: TopicStorage) -> int | None:
     return next((one for one in _beyond(tier, record) if _is_whole(tier, record.topic_id, one)), None)
 
 
+def unnamed_history(tier: SegmentTier, record: TopicStorage, end_offset: int) -> Manifest | None:
+    """The newest manifest of which everything is there, if it has more than all that ends at `end_offset` without it.
+
+    A cut that died has left in the journal what its manifest has. So this one was named once, and the record is of
+    older metadata. Raises as `find_ahead`.
+    """
+    generation = newest_whole(tier, record)
+    manifest = _manifest(tier, record.topic_id, generation) if generation is not None else None
+    return manifest if manifest is not None and manifest.end_offset > end_offset else None
+
+
 def _newer(tier: SegmentTier, record: TopicStorage) -> int | None:
     """The newest generation that is whole; where none is, the newest: then the damage is told, and nothing is swept."""
     return newest_whole(tier, record) or max(_beyond(tier, record), default=None)

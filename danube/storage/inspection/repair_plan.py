@@ -158,17 +158,18 @@ class _Planner:
         return replace(history, manifest=manifest)
 
     def _looks_older(self, history: TopicHistory) -> bool:
-        """Whether what the metadata names is gone, or the journal does not go on from it.
+        """Whether what the metadata names is gone or not all there is, or the journal does not go on from it.
 
         Where neither is so, a newer manifest is of a cut or a repair that died before it was named: nobody needs it.
         """
         gap = journal_gap(self._journal_topic(history.topic_id), history, self._journal_id)
         names = (segment_name(history.topic_id, segment) for segment in history.segments)
-        return history.manifest is None or gap is not None or any(name not in history.files for name in names)
+        is_short = history.topic_id in self._found.unnamed
+        return history.manifest is None or gap is not None or is_short or any(one not in history.files for one in names)
 
     def is_affected(self, topic_id: int) -> bool:
         history, topic = self._found.histories[topic_id], self._journal_topic(topic_id)
-        if history.manifest is None or topic_id in self._found.damaged_segments:
+        if history.manifest is None or topic_id in self._found.damaged_segments or topic_id in self._found.unnamed:
             return True
         if not self._is_journal_damaged:
             return journal_gap(topic, history, self._journal_id) is not None

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.runtime.disk import Disk
+from danube.storage.inspection.ahead import unnamed_history
 from danube.storage.inspection.finding import Finding, Level
 from danube.storage.inspection.history_scan import SEGMENTS, TopicHistory, scan_history, topic_ids, unlisted_segments
 from danube.storage.inspection.journal_walk import FileBegun, JournalWalk, SoundRound
@@ -36,6 +37,8 @@ class Verification:
     histories: dict[int, TopicHistory] = field(default_factory=dict)
     damaged_segments: dict[int, list[Segment]] = field(default_factory=dict)
     """By topic, as its manifest lists them."""
+    unnamed: set[int] = field(default_factory=set)
+    """Topics of which a manifest that metadata does not name has what is nowhere else."""
     findings: list[Finding] = field(default_factory=list)
     bytes_read: int = 0
     files: int = 0
@@ -140,11 +143,36 @@ def _verify_topic(disk: Disk, tier: DirectoryTier, found: Verification, topic_id
         found.bytes_read += walk.file_bytes
         progress(walk.file_bytes)
     reader.forget(topic_id)
+    _verify_end(tier, found, history)
     topic = found.ledger.topics.get(topic_id)
     gap = journal_gap(topic, history, found.walk.journal_id) if topic is not None else None
     is_said = history.record.generation or not found.known.is_blind  # of a deleted topic only the journal may have some
     if gap is not None and is_said and found.known.counts(topic_id) and not found.ledger.is_damaged:
         found.findings.append(_gap_finding(topic_id, *gap))
+
+
+def _verify_end(tier: DirectoryTier, found: Verification, history: TopicHistory) -> None:
+    """Whether what metadata names and the journal are all there is of a topic; a damaged journal may have had more."""
+    topic_id, manifest = history.topic_id, history.manifest
+    if manifest is None or topic_id not in found.known.topics or found.ledger.is_damaged:
+        return
+    topic = found.ledger.topic(topic_id)
+    goes_on = topic.first_above(manifest.journals.get(found.walk.journal_id, 0)) < len(topic)
+    end_offset = max(manifest.end_offset, topic.ends[-1] if goes_on else 0)
+    unnamed = unnamed_history(tier, history.record, end_offset)
+    if unnamed is not None:
+        found.unnamed.add(topic_id)
+        found.findings.append(
+            Finding(
+                file=manifest_name(topic_id, unnamed.generation),
+                at=0,
+                end=0,
+                what="the metadata is older than this manifest, which has messages that are nowhere else",
+                topic_id=topic_id,
+                first_offset=end_offset,
+                end_offset=unnamed.end_offset,
+            )
+        )
 
 
 def check_segment(tier: DirectoryTier, reader: SegmentReader, topic_id: int, segment: Segment) -> list[Finding]:

@@ -113,3 +113,62 @@ def test_what_a_newer_manifest_has_let_go_of_is_not_told_as_lost(empty: FolderWo
     (topic,) = repair(empty).topics
     assert (topic.loses, topic.mended.start_offset, topic.end_offset) == (False, 15, 30)
     assert empty.verify().is_sound
+
+
+@pytest.mark.parametrize("is_kept", [True, False])
+def test_what_only_a_newer_manifest_has_is_missed_also_where_nothing_of_its_topic_is_in_the_journal(
+    empty: FolderWorld, tmp_path: Path, *, is_kept: bool
+) -> None:
+    """The older metadata names no manifest yet, or one that is there: by what it says, the topic ends there."""
+
+    async def end_in_segments(life: Life) -> None:
+        await life.topic(CLICKS)
+        await life.fill(IDLE, 1)
+        await life.fill(ORDERS, 10)
+        await life.subscribe(ORDERS, "billing", 11, 12)
+        await life.cut()
+
+    async def begin_in_segments(life: Life) -> None:
+        for name in (ORDERS, CLICKS, IDLE):
+            await life.fill(name, 3)
+        if is_kept:
+            await life.cut()
+
+    empty.live(begin_in_segments)
+    shutil.copy(empty.path / METADATA, tmp_path / "older")
+    if is_kept:
+        shutil.copytree(empty.path / "segments", tmp_path / "segments")
+    empty.live(end_in_segments)
+    before = contents(empty)
+    bring_back(empty)
+    if is_kept:
+        shutil.copytree(tmp_path / "segments", empty.path / "segments", dirs_exist_ok=True)
+    assert empty.damaged(ORDERS) == [(3 if is_kept else 0, 13)]
+    plan = repair(empty)
+    assert lost_of(plan, ORDERS) == set()
+    check(empty, before, plan)
+
+
+def test_a_manifest_that_a_cut_left_unnamed_is_no_damage_as_the_journal_has_all_that_it_has(
+    empty: FolderWorld, tmp_path: Path
+) -> None:
+    """The power went when everything was written, and before the metadata was told."""
+
+    async def live(life: Life) -> None:
+        for name in (ORDERS, CLICKS, IDLE):
+            await life.fill(name, 5)
+
+    empty.live(live)
+    whole = tmp_path / "whole"
+    shutil.copytree(empty.path, whole)
+
+    async def cut(life: Life) -> None:
+        for name in (ORDERS, CLICKS, IDLE):
+            await life.topic(name)
+        await life.cut()
+
+    empty.live(cut)
+    shutil.copytree(empty.path / "segments", whole / "segments")
+    died = FolderWorld(whole)
+    assert died.verify().is_sound
+    assert repair(died).is_empty
