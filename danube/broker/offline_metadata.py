@@ -17,8 +17,8 @@ from danube.metadata.raft.folder import FOLDER as RAFT
 from danube.metadata.store import Entry
 from danube.model.errors import DanubeError, DataFolderError
 from danube.runtime.disk import LocalDisk
-from danube.storage.inspection.ahead import newest_whole
 from danube.storage.inspection.known import Known, known_in, read_known
+from danube.storage.manifests import newest_whole
 from danube.storage.tiers.directory import DirectoryTier
 
 _SERVICES = {MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}

@@ -8,9 +8,12 @@ from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, 
 from danube.storage.damage import fault_of, next_step
 from danube.storage.histories import History
 from danube.storage.journal.topic_base import TopicBase
-from danube.storage.segment.manifest import Manifest, manifest_name
+from danube.storage.segment.manifest import Manifest, folder_of, manifest_name, segment_name
 from danube.storage.segment.manifest_format import decode_manifest, newer_version
+from danube.storage.sweeping import highest_generation
 from danube.storage.tiers.tier import SegmentTier
+
+_MANIFEST = ".manifest"
 
 
 @dataclass(slots=True)
@@ -58,6 +61,42 @@ def load_history(tier: SegmentTier, record: TopicStorage) -> History:
     return History(record, manifest)
 
 
+def load_manifest(tier: SegmentTier, topic_id: int, generation: int) -> Manifest:
+    """One generation of a topic, named or not. Raises as `load_history`."""
+    return load_history(tier, TopicStorage(topic_id, generation=generation)).manifest
+
+
+def generations_there(tier: SegmentTier, topic_id: int) -> list[int]:
+    """Of a topic's manifests, the newest first. Raises OSError."""
+    names = tier.list(folder_of(topic_id))
+    found = (highest_generation([name]) for name in names if name.endswith(_MANIFEST))
+    return sorted(filter(None, found), reverse=True)
+
+
+def generations_beyond(tier: SegmentTier, record: TopicStorage) -> list[int]:
+    """Those that are newer than what the record names, the newest first. Raises OSError."""
+    return [generation for generation in generations_there(tier, record.topic_id) if generation > record.generation]
+
+
+def newest_whole(tier: SegmentTier, record: TopicStorage) -> int | None:
+    """The newest generation beyond the record's of which everything is there.
+
+    Raises OSError, StorageUnavailableError, DataFolderError for files of a later version.
+    """
+    return next((one for one in generations_beyond(tier, record) if _is_whole(tier, record.topic_id, one)), None)
+
+
+def unnamed_history(tier: SegmentTier, record: TopicStorage, end_offset: int) -> Manifest | None:
+    """The newest manifest of which everything is there, if it has more than all that ends at `end_offset` without it.
+
+    A cut that died has left in the journal what its manifest has. So this one was named once, and the record is of
+    older metadata. Raises as `newest_whole`.
+    """
+    generation = newest_whole(tier, record)
+    manifest = load_manifest(tier, record.topic_id, generation) if generation is not None else None
+    return manifest if manifest is not None and manifest.end_offset > end_offset else None
+
+
 def base_of(history: History) -> TopicBase:
     """What a journal begins with for this topic."""
     manifest = history.manifest
@@ -69,6 +108,15 @@ def base_of(history: History) -> TopicBase:
         numberings=manifest.numberings,
         covered=manifest.journals,
     )
+
+
+def _is_whole(tier: SegmentTier, topic_id: int, generation: int) -> bool:
+    """Whether the manifest can be read and all segments that it names are there."""
+    try:
+        segments = load_manifest(tier, topic_id, generation).segments
+        return all(tier.size(segment_name(topic_id, one)) == one.file_bytes for one in segments)
+    except (DamagedDataError, FileNotFoundError):
+        return False
 
 
 def _damaged(name: str, what: str) -> DamagedDataError:

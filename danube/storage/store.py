@@ -3,11 +3,11 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import Awaitable, Callable, Container, Coroutine
+from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from danube.metadata.storage_records import StorageRecords
+from danube.metadata.storage_records import StorageRecords, TopicStorage
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.limits import CUT_RETRY_S
 from danube.model.topic import TopicName
@@ -25,9 +25,11 @@ from danube.storage.histories import Histories
 from danube.storage.journal import Journal
 from danube.storage.journal.files import FOLDER
 from danube.storage.journal.reader import JournalReader
-from danube.storage.manifests import base_of, find_histories
+from danube.storage.manifests import FoundHistories, base_of, find_histories
+from danube.storage.older_metadata import find_newer, refuse_outdated
 from danube.storage.publishing import Publisher
 from danube.storage.retaining import OldestUnread, Policies, Retainer
+from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.retention import Going, Retention
 from danube.storage.space import SpaceGate, look_at_space
@@ -171,10 +173,8 @@ class Storage:
         pointed = [
             one for one in (await records.all()).values() if known_topics is None or one.topic_id in known_topics
         ]
-        found = await read_runner.run(lambda: find_histories(reading_tier, pointed))
+        found, newer = await read_runner.run(lambda: _find(reading_tier, pointed, known_topics))
         named = dict(names or {})
-        for topic_id, error in found.refused.items():
-            _log.error("%s cannot be served: %s", called(topic_id, named), error)
         journal = await Journal.open(
             disk,
             clock,
@@ -187,6 +187,9 @@ class Storage:
             bases={history.manifest.topic_id: base_of(history) for history in found.histories},
             has_begun=has_begun,
         )
+        refuse_outdated(found, newer, journal)
+        for topic_id, error in found.refused.items():
+            _log.error("%s cannot be served: %s", called(topic_id, named), error)
         await keep_cursors_within(journal, [history.manifest for history in found.histories], named)
         storage = cls(
             StorageGround(
@@ -389,6 +392,14 @@ class Storage:
         while True:
             await work()
             await clock.sleep_until(clock.monotonic_s() + self._ground.settings.check_interval_s)
+
+
+def _find(
+    tier: SegmentTier, pointed: Sequence[TopicStorage], known_topics: Container[int] | None
+) -> tuple[FoundHistories, Sequence[Manifest]]:
+    """The histories that metadata names, and manifests of known topics that it does not name."""
+    found = find_histories(tier, pointed)
+    return found, find_newer(tier, found, known_topics) if known_topics is not None else ()
 
 
 def _writer(ground: StorageGround) -> GenerationWriter:

@@ -14,13 +14,9 @@ from danube.storage.envelope import Envelope, Kind
 from danube.storage.inspection.history_scan import topic_ids
 from danube.storage.inspection.journal_walk import Broken, JournalWalk, SoundRound
 from danube.storage.inspection.known import Known
-from danube.storage.manifests import load_history
-from danube.storage.segment.manifest import Manifest, folder_of, segment_name
-from danube.storage.sweeping import highest_generation
+from danube.storage.manifests import generations_beyond, generations_there, load_manifest, newest_whole
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
-
-_MANIFEST = ".manifest"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +62,7 @@ def find_ahead(disk: Disk, known: Known, known_to: int) -> Ahead:
     tier = DirectoryTier(disk)
     try:
         for topic_id in sorted({*topic_ids(disk, Known()), *journal}):
-            if topic_id in journal or _generations(tier, topic_id):
+            if topic_id in journal or generations_there(tier, topic_id):
                 found.last_topic_id = topic_id
             if topic_id in known.topics:
                 record = known.record(topic_id)
@@ -98,58 +94,18 @@ def _envelopes(seen: object) -> list[Envelope]:
     return []
 
 
-def newest_whole(tier: SegmentTier, record: TopicStorage) -> int | None:
-    """The newest generation beyond the record's of which everything is there. Raises as `find_ahead`."""
-    return next((one for one in _beyond(tier, record) if _is_whole(tier, record.topic_id, one)), None)
-
-
-def unnamed_history(tier: SegmentTier, record: TopicStorage, end_offset: int) -> Manifest | None:
-    """The newest manifest of which everything is there, if it has more than all that ends at `end_offset` without it.
-
-    A cut that died has left in the journal what its manifest has. So this one was named once, and the record is of
-    older metadata. Raises as `find_ahead`.
-    """
-    generation = newest_whole(tier, record)
-    manifest = _manifest(tier, record.topic_id, generation) if generation is not None else None
-    return manifest if manifest is not None and manifest.end_offset > end_offset else None
-
-
 def _newer(tier: SegmentTier, record: TopicStorage) -> int | None:
     """The newest generation that is whole; where none is, the newest: then the damage is told, and nothing is swept."""
-    return newest_whole(tier, record) or max(_beyond(tier, record), default=None)
-
-
-def _beyond(tier: SegmentTier, record: TopicStorage) -> list[int]:
-    return [generation for generation in _generations(tier, record.topic_id) if generation > record.generation]
+    return newest_whole(tier, record) or max(generations_beyond(tier, record), default=None)
 
 
 def _messages(tier: SegmentTier, topic_id: int, journal: "_Extent") -> int | None:
     """How many a topic has; 0 when that cannot be said, None when it has none."""
-    newest = max(_generations(tier, topic_id), default=0)
+    newest = max(generations_there(tier, topic_id), default=0)
     if not newest:
         return journal.end - journal.start or None
     try:
-        manifest = _manifest(tier, topic_id, newest)
+        manifest = load_manifest(tier, topic_id, newest)
     except DamagedDataError:
         return journal.end - journal.start
     return max(manifest.end_offset, journal.end) - manifest.start_offset or None
-
-
-def _generations(tier: SegmentTier, topic_id: int) -> list[int]:
-    """Of a topic's manifests, the newest first."""
-    names = tier.list(folder_of(topic_id))
-    found = (highest_generation([name]) for name in names if name.endswith(_MANIFEST))
-    return sorted(filter(None, found), reverse=True)
-
-
-def _is_whole(tier: SegmentTier, topic_id: int, generation: int) -> bool:
-    """Whether the manifest can be read and all segments that it names are there."""
-    try:
-        segments = _manifest(tier, topic_id, generation).segments
-        return all(tier.size(segment_name(topic_id, one)) == one.file_bytes for one in segments)
-    except (DamagedDataError, FileNotFoundError):
-        return False
-
-
-def _manifest(tier: SegmentTier, topic_id: int, generation: int) -> Manifest:
-    return load_history(tier, TopicStorage(topic_id, generation=generation)).manifest

@@ -8,7 +8,6 @@ from danube.model.errors import DamagedDataError, SettingsError, UnsupportedErro
 from danube.model.limits import LOST_OFFSETS_SKIPPED_MAX
 from danube.model.subscription import Cursor
 from danube.runtime.disk import Disk
-from danube.storage.inspection.ahead import newest_whole
 from danube.storage.inspection.covered_journal import CoveredJournal, covered_to
 from danube.storage.inspection.finding import Finding
 from danube.storage.inspection.history_scan import TopicHistory, segment_of, sizes, unlisted_segments
@@ -17,7 +16,7 @@ from danube.storage.inspection.mending import Mended, Source, Stay, filled, merg
 from danube.storage.inspection.segment_walk import SegmentWalk
 from danube.storage.inspection.verifying import Verification, check_segment, check_unlisted, files_below, journal_gap
 from danube.storage.journal.files import FOLDER
-from danube.storage.manifests import load_history
+from danube.storage.manifests import load_history, newest_whole
 from danube.storage.numbering import StoredNumbers
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
 from danube.storage.segment.reader import SegmentReader

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.runtime.disk import Disk
-from danube.storage.inspection.ahead import unnamed_history
 from danube.storage.inspection.finding import Finding, Level
 from danube.storage.inspection.history_scan import SEGMENTS, TopicHistory, scan_history, topic_ids, unlisted_segments
 from danube.storage.inspection.journal_walk import FileBegun, JournalWalk, SoundRound
@@ -19,6 +18,7 @@ from danube.storage.inspection.segment_walk import SegmentWalk
 from danube.storage.journal.file_index import decode_index
 from danube.storage.journal.files import FOLDER
 from danube.storage.journal.format import index_sequence
+from danube.storage.manifests import unnamed_history
 from danube.storage.segment.manifest import Segment, manifest_name, segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from danube.broker.data_folder import METADATA
+from danube.model.errors import DamagedDataError
 from danube.storage.segment.manifest import manifest_name
 from danube.storage.segment.manifest_format import decode_manifest, encode_manifest
 from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
@@ -134,6 +135,12 @@ def test_what_only_a_newer_manifest_has_is_missed_also_where_nothing_of_its_topi
         if is_kept:
             await life.cut()
 
+    async def start(life: Life) -> None:
+        await life.fill("/default/another", 1)
+        with pytest.raises(DamagedDataError, match=r"manifest has messages.* the metadata.* is older"):
+            await life.topic(ORDERS)
+        await life.cut()
+
     empty.live(begin_in_segments)
     shutil.copy(empty.path / METADATA, tmp_path / "older")
     if is_kept:
@@ -143,6 +150,7 @@ def test_what_only_a_newer_manifest_has_is_missed_also_where_nothing_of_its_topi
     bring_back(empty)
     if is_kept:
         shutil.copytree(tmp_path / "segments", empty.path / "segments", dirs_exist_ok=True)
+    empty.live(start)
     assert empty.damaged(ORDERS) == [(3 if is_kept else 0, 13)]
     plan = repair(empty)
     assert lost_of(plan, ORDERS) == set()
