@@ -38,8 +38,12 @@ class JournalRecords:
         self._rng = rng
 
     async def all(self) -> dict[int, JournalEntry]:
-        """Every entry, by journal id."""
-        found = [_decode(entry) for entry in await self._store.list(keys.STORED_JOURNALS)]
+        """Every entry, by journal id.
+
+        Linearizable: what is not in here was struck off, or not entered when this was called. What is read of the same
+        store after it is as new.
+        """
+        found = [_decode(entry) for entry in await self._store.list(keys.STORED_JOURNALS, linearizable=True)]
         return {one.journal_id: one for one in found}
 
     async def enter(self, broker_id: int) -> JournalEntry:

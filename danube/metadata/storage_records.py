@@ -45,14 +45,14 @@ class StorageRecords:
         self._rng = rng
         self._deleted_of = deleted_of
 
-    async def all(self) -> dict[int, TopicStorage]:
-        """The records of all topics that have one, by topic id."""
-        records = [decode_topic_storage(entry) for entry in await self._store.list(keys.STORED_TOPICS)]
-        return {record.topic_id: record for record in records}
+    async def all(self, *, linearizable: bool = False) -> dict[int, TopicStorage]:
+        """The records of all topics that have one, by topic id; `linearizable` as for the store's reads."""
+        entries = await self._store.list(keys.STORED_TOPICS, linearizable=linearizable)
+        return {record.topic_id: record for record in map(decode_topic_storage, entries)}
 
-    async def get(self, topic_id: int) -> TopicStorage:
-        """The topic's record; one that was never written has the revision 0."""
-        entry = await self._store.get(keys.stored_topic(topic_id))
+    async def get(self, topic_id: int, *, linearizable: bool = False) -> TopicStorage:
+        """The topic's record, of revision 0 when it was never written; `linearizable` as for the store's reads."""
+        entry = await self._store.get(keys.stored_topic(topic_id), linearizable=linearizable)
         return decode_topic_storage(entry) if entry else TopicStorage(topic_id)
 
     async def point(self, changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:

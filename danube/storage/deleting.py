@@ -83,11 +83,11 @@ async def sweep_strangers(
 
     An owner that has not heard yet may make files of a topic whose tombstone is gone already. A topic has a record
     before it has a folder, and a tombstone once the record is gone: so a folder of a topic with neither, asked for in
-    this order, is of one that was deleted and swept.
+    this order and of metadata as it stands now, is of one that was deleted and swept.
     """
     try:
         found = await runner.run(folders)
-        known = {*await records.all(), *await records.deleted()}
+        known = {*await records.all(linearizable=True), *await records.deleted()}
         gone = [topic_id for topic_id in found if topic_id not in known]
         for topic_id in gone:
             await runner.run(lambda: tier.delete_folder(folder_of(topic_id)))  # noqa: B023 - awaited in its turn

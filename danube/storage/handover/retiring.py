@@ -70,7 +70,10 @@ class Retirer:
         return self._removed
 
     async def _look(self) -> None:
-        """List the folders first: each was entered before it was made, so one that is not entered was struck off."""
+        """List the folders first: each was entered before it was made, so one that is not entered was struck off.
+
+        The entries are as they stand now: a broker whose metadata is behind would remove a journal that just began.
+        """
         self._folders = await self._runner.run(lambda: listed_journals(self._disk))
         entered = await self._journals.all()
         others = {each: folder for each, folder in self._folders.items() if each != self._own_id}

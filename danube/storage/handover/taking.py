@@ -155,8 +155,8 @@ class HandOver:
 
     async def _records_of(self, topic_ids: Sequence[int]) -> list[TopicStorage]:
         if len(topic_ids) < _LIST_FROM:
-            return [await self._records.get(topic_id) for topic_id in topic_ids]
-        everything = await self._records.all()
+            return [await self._records.get(one, linearizable=not number) for number, one in enumerate(topic_ids)]
+        everything = await self._records.all(linearizable=True)
         return [everything.get(topic_id) or TopicStorage(topic_id) for topic_id in topic_ids]
 
     def _way(self, record: TopicStorage) -> tuple[Part, int]:

@@ -8,6 +8,7 @@ from danube.metadata.draft import Draft
 from danube.metadata.journal_records import JournalRecords
 from danube.metadata.memory import MemoryStore
 from danube.metadata.storage_records import StorageRecords, bury, enter_topic
+from danube.metadata.store import MetadataStore
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
 from danube.runtime.disk import Disk
@@ -46,12 +47,17 @@ class StoragesWorld:
             enter_topic(draft, topic_id)
         await self.metadata.transact(draft.transaction(f"create {topic_ids}"))
 
-    async def start(self, number: int, **runners: BlockingRunner) -> SharedStorage:
-        """Open a broker's storage."""
+    async def start(
+        self, number: int, metadata: MetadataStore | None = None, **runners: BlockingRunner
+    ) -> SharedStorage:
+        """Open a broker's storage; `metadata` is its own copy of it, if it has one."""
+        records, journals = self.records, self.journals
+        if metadata is not None:
+            records, journals = StorageRecords(metadata, self.rng), JournalRecords(metadata, self.rng)
         disk = self.disks[number] = self.disk.join() if isinstance(self.disk, SimDisk) else self.disk
         names = ("runner", "read_runner", "cut_runner")
         storage = await SharedStorage.open_shared(
-            SharedPlace(disk=disk, records=self.records, journals=self.journals),
+            SharedPlace(disk=disk, records=records, journals=journals),
             self.clock,
             rng=self.rng,
             broker_id=number,
