@@ -108,6 +108,8 @@ async def _flush(log: BatchLog, cursors: Mapping[int, Cursor]) -> None:
         saved: asyncio.Future[DanubeError | None] = loop.create_future()
         log.save_cursor(subscription_id, cursor, saved.set_result)
         pending.append(saved)
-    for error in await asyncio.gather(*pending):
-        if error is not None:
+    if pending:
+        await asyncio.wait(pending)  # whoever is cancelled meanwhile cancels none of them: the journal answers all
+    for saved in pending:
+        if (error := saved.result()) is not None:
             raise error

@@ -6,7 +6,7 @@ changed for anybody, but that the old owner acknowledges no more.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from danube.metadata.journal_records import JournalEntry
@@ -99,6 +99,8 @@ class HandOver:
         self._reading = reading
         self._broker_id = broker_id
         self._protocol = protocol
+        self._on_its_way: set[asyncio.Future[None]] = set()
+        """What the journal was handed and has not answered, of attempts that were cancelled as well."""
 
     async def begin(
         self,
@@ -138,6 +140,7 @@ class HandOver:
                 broker_id=self._broker_id,
                 entry=self._entry,
                 is_exact=records is not None,
+                on_its_way=self._on_its_way,
             )
             taken |= await attempt.run(self._protocol[part], group, source)
         return taken
@@ -184,6 +187,7 @@ class _Attempt:
         broker_id: int,
         entry: JournalEntry | None,
         is_exact: bool,
+        on_its_way: set[asyncio.Future[None]],
     ) -> None:
         self._entry = entry
         self._is_exact = is_exact
@@ -196,6 +200,7 @@ class _Attempt:
         self._source = 0
         self._folders: Mapping[int, str] = {}
         self._pending: list[asyncio.Future[None]] = []
+        self._on_its_way = on_its_way
         self._taken: dict[int, Taken] = {}
         self._do: Mapping[Step, Callable[[], Awaitable[None]]] = {
             Step.FENCE: self._fence,
@@ -209,7 +214,11 @@ class _Attempt:
         }
 
     async def run(self, steps: Sequence[Step], topics: list[_Topic], source: int) -> dict[int, Taken]:
-        """Take `steps` in their order."""
+        """Take `steps` in their order.
+
+        What an earlier attempt has on its way is of the same epoch: it must not come to stand behind where this begins.
+        """
+        await _all_answered(self._on_its_way)
         self._topics, self._source = topics, source
         try:
             self._folders = await self._reading.run(lambda: listed_journals(self._disk))
@@ -262,8 +271,9 @@ class _Attempt:
 
     async def _sync(self) -> None:
         """The own journal writes, syncs and looks at its own fence before it says that something is stored."""
+        await _all_answered(self._pending)
         for pending in self._pending:
-            await pending
+            pending.result()
         self._pending.clear()
 
     async def _seal(self) -> None:
@@ -314,20 +324,30 @@ class _Attempt:
         write(done)
         done.add_done_callback(_note_error)
         self._pending.append(done)
+        self._on_its_way.add(done)
+        done.add_done_callback(self._on_its_way.discard)
 
     async def _leave_others(self) -> None:
         """Of topics that were not won nothing stays in memory; but first nothing of them may be on its way."""
         others = [topic for topic in self._topics if topic.topic_id not in self._taken]
-        if others:
-            await asyncio.gather(*self._pending, return_exceptions=True)
-        for topic in others:
-            self._release(topic)
+        try:
+            if others:
+                await _all_answered(self._pending)
+        finally:
+            for topic in others:
+                self._release(topic)
 
     def _release(self, topic: _Topic) -> None:
         if topic.log is not None:
             topic.log.close()
             topic.log = None
             self._journal.release(topic.topic_id)
+
+
+async def _all_answered(pending: Collection[asyncio.Future[None]]) -> None:
+    """Wait for the journal. Whoever is cancelled meanwhile cancels none of it: it is written all the same."""
+    if pending:
+        await asyncio.wait(pending)
 
 
 def _note_error(done: asyncio.Future[None]) -> None:
