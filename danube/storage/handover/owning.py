@@ -8,7 +8,7 @@ from weakref import WeakValueDictionary
 
 from danube.metadata.record_format import TopicStorage
 from danube.model.errors import DanubeError, MetadataError, StorageChangedError, TopicNotServedError
-from danube.model.limits import HAND_OVER_ATTEMPTS_MAX
+from danube.model.limits import HAND_OVER_ATTEMPTS_MAX, STORAGE_POINTERS_MAX
 from danube.storage.handover.giving import Giver, Stop
 from danube.storage.handover.own_journal import OwnJournal, SharedGround, load_newest
 from danube.storage.handover.taking import HandOver, Taken
@@ -44,6 +44,8 @@ class Ownership:
         """By topic: one at a time gives it, or finds out whether it was given."""
         self._leaving: dict[int, tuple[TopicStorage, JournalTopicLog]] = {}
         """By topic: those that may be sealed and are not known to be. Nobody is served, and the journal is kept."""
+        self._unsure: dict[int, TopicStorage] = {}
+        """By topic: the record that was to be changed by a beginning of which no answer came. It may come true yet."""
         self._owned = topics.owned = {history.record.topic_id for history in own.found.histories}
 
     def epoch(self, topic_id: int) -> int:
@@ -54,7 +56,11 @@ class Ownership:
         return history.record.epochs[-1].epoch
 
     async def named_in_own(self) -> frozenset[int]:
-        """The topics whose records name this broker's journal. Raises MetadataError."""
+        """The topics whose records name this broker's journal. Raises MetadataError.
+
+        Those of which nobody knew whether they came to it are known afterwards.
+        """
+        await self._rule_out(self._unsure.keys())
         own = self._journal.journal_id
         records = (await self._ground.records.all()).values()
         return frozenset(one.topic_id for one in records if any(epoch.journal_id == own for epoch in one.epochs))
@@ -115,11 +121,15 @@ class Ownership:
         self._topics.histories.forget(topic_id)
 
     async def _settle(self, topic_ids: Collection[int]) -> dict[int, DanubeError]:
-        """See off those topics that may have been given; answers of which nobody knows it still, and why.
+        """See off those topics that may have been given, or begun; answers of which nobody knows it still, and why.
 
         What is left of them is begun with as any other broker would: after the epoch that is sealed by now.
         """
         errors: dict[int, DanubeError] = {}
+        try:
+            await self._rule_out(self._unsure.keys() & topic_ids)
+        except MetadataError as error:
+            errors.update(dict.fromkeys(self._unsure.keys() & topic_ids, error))
         for topic_id in self._leaving.keys() & topic_ids:
             try:
                 async with self._turns.setdefault(topic_id, asyncio.Lock()):
@@ -156,14 +166,36 @@ class Ownership:
                 {topic_id: base_of(histories[topic_id]) for topic_id in ids},
                 records={record.topic_id: record for record in group},
             )
-        except MetadataError:
-            raise  # whether they are this broker's now nobody knows
+        except (MetadataError, asyncio.CancelledError):
+            self._unsure.update((record.topic_id, record) for record in group)
+            raise
         except DanubeError:
             self._topics.begun.difference_update(ids)
             raise
         for topic_id, one in taken.items():
             self._take_in(one, histories[topic_id])
         self._topics.begun.difference_update(ids)
+
+    async def _rule_out(self, topic_ids: Iterable[int]) -> None:
+        """Have beginnings of which no answer came not come true any more, unless they have. Raises MetadataError.
+
+        The records are written as they are, so that whoever would change the ones before comes too late. Else the next
+        beginning would write the same offsets once more, behind where the first one may come to begin.
+        """
+        left = {topic_id: self._unsure[topic_id] for topic_id in topic_ids}
+        while left:
+            decided = dict([*left.items()][:STORAGE_POINTERS_MAX])
+            try:
+                await self._ground.records.seal_all([(record, record.epochs) for record in decided.values()])
+            except StorageChangedError as error:
+                if not error.topic_ids:
+                    raise
+                decided = {each: record for each, record in decided.items() if each in error.topic_ids}
+            for topic_id, record in decided.items():
+                del left[topic_id]
+                if self._unsure.get(topic_id) is record:
+                    del self._unsure[topic_id]
+                    self._topics.begun.discard(topic_id)
 
     def _take_in(self, taken: Taken, history: History) -> None:
         topic_id, topics = taken.record.topic_id, self._topics

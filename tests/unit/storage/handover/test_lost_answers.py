@@ -1,0 +1,144 @@
+"""A broker begins with a topic, and nobody tells it whether it did: that may come true late, or never."""
+
+import contextlib
+from collections.abc import Iterator
+
+import pytest
+
+from danube.metadata.store import Transaction
+from danube.model.errors import DanubeError, StorageUnavailableError, UnknownOutcomeError, VersionConflictError
+from danube.storage.handover.shared import SharedStorage
+from danube.testing.disk import Operation, SimDisk
+from tests.unit.storage.handover.storages_world import StoragesWorld
+from tests.unit.storage.store.storage_world import fill, read_all
+
+A, B = 1, 2
+
+
+class LateTransaction:
+    """The last transaction of which no answer came: it may be carried out at any time."""
+
+    def __init__(self, storages: StoragesWorld) -> None:
+        self.storages = storages
+        self.transact = storages.metadata.transact
+        self.held: Transaction | None = None
+
+    @contextlib.contextmanager
+    def hold(self) -> Iterator[None]:
+        """The metadata answers nothing, and does nothing yet."""
+
+        async def silent(transaction: Transaction) -> int:
+            self.held = transaction
+            raise UnknownOutcomeError("timed out")
+
+        self.storages.metadata.transact = silent  # type: ignore[method-assign]
+        yield
+        self.storages.metadata.transact = self.transact  # type: ignore[method-assign]
+
+    @contextlib.contextmanager
+    def before(self, number: int) -> Iterator[None]:
+        """It is carried out before the n-th transaction from now on."""
+        numbers = iter(range(1, 1_000))
+
+        async def carry_out(transaction: Transaction) -> int:
+            if next(numbers) == number:
+                await self.carry_out()
+            return await self.transact(transaction)
+
+        self.storages.metadata.transact = carry_out  # type: ignore[method-assign]
+        yield
+        self.storages.metadata.transact = self.transact  # type: ignore[method-assign]
+
+    async def carry_out(self) -> None:
+        assert self.held is not None
+        with contextlib.suppress(VersionConflictError):
+            await self.transact(self.held)
+
+
+async def begun_without_answer(storages: StoragesWorld) -> tuple[SharedStorage, LateTransaction, list[bytes]]:
+    """Broker 2 does not know whether it has begun with A, which was a dead one's; and has B."""
+    first, second = await storages.start(1), await storages.start(2)
+    await first.begin([A])
+    records = await fill(first.topic(A), 5)  # the last of them is above the mark, and appended again
+    storages.kill(1)
+    await second.begin([B])
+    late = LateTransaction(storages)
+    with late.hold(), pytest.raises(UnknownOutcomeError):
+        await second.begin([A])
+    return second, late, records
+
+
+async def cut_all_files(storage: SharedStorage) -> None:
+    await fill(storage.topic(B), 5)
+    await storage._journal.rotate()
+    await storage.cut()
+
+
+async def check_a(storages: StoragesWorld, records: list[bytes]) -> None:
+    """Whoever has A then, by its own start or from another, has all of it."""
+    await storages.stop(2)
+    second = await storages.start(2)
+    if A in second.owned:
+        assert await read_all(second.topic(A)) == records
+    third = await storages.start(3)
+    assert await third.begin([A]) == {A}
+    assert await read_all(third.topic(A)) == records
+
+
+@pytest.mark.parametrize("number", [1, 2, 3])
+async def test_a_begin_that_comes_true_while_the_topic_is_begun_with_again_has_no_offset_twice_in_the_journal(
+    storages: StoragesWorld, number: int
+) -> None:
+    second, late, records = await begun_without_answer(storages)
+    with late.before(number), contextlib.suppress(DanubeError):
+        await second.begin([A])
+    await late.carry_out()
+    await check_a(storages, records)
+
+
+async def test_what_a_begin_wrote_that_may_come_true_is_kept_though_the_next_one_fails(
+    storages: StoragesWorld,
+) -> None:
+    second, late, records = await begun_without_answer(storages)
+    disk = storages.disks[2]
+    assert isinstance(disk, SimDisk)
+    disk.fail(Operation.READ, name="journals/*")
+    with pytest.raises(StorageUnavailableError):
+        await second.begin([A])
+    disk.clear_faults()
+    await cut_all_files(second)
+    await late.carry_out()
+    await check_a(storages, records)
+
+
+async def test_a_journal_is_not_kept_for_a_topic_that_another_broker_has_begun_with(storages: StoragesWorld) -> None:
+    second, _, records = await begun_without_answer(storages)
+    third = await storages.start(3)
+    assert await third.begin([A]) == {A}
+    await cut_all_files(second)
+    assert not second._journal.closed_files()
+    assert await read_all(third.topic(A)) == records
+
+
+@pytest.mark.parametrize("is_true", [True, False])
+async def test_a_journal_is_not_kept_for_ever_for_a_topic_that_nobody_begins_with(
+    storages: StoragesWorld, is_true: bool
+) -> None:
+    second, late, records = await begun_without_answer(storages)
+    if is_true:
+        await late.carry_out()
+    await cut_all_files(second)
+    assert bool(second._journal.closed_files()) == is_true
+    await late.carry_out()
+    await check_a(storages, records)
+
+
+async def test_as_long_as_nobody_answers_the_journal_is_kept(storages: StoragesWorld) -> None:
+    second, late, records = await begun_without_answer(storages)
+    await fill(second.topic(B), 5)
+    await second._journal.rotate()
+    with late.hold(), pytest.raises(UnknownOutcomeError):
+        await second.cut()
+    assert second._journal.closed_files()
+    assert await second.begin([A]) == {A}
+    assert await read_all(second.topic(A)) == records
