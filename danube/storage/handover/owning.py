@@ -148,13 +148,27 @@ class Ownership:
         histories = {history.record.topic_id: history for history in found.histories}
         errors = dict(found.refused)
         for group in _groups([records[topic_id] for topic_id in histories]):
-            try:
-                await self._begin_group(group, histories)
-            except DanubeError as error:
-                errors.update((record.topic_id, error) for record in group if record.topic_id not in self._owned)
+            errors |= await self._begin_what_can_be(group, histories)
         left = [record for record in records.values() if record.topic_id not in self._owned]
         again = frozenset([record.topic_id for record in left if await self._is_still_the_same_owner(record)])
         return again, {topic_id: error for topic_id, error in errors.items() if topic_id not in again}
+
+    async def _begin_what_can_be(
+        self, group: Sequence[TopicStorage], histories: Mapping[int, History]
+    ) -> dict[int, DanubeError]:
+        """Begin with topics whose newest epoch is in one journal; answers what was wrong, by topic.
+
+        Of an older journal that cannot be read, the topics that do not need it are none the worse.
+        """
+        try:
+            await self._begin_group(group, histories)
+        except DanubeError as error:
+            parts = _groups_by_older(group)
+            if isinstance(error, MetadataError) or len(parts) == 1:
+                return {record.topic_id: error for record in group if record.topic_id not in self._owned}
+            found = [await self._begin_what_can_be(part, histories) for part in parts]
+            return {topic_id: each for errors in found for topic_id, each in errors.items()}
+        return {}
 
     async def _begin_group(self, group: Sequence[TopicStorage], histories: Mapping[int, History]) -> None:
         """From when it is tried until it is known to have failed, the journal is kept for what may be in it."""
@@ -231,3 +245,11 @@ def _groups(records: Iterable[TopicStorage]) -> list[list[TopicStorage]]:
         key = (last.journal_id, last.end_offset is None) if last is not None else (0, False)
         by_journal.setdefault(key, []).append(record)
     return list(by_journal.values())
+
+
+def _groups_by_older(records: Iterable[TopicStorage]) -> list[list[TopicStorage]]:
+    """Those whose older epochs are in the same journals."""
+    by_journals: dict[frozenset[int], list[TopicStorage]] = {}
+    for record in records:
+        by_journals.setdefault(frozenset(epoch.journal_id for epoch in record.epochs[:-1]), []).append(record)
+    return list(by_journals.values())

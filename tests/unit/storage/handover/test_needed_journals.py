@@ -80,6 +80,25 @@ async def test_a_dead_owners_journal_that_is_damaged_at_its_beginning_is_told_wi
         await second.begin([A])
 
 
+async def test_an_older_journal_that_is_damaged_keeps_no_topic_from_being_taken_that_does_not_need_it(
+    storages: StoragesWorld,
+) -> None:
+    first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
+    await first.begin([A])
+    await fill(first.topic(A), 10)
+    await give(storages, 1)
+    await second.begin([A, B])
+    records = await fill(second.topic(B), 10)
+    storages.kill(2)
+    await storages.stop(1)
+    name = first_file(storages, first._ground.folder)
+    storages.disk.flip_bit(name, 20)  # type: ignore[attr-defined]
+    with pytest.raises(DamagedDataError, match=f"{name} is damaged"):
+        await third.begin([A, B])
+    assert third.owned == {B}
+    assert await read_all(third.topic(B)) == records
+
+
 async def test_a_position_in_an_older_journal_says_nothing_against_a_newer_one(storages: StoragesWorld) -> None:
     first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
     await first.begin([A])
