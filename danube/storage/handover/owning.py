@@ -149,9 +149,16 @@ class Ownership:
         errors = dict(found.refused)
         for group in _groups([records[topic_id] for topic_id in histories]):
             errors |= await self._begin_what_can_be(group, histories)
-        left = [record for record in records.values() if record.topic_id not in self._owned]
-        again = frozenset([record.topic_id for record in left if await self._is_still_the_same_owner(record)])
-        return again, {topic_id: error for topic_id, error in errors.items() if topic_id not in again}
+        again: set[int] = set()
+        for record in [one for one in records.values() if one.topic_id not in self._owned]:
+            newest = await self._ground.records.get(record.topic_id)
+            begun = [epoch for epoch in newest.epochs[-1:] if epoch not in record.epochs[-1:]]
+            is_own = any(epoch.journal_id == self._journal.journal_id for epoch in begun)
+            if not newest.revision or (not is_own and any(epoch.end_offset is None for epoch in begun)):
+                errors.pop(record.topic_id, None)  # who has it, or swept it, may have removed what was read
+            elif newest.revision != record.revision and not is_own:  # it was cut or given: it is nobody else's
+                again.add(record.topic_id)
+        return frozenset(again), {topic_id: error for topic_id, error in errors.items() if topic_id not in again}
 
     async def _begin_what_can_be(
         self, group: Sequence[TopicStorage], histories: Mapping[int, History]
@@ -221,11 +228,6 @@ class Ownership:
         topics.refused.pop(topic_id, None)
         topics.troubles.forget(topic_id)
         topics.histories.put(History(taken.record, history.manifest, taken.parts))
-
-    async def _is_still_the_same_owner(self, record: TopicStorage) -> bool:
-        """Whether nothing but the topic's manifest has changed: with the new one it can be tried again."""
-        newest = await self._ground.records.get(record.topic_id)
-        return newest.revision not in {0, record.revision} and newest.epochs[-1:] == record.epochs[-1:]
 
     async def _records_of(self, topic_ids: Collection[int]) -> list[TopicStorage]:
         """As they stand now. A fence goes by them: who is behind would end a broker that has given the topic."""

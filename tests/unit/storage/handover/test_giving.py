@@ -9,8 +9,15 @@ import pytest
 
 from danube.metadata import keys
 from danube.metadata.store import Transaction
-from danube.model.errors import StorageChangedError, TopicNotServedError, UnknownOutcomeError, VersionConflictError
+from danube.model.errors import (
+    DamagedDataError,
+    StorageChangedError,
+    TopicNotServedError,
+    UnknownOutcomeError,
+    VersionConflictError,
+)
 from danube.storage.handover.shared import SharedStorage
+from tests.unit.storage.handover.shared_world import SteppedRunner
 from tests.unit.storage.handover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
 
@@ -258,6 +265,28 @@ async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_i
     assert first._journal._durable.index(A) is None
     assert await first.begin([A]) == {A}
     assert await read_all(first.topic(A)) == records[:4]
+
+
+@pytest.mark.parametrize("works", range(1, 10))
+async def test_a_topic_that_is_given_while_others_are_still_begun_with_is_not_begun_with_again(
+    storages: StoragesWorld, works: int
+) -> None:
+    reads = SteppedRunner()
+    first, second = await storages.start(1), await storages.start(2, read_runner=reads)
+    await first.begin([B])
+    given: list[int] = []
+
+    async def give_it() -> None:
+        if A in second.owned:
+            record = await storages.records.get(B)
+            await storages.records.point([(record, 1 << 32)])  # so B is tried again
+            await give(second)
+            given.append(A)
+
+    reads.happen_after(works, give_it)
+    with contextlib.suppress(DamagedDataError):  # there is no such manifest
+        await second.begin([A, B])
+    assert (A in second.owned) == (not given)
 
 
 async def test_a_topic_that_was_deleted_while_it_may_have_been_given_is_let_go_of(storages: StoragesWorld) -> None:

@@ -281,6 +281,26 @@ async def test_a_taker_whose_own_journal_is_removed_meanwhile_takes_nothing(
     assert await read_all(third.topic(B)) == records
 
 
+@pytest.mark.parametrize("works", range(1, 8))
+async def test_a_taker_that_another_one_overtakes_is_not_told_that_the_old_journal_is_gone_or_damaged(
+    storages: StoragesWorld, works: int
+) -> None:
+    reads = SteppedRunner()
+    first, second, third = await storages.start(1), await storages.start(2, read_runner=reads), await storages.start(3)
+    await first.begin([A])
+    records = await fill(first.topic(A), 20)
+    storages.kill(1)
+
+    async def overtake() -> None:
+        await third.begin([A])
+        await cut_whole(third)
+        assert await third.retire_journals() == 1
+
+    reads.happen_after(works, overtake)
+    owner = second if await second.begin([A]) else third
+    assert await read_all(owner.topic(A)) == records
+
+
 async def test_a_topic_that_was_deleted_is_not_brought_back(storages: StoragesWorld) -> None:
     first = await storages.start(1)
     await storages.delete(A)
