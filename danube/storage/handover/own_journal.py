@@ -16,6 +16,7 @@ from danube.runtime.rng import Rng
 from danube.storage.handover.foreign import ForeignPart
 from danube.storage.handover.old_epochs import Restarted, read_for_restart
 from danube.storage.handover.reading import JOURNALS, journal_folder
+from danube.storage.handover.retiring import named_journals
 from danube.storage.histories import History
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.fence import Fence
@@ -59,7 +60,8 @@ class OwnJournal:
 async def open_own_journal(ground: SharedGround) -> OwnJournal:
     """Go on in the broker's journal, or begin a new one when it has none or others have taken its topics over.
 
-    Raises DamagedDataError, DataFolderError, MetadataError, StorageUnavailableError.
+    Raises DamagedDataError, DataFolderError, MetadataError, StorageUnavailableError. In a folder that lacks the journal
+    though topics are in it nothing begins: it is not the one that the broker had.
     """
     entered = (await ground.journals.all()).values()
     mine = sorted((one for one in entered if one.broker_id == ground.broker_id), key=lambda one: -one.revision)
@@ -100,11 +102,12 @@ async def load_newest(
 
 
 async def _go_on(ground: SharedGround, entry: JournalEntry) -> OwnJournal | None:
-    """None when the journal is fenced, or was only entered."""
+    """None when the journal is fenced, was only entered, or was removed."""
     folder = journal_folder(entry.journal_id)
     fence = Fence(ground.disk, folder, made=True)
     try:
         if await ground.runner.run(fence.is_up):
+            await _check_not_missing(ground, entry, folder)
             return None
         everything = (await ground.records.all()).values()
         mine = [record for record in everything if _is_open_in(record, entry.journal_id)]
@@ -120,6 +123,16 @@ async def _go_on(ground: SharedGround, entry: JournalEntry) -> OwnJournal | None
         for history in found.histories
     ]
     return OwnJournal(journal, entry, fence, folder, found)
+
+
+async def _check_not_missing(ground: SharedGround, entry: JournalEntry, folder: str) -> None:
+    """Raises DataFolderError when topics are in a journal that is not there: it is removed when none is any more."""
+    is_there = await ground.runner.run(lambda: ground.disk.exists(folder))
+    if not is_there and entry.journal_id in named_journals((await ground.records.all()).values()):
+        raise DataFolderError(
+            f"{folder} is not in the shared folder, and topics of this broker are in it: is this the folder that all "
+            f"brokers use, and is it mounted? If it is, restore {folder} from a backup"
+        )
 
 
 async def _begin(ground: SharedGround, entry: JournalEntry) -> OwnJournal:

@@ -310,6 +310,24 @@ async def test_a_topic_that_was_deleted_is_not_brought_back(storages: StoragesWo
     assert sorted(await storages.records.all()) == [B]
 
 
+async def test_a_broker_does_not_start_on_a_folder_that_lacks_its_journal_and_goes_on_once_it_is_there(
+    storages: StoragesWorld,
+) -> None:
+    first = await storages.start(1)
+    await first.begin([A])
+    records = await fill(first.topic(A), 5)
+    await storages.stop(1)
+    entered, mounted = await storages.journals.all(), storages.disk
+    storages.disk = SimDisk()
+    with pytest.raises(DataFolderError, match=f"{first._ground.folder} is not in the shared folder.*mounted"):
+        await storages.start(1)
+    assert await storages.journals.all() == entered
+    storages.disk = mounted
+    again = await storages.start(1)
+    assert again.owned == {A}
+    assert await read_all(again.topic(A)) == records
+
+
 async def test_a_folder_without_hard_links_is_refused_with_what_to_do(storages: StoragesWorld) -> None:
     assert isinstance(storages.disk, SimDisk)
     storages.disk.links = False
