@@ -66,7 +66,7 @@ class Retirer:
             for step in self._steps:
                 await self._do[step]()
         except OSError as error:
-            _log.warning("journals of former owners could not be removed: %s", error)
+            _log.warning("journals of former owners could not be looked for: %s", error)
         return self._removed
 
     async def _look(self) -> None:
@@ -93,12 +93,23 @@ class Retirer:
     async def _remove(self) -> None:
         for journal_id in sorted(self._struck_off):
             folder = self._folders[journal_id]
-            await self._runner.run(lambda: self._remove_folder(folder))  # noqa: B023 - awaited in its turn
+            try:
+                await self._runner.run(lambda: self._remove_folder(folder))  # noqa: B023 - awaited in its turn
+            except OSError as error:  # the others are none the worse
+                _log.warning("the journal in %s could not be removed: %s", folder, error)
+                continue
             self._removed += 1
             _log.info("the journal in %s is removed: all that was in it is in segments", folder)
 
     def _find_fenced(self, standing: Mapping[int, str]) -> list[int]:
-        return [each for each, folder in standing.items() if Fence(self._disk, folder).is_put_up()]
+        return [each for each, folder in standing.items() if self._is_fenced(folder)]
+
+    def _is_fenced(self, folder: str) -> bool:
+        try:
+            return Fence(self._disk, folder).is_put_up()
+        except OSError as error:
+            _log.warning("the fence in %s could not be read: %s", folder, error)
+            return False
 
     def _remove_folder(self, folder: str) -> None:
         """The fence goes last: whoever finds a part of the folder finds it fenced."""

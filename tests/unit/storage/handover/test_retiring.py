@@ -82,6 +82,21 @@ async def test_the_fence_is_the_last_file_that_goes(world: StoragesWorld) -> Non
     assert await retirer(world).retire() == 1
 
 
+async def test_a_journal_that_cannot_be_removed_or_looked_at_keeps_no_other(world: StoragesWorld) -> None:
+    assert isinstance(world.disk, SimDisk)
+    stays, goes = make_journal(world, 5), make_journal(world, 6)
+    unreadable, fenced = [await world.journals.enter(number) for number in (7, 8)]
+    for entry in (unreadable, fenced):
+        Fence(world.disk, make_journal(world, entry.journal_id)).put_up(9)
+    world.disk.fail(Operation.REMOVE, name=f"{stays}/*", error=errno.EIO)
+    world.disk.fail(Operation.READ, name=f"{journal_folder(unreadable.journal_id)}/*", error=errno.EIO)
+    assert await retirer(world).retire() == 2
+    assert not world.disk.exists(goes)
+    assert [*await world.journals.all()] == [unreadable.journal_id]
+    assert await retirer(world).retire() == 2
+    assert world.folders() == []
+
+
 async def test_a_storage_removes_them_in_the_background(world: StoragesWorld) -> None:
     first, second = await world.start(1), await world.start(2)
     await first.begin([A])
