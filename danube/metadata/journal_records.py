@@ -6,12 +6,15 @@ whatever a broker that slept through it tries; ids are random and never used a s
 and then no topic's record names it, the journal is needed by nobody, for good.
 """
 
-from dataclasses import dataclass
+import contextlib
+from dataclasses import dataclass, replace
 
 from danube.metadata import keys
 from danube.metadata.draft import settle
 from danube.metadata.record_format import decode_journal, encode_journal
 from danube.metadata.store import Condition, Entry, MetadataStore, Put, Transaction
+from danube.model.errors import VersionConflictError
+from danube.model.metadata_limits import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import Rng
 
 
@@ -53,6 +56,22 @@ class JournalRecords:
         put = Put(key, encode_journal(broker_id))
         revision = await settle(self._store, Transaction(f"{self._rng.new_id():016x}", (Condition(key, 0),), (put,)))
         return JournalEntry(journal_id, broker_id, revision)
+
+    async def renew(self, journal_id: int) -> JournalEntry | None:
+        """Enter a journal anew, when its broker starts again; answers what stands then, None if it was struck off.
+
+        What was asked for on the condition that the entry before stands, and is carried out only now, has no effect.
+        """
+        key = keys.stored_journal(journal_id)
+        for _ in range(METADATA_ATTEMPTS_MAX):
+            before = await self._store.get(key)
+            if before is None:
+                return None
+            put = Put(key, before.value)
+            transaction = Transaction(f"{self._rng.new_id():016x}", (Condition(key, before.revision),), (put,))
+            with contextlib.suppress(VersionConflictError):  # so an earlier start had done it, and was told so late
+                return replace(_decode(before), revision=await settle(self._store, transaction))
+        raise VersionConflictError(f"the entry of journal {journal_id:016x} changes all the time: try again")
 
     async def strike_off(self, journal_id: int) -> None:
         """Have no topic begin in this journal any more. Idempotent."""

@@ -70,17 +70,22 @@ class StorageRecords:
         return written
 
     async def seal(
-        self, record: TopicStorage, epochs: tuple[EpochRange, ...], generation: int | None = None
+        self,
+        record: TopicStorage,
+        epochs: tuple[EpochRange, ...],
+        generation: int | None = None,
+        *,
+        journal: JournalEntry | None = None,
     ) -> TopicStorage:
         """Replace the epochs of a topic, and with `generation` the newest manifest, at once.
 
-        Raises StorageChangedError; LimitReachedError past TOPIC_EPOCHS_MAX; ValueError for epochs that are no unbroken
-        run and for a generation that is older.
+        `journal` as in `seal_all`. Raises StorageChangedError; JournalFencedError; LimitReachedError past
+        TOPIC_EPOCHS_MAX; ValueError for epochs that are no unbroken run and for a generation that is older.
         """
         newest = record.generation if generation is None else generation
         if newest < record.generation:
             raise ValueError(f"topic {record.topic_id} is at generation {record.generation} and not at {newest}")
-        (sealed,) = await self._write([replace(_with_epochs(record, epochs), generation=newest)])
+        (sealed,) = await self._write([replace(_with_epochs(record, epochs), generation=newest)], journal)
         return sealed
 
     async def seal_all(
@@ -91,7 +96,7 @@ class StorageRecords:
     ) -> list[TopicStorage]:
         """Replace the epochs of several topics, of all of them or of none; answers the records, in this order.
 
-        `journal` is the one that they begin in: not when it was struck off.
+        `journal` is the one that they begin in, or end: not when it was struck off, or entered anew.
         Raises as `seal`, StorageChangedError with the ids of the topics that lost, JournalFencedError when the journal
         was struck off, and ValueError for more than STORAGE_POINTERS_MAX.
         """

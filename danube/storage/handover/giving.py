@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
+from danube.metadata.journal_records import JournalEntry
 from danube.metadata.record_format import TopicStorage
 from danube.metadata.storage_records import StorageRecords
 from danube.model.errors import DanubeError, StorageChangedError, TopicNotServedError, VersionConflictError
@@ -21,7 +22,16 @@ subscriptions stand."""
 class Giver:
     """Gives topics of `journal` away."""
 
-    def __init__(self, records: StorageRecords, journal: Journal, *, protocol: Protocol = PROTOCOL) -> None:
+    def __init__(
+        self,
+        records: StorageRecords,
+        journal: Journal,
+        *,
+        entry: JournalEntry | None = None,
+        protocol: Protocol = PROTOCOL,
+    ) -> None:
+        """`entry` is what metadata says of the journal: once its broker starts again nothing is sealed late."""
+        self._entry = entry
         self._records = records
         self._journal = journal
         self._protocol = protocol
@@ -37,6 +47,7 @@ class Giver:
         Raises:
             StorageChangedError: the topic is somebody else's, and let go of.
             StorageUnavailableError: the journal cannot be written, or was fenced. The topic is stopped and not sealed.
+            JournalFencedError: others have taken all topics of the journal over.
             TopicNotServedError: the topic is not in this journal.
             MetadataError: nobody knows whether it was sealed.
         """
@@ -80,7 +91,7 @@ class Giver:
         end_offset = log.durable_end
         for _ in range(METADATA_ATTEMPTS_MAX):
             try:
-                return await self._records.seal(record, sealed(record, end_offset))
+                return await self._records.seal(record, sealed(record, end_offset), journal=self._entry)
             except StorageChangedError:
                 newest = await self._records.get(record.topic_id)
                 if sealed(record, end_offset)[-1] in newest.epochs:

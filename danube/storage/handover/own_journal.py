@@ -68,7 +68,7 @@ async def open_own_journal(ground: SharedGround) -> OwnJournal:
     own: OwnJournal | None = None
     for entry in mine:
         own = own or await _go_on(ground, entry)
-        if own is None or own.entry is not entry:
+        if own is None or own.entry.journal_id != entry.journal_id:
             await ground.journals.strike_off(entry.journal_id)
     return own or await _begin(ground, await ground.journals.enter(ground.broker_id))
 
@@ -109,11 +109,14 @@ async def _go_on(ground: SharedGround, entry: JournalEntry) -> OwnJournal | None
         if await ground.runner.run(fence.is_up):
             await _check_not_missing(ground, entry, folder)
             return None
+        renewed = await ground.journals.renew(entry.journal_id)  # before the records are read: none changes late then
+        if renewed is None:
+            return None
         everything = (await ground.records.all()).values()
         mine = [record for record in everything if _is_open_in(record, entry.journal_id)]
         records, found = await load_newest(ground, mine)
         restarted = await _read_older(ground, records, entry.journal_id, found)
-        journal = await _open(ground, entry, fence, restarted)
+        journal = await _open(ground, renewed, fence, restarted)
     except JournalFencedError:
         return None
     except OSError as error:
@@ -122,7 +125,7 @@ async def _go_on(ground: SharedGround, entry: JournalEntry) -> OwnJournal | None
         History(history.record, history.manifest, restarted.parts.get(history.record.topic_id, ()))
         for history in found.histories
     ]
-    return OwnJournal(journal, entry, fence, folder, found)
+    return OwnJournal(journal, renewed, fence, folder, found)
 
 
 async def _check_not_missing(ground: SharedGround, entry: JournalEntry, folder: str) -> None:

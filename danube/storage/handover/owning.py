@@ -38,7 +38,7 @@ class Ownership:
             fence=own.fence,
             entry=own.entry,
         )
-        self._giver = Giver(ground.records, own.journal)
+        self._giver = Giver(ground.records, own.journal, entry=own.entry)
         self._turn = asyncio.Lock()
         self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         """By topic: one at a time gives it, or finds out whether it was given."""

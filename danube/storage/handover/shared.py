@@ -155,6 +155,7 @@ class SharedStorage(Storage):
             TopicNotServedError: it is not this broker's.
             StorageChangedError: another broker has taken it.
             StorageUnavailableError: the journal cannot be written, or was fenced. The topic is stopped and not sealed.
+            JournalFencedError: others have taken this broker's topics over.
             MetadataError: nobody knows whether it was let go: ask again.
         """
         try:

@@ -44,6 +44,26 @@ async def test_topics_begin_in_a_journal_that_stands_and_in_none_that_was_struck
     assert sorted(await records.all()) == [1]
 
 
+async def test_what_was_asked_for_before_a_journal_was_entered_anew_has_no_effect(store: MemoryStore) -> None:
+    journals, records = JournalRecords(store, SystemRng(1)), StorageRecords(store, SystemRng(2))
+    before = await journals.enter(7)
+    epochs = (EpochRange(1, before.journal_id, 0),)
+    entry = await journals.renew(before.journal_id)
+    assert entry is not None
+    assert await journals.all() == {before.journal_id: entry}
+    with pytest.raises(JournalFencedError):
+        await records.seal(await records.get(1), epochs, journal=before)
+    await records.seal(await records.get(1), epochs, journal=entry)
+
+
+async def test_a_journal_that_was_struck_off_is_not_entered_anew(store: MemoryStore) -> None:
+    journals = JournalRecords(store, SystemRng(1))
+    entry = await journals.enter(7)
+    await journals.strike_off(entry.journal_id)
+    assert await journals.renew(entry.journal_id) is None
+    assert await journals.all() == {}
+
+
 async def test_who_loses_a_topic_is_told_so_though_its_journal_stands(store: MemoryStore) -> None:
     journals, records = JournalRecords(store, SystemRng(1)), StorageRecords(store, SystemRng(2))
     entry = await journals.enter(7)

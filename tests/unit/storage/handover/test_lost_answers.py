@@ -9,7 +9,7 @@ from danube.metadata.store import Transaction
 from danube.model.errors import DanubeError, StorageUnavailableError, UnknownOutcomeError, VersionConflictError
 from danube.storage.handover.shared import SharedStorage
 from danube.testing.disk import Operation, SimDisk
-from tests.unit.storage.handover.storages_world import StoragesWorld
+from tests.unit.storage.handover.storages_world import StoragesWorld, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
 
 A, B = 1, 2
@@ -83,6 +83,32 @@ async def check_a(storages: StoragesWorld, records: list[bytes]) -> None:
     third = await storages.start(3)
     assert await third.begin([A]) == {A}
     assert await read_all(third.topic(A)) == records
+
+
+async def test_a_topic_is_not_given_any_more_by_a_broker_that_has_started_again(storages: StoragesWorld) -> None:
+    first = await storages.start(1)
+    await first.begin([A])
+    log, late = first.topic(A), LateTransaction(storages)
+    records = await fill(log, 5)
+    with late.hold(), pytest.raises(UnknownOutcomeError):
+        await first.give(A, lambda: stop_at(log))
+    storages.kill(1)
+    again = await storages.start(1)
+    assert again.owned == {A}
+    await late.carry_out()
+    records += await fill(again.topic(A), 5, first=5)
+    second = await storages.start(2)
+    assert await second.begin([A]) == {A}
+    assert await read_all(second.topic(A)) == records
+
+
+async def test_a_topic_is_not_begun_with_any_more_by_a_broker_that_has_started_again(storages: StoragesWorld) -> None:
+    _, late, records = await begun_without_answer(storages)
+    await storages.stop(2)
+    second = await storages.start(2)
+    await cut_all_files(second)
+    await late.carry_out()
+    await check_a(storages, records)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
