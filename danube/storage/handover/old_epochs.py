@@ -104,15 +104,17 @@ async def _read_one(
 ) -> list[OldEpoch]:
     journal = await runner.run(lambda: read_journal(disk, journal_id, wanted))
     epochs: list[OldEpoch] = []
-    for one in wanted:
-        found = journal.epochs[one.topic_id, one.epoch.epoch]
-        is_open = one.epoch.end_offset is None
-        end = found.marked_end if one.epoch.end_offset is None else one.epoch.end_offset
-        part = ForeignPart(one.topic_id, journal, found, end, reader=reader, runner=runner)
-        places = _places(journal, found, end) if is_open else []
-        tail = await runner.run(lambda: reader.read(one.topic_id, places)) if places else ()  # noqa: B023 - awaited in its turn
-        epochs.append(OldEpoch(one, found, part, tuple(tail)))
-    await runner.run(reader.close)
+    try:
+        for one in wanted:
+            found = journal.epochs[one.topic_id, one.epoch.epoch]
+            is_open = one.epoch.end_offset is None
+            end = found.marked_end if one.epoch.end_offset is None else one.epoch.end_offset
+            part = ForeignPart(one.topic_id, journal, found, end, reader=reader, runner=runner)
+            places = _places(journal, found, end) if is_open else []
+            tail = await runner.run(lambda: reader.read(one.topic_id, places)) if places else ()  # noqa: B023 - awaited in its turn
+            epochs.append(OldEpoch(one, found, part, tuple(tail)))
+    finally:
+        await runner.run(reader.close)
     return epochs
 
 

@@ -66,10 +66,15 @@ async def open_own_journal(ground: SharedGround) -> OwnJournal:
     entered = (await ground.journals.all()).values()
     mine = sorted((one for one in entered if one.broker_id == ground.broker_id), key=lambda one: -one.revision)
     own: OwnJournal | None = None
-    for entry in mine:
-        own = own or await _go_on(ground, entry)
-        if own is None or own.entry.journal_id != entry.journal_id:
-            await ground.journals.strike_off(entry.journal_id)
+    try:
+        for entry in mine:
+            own = own or await _go_on(ground, entry)
+            if own is None or own.entry.journal_id != entry.journal_id:
+                await ground.journals.strike_off(entry.journal_id)
+    except BaseException:  # whoever starts again must not meet one who still writes to the journal
+        if own is not None:
+            await own.journal.close()
+        raise
     return own or await _begin(ground, await ground.journals.enter(ground.broker_id))
 
 

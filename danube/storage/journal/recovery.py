@@ -351,9 +351,11 @@ def run_unfenced(recovery: Recovery, fence: Fence) -> tuple[File, JournalEnd]:
         if fence.is_up():  # do not touch it at all
             raise JournalFencedError(fence.told)
         file, end = recovery.run()
-        if fence.is_up():
-            file.close()
-            raise JournalFencedError(fence.told)
+        with contextlib.ExitStack() as unless_shown:
+            unless_shown.callback(file.close)
+            if not fence.is_up():
+                unless_shown.pop_all()
+                return file, end
     except OSError as error:
         raise DataFolderError(f"the fence of the journal cannot be read: {error}. Check the shared folder") from error
-    return file, end
+    raise JournalFencedError(fence.told)
