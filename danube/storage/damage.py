@@ -18,6 +18,16 @@ def next_step(file: str | None, lost: str = "file") -> str:
     )
 
 
+def next_step_shared(folder: str, file: str | None, lost: str = "file") -> str:
+    """The same of a journal in a folder that brokers share: commands open the folder of one broker, so a copy of it."""
+    name = file.rpartition("/")[2] if file else ""
+    look = f"`danube-broker storage inspect --data-dir COPY --file {name}` shows the file, and " if file else ""
+    return (
+        f"Restore the {lost} from a backup; or see what can be read: copy {folder} to COPY/journal, then {look}"
+        "`danube-broker storage verify --data-dir COPY` shows all damage"
+    )
+
+
 def fault_of(error: OSError, name: str = "") -> str:
     """What an operation of the disk said, of which file, and where to look; `name` where the error says none."""
     file, what = error.filename or name, error.strerror or str(error) or type(error).__name__

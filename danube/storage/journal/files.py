@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
 from danube.runtime.disk import Disk, File
-from danube.storage.damage import next_step
+from danube.storage.damage import next_step, next_step_shared
 from danube.storage.journal.format import FIRST_NAME, FileHeader, encode_file_header, file_name, index_name
 from danube.storage.journal.mark import MARK_NAME
 
@@ -58,7 +58,13 @@ def create_file(disk: Disk, header: FileHeader, folder: str = FOLDER) -> File:
 def damaged(sequence: int, at: int, what: str, folder: str = FOLDER) -> DamagedDataError:
     """The error for bytes that cannot be what was written; a file that is missing is damaged at byte 0."""
     name = path(sequence, folder)
-    return DamagedDataError(f"{name} is damaged at byte {at}: {what}. {next_step(name if at else None)}")
+    return DamagedDataError(f"{name} is damaged at byte {at}: {what}. {next_step_in(folder, name if at else None)}")
+
+
+def next_step_in(folder: str, file: str | None, lost: str = "file") -> str:
+    """What to do about damage in a journal's folder, wherever that is; the words are those of `next_step`."""
+    is_own = FOLDER in folder.split("/")
+    return next_step(file, lost) if is_own else next_step_shared(folder, file, lost)
 
 
 def folder_path(folder: str = FOLDER) -> str:

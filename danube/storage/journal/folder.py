@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from danube.model.errors import DamagedDataError
 from danube.runtime.disk import Disk, is_full
-from danube.storage.damage import next_step
 from danube.storage.journal.file_index import FileIndex, decode_index, encode_index
-from danube.storage.journal.files import FOLDER, first_path, index_path, mark_path, path
+from danube.storage.journal.files import FOLDER, first_path, index_path, mark_path, next_step_in, path
 from danube.storage.journal.format import (
     FIRST_BYTES,
     FirstFile,
@@ -47,7 +46,8 @@ class JournalFolder:
         with contextlib.closing(self.disk.open_read(name)) as file:
             first = decode_first(file.read(0, FIRST_BYTES + 1))
         if first is None:
-            raise DamagedDataError(f"{name} is damaged: it should say where the journal begins. {next_step(name)}")
+            what = "it should say where the journal begins"
+            raise DamagedDataError(f"{name} is damaged: {what}. {next_step_in(self.name, name)}")
         return first
 
     def indexed_sequences(self) -> list[int]:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Container, Mapping
 
 from danube.model.errors import DamagedDataError, DataFolderError, JournalFencedError
 from danube.runtime.disk import Disk, File
-from danube.storage.damage import fault_of, next_step
+from danube.storage.damage import fault_of
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.file_index import FileIndex
@@ -33,6 +33,7 @@ from danube.storage.journal.files import (
     first_path,
     folder_path,
     mark_path,
+    next_step_in,
 )
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import (
@@ -336,9 +337,8 @@ class Recovery:
     def _damaged(self, sequence: int, at: int, what: str) -> DamagedDataError:
         return damaged(sequence, at, what, self._folder.name)
 
-    @staticmethod
-    def _gone(name: str, what: str, lost: str) -> DamagedDataError:
-        return DamagedDataError(f"{name} is damaged: {what}. {next_step(None, lost)}")
+    def _gone(self, name: str, what: str, lost: str) -> DamagedDataError:
+        return DamagedDataError(f"{name} is damaged: {what}. {next_step_in(self._folder.name, None, lost)}")
 
 
 def run_unfenced(recovery: Recovery, fence: Fence) -> tuple[File, JournalEnd]:

@@ -5,10 +5,12 @@ To accept a change of the help, look at it and run
     ACCEPT_SNAPSHOTS=1 .venv/bin/pytest tests/unit/broker/test_storage_cli.py
 """
 
+import asyncio
 import json
 import os
 import re
 import shlex
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -32,7 +34,9 @@ from danube.storage.inspection.repair import bytes_to_write, carry_out
 from danube.storage.inspection.repair_plan import plan_repair
 from danube.storage.inspection.survey import survey
 from danube.storage.inspection.verifying import verify
+from tests.unit.storage.handover.storages_world import StoragesWorld
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life, bytes_of, flip
+from tests.unit.storage.store.storage_world import fill
 
 pytestmark = pytest.mark.timeout(120)  # a broker that starts though it should not would serve for ever
 
@@ -431,6 +435,25 @@ def test_the_commands_of_a_missing_file_of_a_topic_can_be_run_as_printed(folder:
     assert codes_of(said) == RUN_OF_A_MISSING_FILE
     assert f"{missing.relative_to(folder.path)} is " in said
     assert "not there" in said
+
+
+async def test_the_commands_of_damage_in_a_shared_folder_can_be_run_on_a_copy_as_printed(tmp_path: Path) -> None:
+    shared, copy = tmp_path / "shared", tmp_path / "copy"
+    storages = StoragesWorld(LocalDisk(shared))
+    await storages.create(1)
+    first, second = await storages.start(1), await storages.start(2)
+    await first.begin([1])
+    await fill(first.topic(1), 5)
+    journal = first._ground.folder
+    await storages.stop(1)
+    flip(shared / journal / "0000000001.journal", 200)
+    with pytest.raises(DamagedDataError) as caught:
+        await second.begin([1])
+    await storages.end()
+    assert f"copy {journal} to COPY/journal" in str(caught.value)
+    shutil.copytree(shared / journal, copy / "journal")
+    said = str(caught.value).replace("COPY", str(copy))
+    assert await asyncio.to_thread(codes_of, said) == {words: code for words, code in RUN.items() if words != "repair"}
 
 
 def unreadable(folder: FolderWorld) -> str:
