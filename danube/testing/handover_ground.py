@@ -12,6 +12,7 @@ from typing import TypeVar
 from danube.metadata.commands import Command, Outcome
 from danube.metadata.journal_records import JournalRecords
 from danube.metadata.memory import MemoryStore
+from danube.metadata.state import State
 from danube.metadata.storage_records import StorageRecords
 from danube.metadata.store import Entry, Watch
 from danube.metadata.writing import CommandWriter
@@ -25,7 +26,11 @@ from danube.testing.clock import SimClock
 from danube.testing.disk import MachineOffError, SimDisk
 
 _LONGEST_S = 0.005
-_UNKNOWN = 0.01  # of the writes to metadata: nobody learns whether they were done
+_FALLS_SILENT = 0.03  # of the writes to metadata: from there on none is answered for a while
+_SILENT_S = 1.0  # at most
+_LATEST_S = 2.0  # after so long a write is done that was not answered, if it is done
+_FALLS_BEHIND = 0.1  # of the reads of a copy of the metadata: from there on it hears nothing
+_CATCHES_UP = 0.02  # of those that follow
 
 T = TypeVar("T")
 
@@ -101,21 +106,26 @@ class PausedRunner(SimRunner):
 
 
 class ReachedStore(CommandWriter):
-    """The metadata store of all brokers, as one machine reaches it: late, and now and then without an answer."""
+    """The metadata store of all brokers, as one machine reaches it: late, and now and then without an answer.
+
+    The machine has a copy, which may be behind until it asks or writes; what was not answered may be done long after.
+    """
 
     def __init__(self, machine: Machine, store: MemoryStore) -> None:
         self._machine = machine
         self._store = store
+        self._behind: State | None = None
+        self._silent_until_s = 0.0
 
     async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
         await self._machine.pass_time()
-        found = await self._store.get(key, linearizable=linearizable)
+        found = self._state(is_newest=linearizable).entry(key)
         await self._machine.pass_time()
         return found
 
     async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:
         await self._machine.pass_time()
-        found = await self._store.list(prefix, linearizable=linearizable)
+        found = list(self._state(is_newest=linearizable).below(prefix))
         await self._machine.pass_time()
         return found
 
@@ -127,11 +137,26 @@ class ReachedStore(CommandWriter):
 
     async def _submit(self, command: Command) -> Outcome:
         await self._machine.pass_time()
-        is_unknown = self._machine.chance.random() < _UNKNOWN
-        if is_unknown and self._machine.chance.random() < 0.5:
+        chance, clock = self._machine.chance, self._machine.clock
+        if chance.random() < _FALLS_SILENT:
+            self._silent_until_s = clock.monotonic_s() + chance.uniform(0.0, _SILENT_S)
+        if clock.monotonic_s() < self._silent_until_s:
+            if chance.random() < 0.7:
+                late_s = chance.choice([0.0, chance.uniform(0.0, _LATEST_S)])
+                clock.call_at(clock.monotonic_s() + late_s, lambda: self._carry_out(command))
             raise UnknownOutcomeError("the metadata store does not say whether it did that")
+        self._behind = None
         outcome = await self._store._submit(command)  # noqa: SLF001 - it is the same store, reached from elsewhere
         await self._machine.pass_time()
-        if is_unknown:
-            raise UnknownOutcomeError("the metadata store does not say whether it did that")
         return outcome
+
+    def _carry_out(self, command: Command) -> None:
+        self._store._apply(command)  # noqa: SLF001 - as above
+
+    def _state(self, *, is_newest: bool) -> State:
+        chance = self._machine.chance.random()
+        if is_newest or (self._behind is not None and chance < _CATCHES_UP):
+            self._behind = None
+        elif self._behind is None and chance < _FALLS_BEHIND:
+            self._behind = State.of(self._store._state.image())  # noqa: SLF001 - it is the same store
+        return self._behind or self._store._state  # noqa: SLF001 - as above
