@@ -6,6 +6,7 @@ changed for anybody, but that the old owner acknowledges no more.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +18,7 @@ from danube.model.errors import (
     InternalError,
     StorageChangedError,
     StorageUnavailableError,
+    TopicNotFoundError,
     TopicNotServedError,
 )
 from danube.model.limits import STORAGE_POINTERS_MAX
@@ -273,7 +275,8 @@ class _Attempt:
         """The own journal writes, syncs and looks at its own fence before it says that something is stored."""
         await _all_answered(self._pending)
         for pending in self._pending:
-            pending.result()
+            with contextlib.suppress(TopicNotFoundError):  # it was deleted meanwhile: the others are none the worse
+                pending.result()
         self._pending.clear()
 
     async def _seal(self) -> None:

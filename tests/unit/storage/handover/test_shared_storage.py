@@ -1,5 +1,6 @@
 """The whole life of topics over a shared folder: taken, cut, given, deleted; and journals go when nobody needs them."""
 
+import asyncio
 import contextlib
 from pathlib import Path
 
@@ -17,8 +18,8 @@ from danube.runtime.disk import LocalDisk
 from danube.storage.handover.reading import journal_folder
 from danube.storage.segment.retention import Retention
 from danube.testing.disk import SimDisk
-from tests.unit.storage.handover.shared_world import SteppedRunner
-from tests.unit.storage.handover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
+from tests.unit.storage.handover.shared_world import PausedRunner, SteppedRunner
+from tests.unit.storage.handover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, rest, save, stop_at
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import always, fill, read_all
 
@@ -299,6 +300,31 @@ async def test_a_taker_that_another_one_overtakes_is_not_told_that_the_old_journ
     reads.happen_after(works, overtake)
     owner = second if await second.begin([A]) else third
     assert await read_all(owner.topic(A)) == records
+
+
+async def test_a_topic_that_is_deleted_while_others_are_taken_with_it_keeps_none_of_them(
+    storages: StoragesWorld,
+) -> None:
+    writes = PausedRunner()
+    await storages.create(3)
+    first, second = await storages.start(1), await storages.start(2, runner=writes)
+    await first.begin([A, B])
+    await second.begin([3])
+    for topic_id in (A, B):
+        await save(first.topic(topic_id), 0)
+    records = await fill(first.topic(B), 5)
+    storages.kill(1)
+    writes.hold()
+    second.topic(3).append_record(b"on its way", Told())
+    await rest()
+    beginning = asyncio.ensure_future(second.begin([A, B]))
+    await rest()
+    await storages.delete(A)
+    await second.sweep_deleted()
+    writes.release()
+    assert await beginning == {B}
+    assert await read_all(second.topic(B)) == records
+    assert second._journal._durable.index(A) is None
 
 
 async def test_a_topic_that_was_deleted_is_not_brought_back(storages: StoragesWorld) -> None:
