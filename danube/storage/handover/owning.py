@@ -170,9 +170,10 @@ class Ownership:
         try:
             await self._begin_group(group, histories)
         except DanubeError as error:
-            parts = _groups_by_older(group)
+            left = [record for record in group if record.topic_id not in self._owned]
+            parts = _groups_by_older(left)
             if isinstance(error, MetadataError) or len(parts) == 1:
-                return {record.topic_id: error for record in group if record.topic_id not in self._owned}
+                return {record.topic_id: error for record in left}
             found = [await self._begin_what_can_be(part, histories) for part in parts]
             return {topic_id: each for errors in found for topic_id, each in errors.items()}
         return {}
@@ -181,21 +182,21 @@ class Ownership:
         """From when it is tried until it is known to have failed, the journal is kept for what may be in it."""
         ids = [record.topic_id for record in group]
         self._topics.begun.update(ids)
+        taken: dict[int, Taken] = {}
         try:
-            taken = await self._hand_over.begin(
+            await self._hand_over.begin(
                 ids,
                 {topic_id: base_of(histories[topic_id]) for topic_id in ids},
                 records={record.topic_id: record for record in group},
+                taken=taken,
             )
         except (MetadataError, asyncio.CancelledError):
-            self._unsure.update((record.topic_id, record) for record in group)
+            self._unsure.update((record.topic_id, record) for record in group if record.topic_id not in taken)
             raise
-        except DanubeError:
-            self._topics.begun.difference_update(ids)
-            raise
-        for topic_id, one in taken.items():
-            self._take_in(one, histories[topic_id])
-        self._topics.begun.difference_update(ids)
+        finally:
+            for topic_id, one in taken.items():
+                self._take_in(one, histories[topic_id])
+            self._topics.begun.difference_update(each for each in ids if each not in self._unsure)
 
     async def _rule_out(self, topic_ids: Iterable[int]) -> None:
         """Have beginnings of which no answer came not come true any more, unless they have. Raises MetadataError.

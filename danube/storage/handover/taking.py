@@ -110,6 +110,7 @@ class HandOver:
         bases: Mapping[int, TopicBase] | None = None,
         *,
         records: Mapping[int, TopicStorage] | None = None,
+        taken: dict[int, Taken] | None = None,
     ) -> dict[int, Taken]:
         """Own these topics; answers those that this broker owns now, by id. The others are somebody else's by now.
 
@@ -117,7 +118,8 @@ class HandOver:
         is another one by now is not taken, since its owner may have removed from its journal what is in segments since.
         Topics whose last epoch goes on are taken over by force: their
         owner's journal is fenced for good, with every topic in it. Topics that were sealed, or never had an owner, are
-        opened without.
+        opened without. What is answered is put in `taken`, also when something is raised: a transaction takes so many
+        topics, and those of one that was made are this broker's, whatever became of the next.
 
         Raises:
             DamagedDataError: an old journal is damaged below what was known to be synced.
@@ -131,7 +133,7 @@ class HandOver:
         groups: dict[tuple[Part, int], list[_Topic]] = {}
         for topic in topics:
             groups.setdefault(self._way(topic.record), []).append(topic)
-        taken: dict[int, Taken] = {}
+        taken = {} if taken is None else taken
         for (part, source), group in groups.items():
             await self._check_unfenced()
             attempt = _Attempt(
@@ -143,8 +145,9 @@ class HandOver:
                 entry=self._entry,
                 is_exact=records is not None,
                 on_its_way=self._on_its_way,
+                taken=taken,
             )
-            taken |= await attempt.run(self._protocol[part], group, source)
+            await attempt.run(self._protocol[part], group, source)
         return taken
 
     async def _check_unfenced(self) -> None:
@@ -190,6 +193,7 @@ class _Attempt:
         entry: JournalEntry | None,
         is_exact: bool,
         on_its_way: set[asyncio.Future[None]],
+        taken: dict[int, Taken],
     ) -> None:
         self._entry = entry
         self._is_exact = is_exact
@@ -203,7 +207,7 @@ class _Attempt:
         self._folders: Mapping[int, str] = {}
         self._pending: list[asyncio.Future[None]] = []
         self._on_its_way = on_its_way
-        self._taken: dict[int, Taken] = {}
+        self._taken = taken
         self._do: Mapping[Step, Callable[[], Awaitable[None]]] = {
             Step.FENCE: self._fence,
             Step.READ: self._read,
@@ -215,7 +219,7 @@ class _Attempt:
             Step.SERVE: self._serve,
         }
 
-    async def run(self, steps: Sequence[Step], topics: list[_Topic], source: int) -> dict[int, Taken]:
+    async def run(self, steps: Sequence[Step], topics: list[_Topic], source: int) -> None:
         """Take `steps` in their order.
 
         What an earlier attempt has on its way is of the same epoch: it must not come to stand behind where this begins.
@@ -230,7 +234,6 @@ class _Attempt:
             raise StorageUnavailableError(f"the shared folder cannot be used: {error}. Check it") from error
         finally:
             await self._leave_others()
-        return self._taken
 
     async def _fence(self) -> None:
         fence = Fence(self._disk, folder_of(self._folders, self._source))
@@ -283,7 +286,12 @@ class _Attempt:
         for topic in self._topics:
             self._adopt(topic)
         for start in range(0, len(self._topics), STORAGE_POINTERS_MAX):
-            for lost in await self._seal_some(self._topics[start : start + STORAGE_POINTERS_MAX]):
+            try:
+                others = await self._seal_some(self._topics[start : start + STORAGE_POINTERS_MAX])
+            except BaseException:
+                self._take_in(self._topics[:start])
+                raise
+            for lost in others:
                 self._release(lost)
 
     async def _seal_some(self, topics: Sequence[_Topic]) -> list[_Topic]:
@@ -317,7 +325,10 @@ class _Attempt:
         return True
 
     async def _serve(self) -> None:
-        for topic in self._topics:
+        self._take_in(self._topics)
+
+    def _take_in(self, topics: Iterable[_Topic]) -> None:
+        for topic in topics:
             if topic.log is not None:
                 self._taken[topic.topic_id] = Taken(topic.record, topic.log, parts_of(topic.epochs))
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from danube.metadata import keys
 from danube.metadata.store import Transaction
 from danube.model.errors import DanubeError, StorageUnavailableError, UnknownOutcomeError, VersionConflictError
 from danube.storage.handover.shared import SharedStorage
@@ -157,6 +158,30 @@ async def test_a_journal_is_not_kept_for_ever_for_a_topic_that_nobody_begins_wit
     assert bool(second._journal.closed_files()) == is_true
     await late.carry_out()
     await check_a(storages, records)
+
+
+async def test_what_one_transaction_took_is_owned_though_the_next_one_was_not_answered(
+    storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.storage.handover.taking.STORAGE_POINTERS_MAX", 1)
+    first, second = await storages.start(1), await storages.start(2)
+    await first.begin([A, B])
+    records = await fill(first.topic(A), 5)
+    storages.kill(1)
+    transact = storages.metadata.transact
+
+    async def silent_of_b(transaction: Transaction) -> int:
+        if any(one.key == keys.stored_topic(B) for one in transaction.conditions):
+            raise UnknownOutcomeError("timed out")
+        return await transact(transaction)
+
+    with monkeypatch.context() as silent, pytest.raises(UnknownOutcomeError):
+        silent.setattr(storages.metadata, "transact", silent_of_b)
+        await second.begin([A, B])
+    assert second.owned == {A}
+    records += await fill(second.topic(A), 5, first=5)
+    assert await second.begin([A, B]) == {A, B}
+    assert await read_all(second.topic(A)) == records
 
 
 async def test_as_long_as_nobody_answers_the_journal_is_kept(storages: StoragesWorld) -> None:

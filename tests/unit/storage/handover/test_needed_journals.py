@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.model.errors import DamagedDataError, StorageUnavailableError
+from danube.model.errors import DamagedDataError, LimitReachedError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.runtime.disk import File
 from danube.storage.handover.reading import journal_folder
@@ -97,6 +97,25 @@ async def test_an_older_journal_that_is_damaged_keeps_no_topic_from_being_taken_
         await third.begin([A, B])
     assert third.owned == {B}
     assert await read_all(third.topic(B)) == records
+
+
+@pytest.mark.parametrize("at_once", [1, 2])
+async def test_a_topic_with_too_many_owners_keeps_no_other_from_being_taken(
+    storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch, at_once: int
+) -> None:
+    monkeypatch.setattr("danube.storage.handover.taking.STORAGE_POINTERS_MAX", at_once)
+    first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
+    await first.begin([B])
+    await fill(first.topic(B), 10)
+    log = first.topic(B)
+    await first.give(B, lambda: stop_at(log))
+    await second.begin([A, B])
+    await fill(second.topic(B), 10, first=10)
+    storages.kill(2)
+    monkeypatch.setattr("danube.metadata.storage_records.TOPIC_EPOCHS_MAX", 2)
+    with pytest.raises(LimitReachedError, match="let its owner cut first"):
+        await third.begin([A, B])
+    assert third.owned == {A}
 
 
 async def test_a_position_in_an_older_journal_says_nothing_against_a_newer_one(storages: StoragesWorld) -> None:
