@@ -32,7 +32,7 @@ class ForeignPart:
         self._files = journal.files
         self._index: TopicIndex = found.index
         self._end_offset = max(min(end_offset, found.index.end_offset), found.index.start_offset)
-        self._body_bytes = sum(self._index[number].body_bytes for number in range(self._index.find(self._end_offset)))
+        self._body_bytes = sum(self.run().lengths)  # column by column: live messages wait for it
         self._reader = reader
         self._runner = runner
 

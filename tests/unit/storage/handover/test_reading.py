@@ -7,8 +7,12 @@ import pytest
 from danube.metadata.record_format import EpochRange, TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.limits import JOURNAL_READ_ATTEMPTS_MAX
+from danube.runtime.blocking import InlineRunner
+from danube.storage.handover.foreign import ForeignPart
 from danube.storage.handover.history import empty_base, wanted_epochs
 from danube.storage.handover.reading import FoundJournal, Wanted, journal_folder, listed_journals, read_journal
+from danube.storage.journal.index import TopicIndex
+from danube.storage.journal.reader import JournalReader
 from danube.testing.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
 
@@ -90,6 +94,19 @@ async def test_reading_changes_nothing_in_the_folder(world: SharedWorld) -> None
     before, changes = world.disk.contents(), world.disk.changes_done
     read(world, owner)
     assert (world.disk.contents(), world.disk.changes_done) == (before, changes)
+
+
+async def test_what_an_epoch_takes_is_counted_without_going_through_its_batches_one_by_one(
+    world: SharedWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner = await owner_of(world, *[b"%d" % number for number in range(20)])
+    journal = read(world, owner)
+    found = journal.epochs[A, 1]
+    body_bytes = found.index.body_bytes - found.index[19].body_bytes
+    reader = JournalReader(world.disk, owner.folder)
+    monkeypatch.setattr(TopicIndex, "__getitem__", lambda *_: pytest.fail("a batch was looked at"))
+    part = ForeignPart(A, journal, found, 19, reader=reader, runner=InlineRunner())
+    assert (part.start_offset, part.end_offset, part.body_bytes) == (0, 19, body_bytes)
 
 
 async def test_a_torn_end_is_left_out(world: SharedWorld) -> None:
