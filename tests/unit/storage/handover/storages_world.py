@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from danube.metadata.draft import Draft
 from danube.metadata.journal_records import JournalRecords
 from danube.metadata.memory import MemoryStore
 from danube.metadata.storage_records import StorageRecords, bury, enter_topic
-from danube.metadata.store import MetadataStore
+from danube.metadata.store import Entry, MetadataStore
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
 from danube.runtime.disk import Disk
@@ -133,3 +133,15 @@ async def cut_whole(storage: SharedStorage) -> None:
     if storage._topics.histories.with_older_epochs:
         await storage.cut()
     assert not storage._topics.histories.with_older_epochs
+
+
+def fall_behind(storages: StoragesWorld) -> None:
+    """Have lists of metadata show nothing that came since, as a replica does that hears of it late, unless asked to."""
+    store, seen = storages.metadata, storages.metadata._state.revision
+    original = store.list
+
+    async def late(prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:
+        found = await original(prefix)
+        return found if linearizable else [entry for entry in found if entry.revision <= seen]
+
+    store.list = late  # type: ignore[method-assign]

@@ -12,7 +12,7 @@ from danube.storage.handover.reading import journal_folder
 from danube.storage.handover.retiring import Retirer, named_journals
 from danube.storage.journal.fence import Fence
 from danube.testing.disk import Operation, SimDisk
-from tests.unit.storage.handover.storages_world import StoragesWorld, cut_whole
+from tests.unit.storage.handover.storages_world import StoragesWorld, cut_whole, fall_behind
 from tests.unit.storage.store.storage_world import fill
 
 A, OWN = 1, 99
@@ -61,6 +61,16 @@ async def test_a_journal_whose_owner_is_about_to_make_it_stays(world: StoragesWo
     world.disk.make_folder(journal_folder(entry.journal_id))
     assert await retirer(world).retire() == 0
     assert entry.journal_id in await world.journals.all()
+
+
+async def test_a_journal_that_was_entered_since_this_broker_heard_of_the_metadata_stays(world: StoragesWorld) -> None:
+    first, second = await world.start(1), await world.start(2)
+    fall_behind(world)
+    third = await world.start(3)
+    await third.begin([A])
+    assert [await first.retire_journals(), await second.retire_journals()] == [0, 0]
+    assert world.disk.exists(third._ground.folder)
+    assert len(await fill(third.topic(A), 5)) == 5
 
 
 async def test_a_fenced_journal_is_struck_off_also_while_a_record_names_it(world: StoragesWorld) -> None:

@@ -19,11 +19,19 @@ from danube.storage.handover.reading import journal_folder
 from danube.storage.segment.retention import Retention
 from danube.testing.disk import SimDisk
 from tests.unit.storage.handover.shared_world import PausedRunner, SteppedRunner
-from tests.unit.storage.handover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, rest, save, stop_at
+from tests.unit.storage.handover.storages_world import (
+    SUBSCRIPTION,
+    StoragesWorld,
+    cut_whole,
+    fall_behind,
+    rest,
+    save,
+    stop_at,
+)
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import always, fill, read_all
 
-A, B = 1, 2
+A, B, LATE = 1, 2, 3
 
 
 async def test_a_taken_topic_is_read_through_the_dead_owners_journal_and_appended_to(storages: StoragesWorld) -> None:
@@ -234,6 +242,19 @@ async def test_what_a_late_owner_leaves_of_a_deleted_topic_goes_with_the_next_st
     assert storages.disk.exists(f"segments/{A}")
     await second.sweep_orphans()
     assert not storages.disk.exists(f"segments/{A}")
+
+
+async def test_the_folder_of_a_topic_that_came_since_a_broker_heard_of_the_metadata_stays(
+    storages: StoragesWorld,
+) -> None:
+    first, second = await storages.start(1), await storages.start(2)
+    fall_behind(storages)
+    await storages.create(LATE)
+    await first.begin([LATE])
+    records = await fill(first.topic(LATE), 40)
+    await cut_whole(first)
+    await second.sweep_orphans()
+    assert await read_all(first.topic(LATE)) == records
 
 
 @pytest.mark.parametrize("works", range(1, 7))
