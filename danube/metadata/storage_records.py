@@ -55,6 +55,20 @@ class StorageRecords:
         entry = await self._store.get(keys.stored_topic(topic_id), linearizable=linearizable)
         return decode_topic_storage(entry) if entry else TopicStorage(topic_id)
 
+    async def settled(self, known: TopicStorage) -> TopicStorage:
+        """The topic's record, after a change of `known` of which no answer came: that was made, or never will be.
+
+        That the record stands as it is known proves nothing, the change may be on its way. So it is written once more.
+        """
+        newest = await self.get(known.topic_id)
+        if not known.revision or newest.revision != known.revision:
+            return newest
+        try:
+            (newest,) = await self._write([newest])
+        except StorageChangedError:
+            return await self.get(known.topic_id)
+        return newest
+
     async def point(self, changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
         """Have each topic's record point to the manifest of a newer generation; answers the records, in this order.
 

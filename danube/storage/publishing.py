@@ -63,7 +63,7 @@ class Publisher:
         Raises MetadataError, and as `load_history`.
         """
         before = self._histories.get(topic_id)
-        record = await self._records.get(topic_id)
+        record = await self._records.settled(before.record if before is not None else TopicStorage(topic_id))
         history = await self._runner.run(lambda: load_history(self._tier, record))
         foreign = still_foreign(before.foreign if before is not None else (), history.manifest)
         self._histories.put(replace(history, foreign=foreign))

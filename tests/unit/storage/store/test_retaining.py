@@ -1,12 +1,14 @@
 """Retention beside all else: whose answer got lost, who subscribes meanwhile, and what else fails."""
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
 from danube.metadata.storage_records import EpochRange, TopicStorage
-from danube.model.errors import MetadataError, OffsetTrimmedError
+from danube.metadata.store import Transaction
+from danube.model.errors import MetadataError, OffsetTrimmedError, UnknownOutcomeError, VersionConflictError
 from danube.model.limits import CUT_RETRY_S
 from danube.storage.store import Storage
 from danube.storage.tiered_log import TieredLog
@@ -108,6 +110,29 @@ async def test_what_cannot_be_looked_up_yet_is_not_trimmed_and_looked_up_later(
     with pytest.raises(OffsetTrimmedError) as refused:
         await log.read(0, 1_000)
     assert refused.value.start_offset == start_offset
+
+
+async def test_a_trim_that_comes_to_metadata_after_it_was_looked_up_takes_nothing_from_who_subscribed_since(
+    world: StorageWorld, storage: Storage, log: TieredLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submitted: list[Transaction] = []
+
+    async def is_late(transaction: Transaction) -> int:
+        submitted.append(transaction)
+        raise UnknownOutcomeError("the change may still be made")
+
+    with monkeypatch.context() as away, pytest.raises(UnknownOutcomeError):
+        away.setattr(world.metadata, "transact", is_late)
+        await storage.retain(always(SMALL), no_subscription)
+    await storage.retain(always(SMALL), nothing_read)
+    unread = log.start_offset
+    with contextlib.suppress(VersionConflictError):
+        await world.metadata.transact(submitted[-1])
+    for _ in range(3):
+        await storage.retain(always(SMALL), lambda _: unread)
+        world.clock.advance(CUT_RETRY_S)
+    assert log.start_offset == unread == 0
+    assert (await start_anew(storage, world)).start_offset == unread
 
 
 async def test_a_metadata_store_that_is_away_is_asked_once_in_a_pass(
