@@ -4,6 +4,7 @@ Nothing that is written here counts before metadata names it (`publishing.py`), 
 """
 
 import contextlib
+import errno
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -23,8 +24,10 @@ from danube.storage.segment.manifest import Manifest, Segment, folder_of, manife
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment
-from danube.storage.sweeping import generations_of, highest_generation, of_generation, orphans
+from danube.storage.sweeping import generations_of, highest_generation, of_generation, orphans, unfinished
 from danube.storage.tiers.tier import SegmentTier
+
+_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 _log = logging.getLogger(__name__)
 
@@ -134,7 +137,7 @@ class GenerationWriter:
         """The generation without the first `dropped` segments. Raises DanubeError, OSError, ValueError."""
         names = self._tier.list(folder_of(history.manifest.topic_id))
         manifest = manifest_without(history.manifest, _next_generation(history, names), dropped)
-        with self._whole_or_nothing(manifest.topic_id, manifest.generation):
+        with self._whole_or_nothing(history, manifest.generation):
             return self._put(history, manifest, names)
 
     def orphans(self, manifest: Manifest) -> list[str]:
@@ -154,7 +157,7 @@ class GenerationWriter:
         before = cut.history.manifest
         names = self._tier.list(folder_of(before.topic_id))
         generation = _next_generation(cut.history, names)
-        with self._whole_or_nothing(before.topic_id, generation):
+        with self._whole_or_nothing(cut.history, generation):
             segments = [
                 piece.shape if piece.stays else self._seal(before.topic_id, generation, piece, runs) for piece in pieces
             ]
@@ -172,14 +175,21 @@ class GenerationWriter:
             return self._put(cut.history, manifest, names)
 
     @contextlib.contextmanager
-    def _whole_or_nothing(self, topic_id: int, generation: int) -> Iterator[None]:
-        """Where something fails, remove what was put of this generation, which nobody else writes."""
+    def _whole_or_nothing(self, history: History, generation: int) -> Iterator[None]:
+        """Where something fails, remove what was put of this generation, which nobody else writes.
+
+        A full disk may be so of what earlier lives put that died at the same: that goes, too.
+        """
+        folder = folder_of(history.manifest.topic_id)
         try:
             yield
-        except Exception:
+        except Exception as error:
             with contextlib.suppress(OSError):
-                for name in of_generation(self._tier.list(folder_of(topic_id)), generation):
-                    self._tier.delete(f"{folder_of(topic_id)}/{name}")
+                for name in of_generation(self._tier.list(folder), generation):
+                    self._tier.delete(f"{folder}/{name}")
+                if isinstance(error, OSError) and error.errno in _FULL:
+                    for name in unfinished(self._tier.list(folder), history.record):
+                        self._tier.delete(f"{folder}/{name}")
             raise
 
     def _seal(self, topic_id: int, generation: int, piece: Piece, runs: Sequence[Run]) -> Segment:

@@ -2,7 +2,8 @@
 
 A cut that died on the way, or that lost against another, leaves files behind. They are recognised by the generation in
 their name: what is of a generation up to the newest one and not named by it never will be. What is of a later one may
-be of a cut that is under way; the next cut of the topic takes a higher number still, and then they go.
+be of a cut that is under way; the next cut of the topic takes a higher number still, and then they go, or when it finds
+the disk full.
 
 In a shared folder several brokers may write to one topic's folder: the owner, and former ones that do not know yet.
 Each epoch has generations of its own, so no two of them ever write a file of the same name, later owners have the
@@ -37,6 +38,19 @@ def highest_generation(names: Iterable[str], within: range = _ANY) -> int:
 def of_generation(names: Iterable[str], generation: int) -> list[str]:
     """The files that were written with a generation."""
     return [name for name in names if _generation(name) == generation]
+
+
+def unfinished(names: Sequence[str], record: TopicStorage) -> list[str]:
+    """The segments of cuts that died before their manifest was there: nothing names them, and nothing ever will.
+
+    For the topic's present owner, while it makes no generation. A manifest is put after all that it lists, and stays
+    until there is a newer one; so a generation that has none, and is above all that have one, was never whole.
+    """
+    own = generations_of(record)
+    whole = highest_generation(name for name in names if name.endswith(".manifest"))
+    return [
+        name for name in names if (found := _generation(name) or 0) in own and found > max(whole, record.generation)
+    ]
 
 
 def orphans(names: Sequence[str], manifest: Manifest) -> list[str]:

@@ -11,6 +11,7 @@ from danube.model.limits import CUT_RETRY_S, CUT_UNNAMED_SEGMENTS
 from danube.runtime.blocking import InlineRunner
 from danube.storage.store import Storage
 from danube.storage.watermarks import Watermarks
+from danube.testing.disk import MachineOffError
 from tests.unit.storage.store.storage_world import (
     SEGMENT_BYTES,
     StorageWorld,
@@ -145,6 +146,27 @@ async def test_a_pass_during_which_room_gets_short_ends_and_the_next_one_takes_o
         assert len(storage._journal.closed_files()) == files - gone
     for topic_id, expected in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == expected
+
+
+@pytest.mark.parametrize("change", [13, 19, 22])
+async def test_cuts_that_died_leave_nothing_for_good_in_the_way_of_the_next_one(
+    world: StorageWorld, change: int
+) -> None:
+    world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=0))
+    storage = await world.open()
+    records = await fill(storage.topic(1, 1), 100)
+    await storage._journal.rotate()
+    await leave(world, storage, 35_000)  # for all segments once, and not for those of lives before
+    for _ in range(2):
+        world.sim.stop_at(change)
+        with pytest.raises(MachineOffError):
+            await storage.cut()
+        storage = await world.after_power_cut()
+    for _ in range(3):
+        await storage.cut()
+        world.clock.advance(CUT_RETRY_S)
+    assert not storage._journal.closed_files()
+    assert await read_all(storage.topic(1, 2)) == records
 
 
 async def test_while_the_metadata_has_no_room_a_pass_takes_little_and_goes_on_once_there_is_some(

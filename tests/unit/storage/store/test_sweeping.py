@@ -3,7 +3,7 @@
 from danube.metadata.storage_records import EpochRange, TopicStorage
 from danube.storage.cutting import epochs_after
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
-from danube.storage.sweeping import generations_of, highest_generation, of_generation, orphans
+from danube.storage.sweeping import generations_of, highest_generation, of_generation, orphans, unfinished
 
 SEGMENT = Segment(0, 5, 3, 0, 0, 1, 10, 20)
 MANIFEST = Manifest(topic_id=7, generation=4, end_offset=5, segments=(SEGMENT,))
@@ -44,6 +44,14 @@ def test_each_epoch_has_generations_of_its_own_and_later_ones_are_higher() -> No
 def test_the_files_of_one_generation_are_found() -> None:
     names = ["0000000002.manifest", f"{5:020d}-0000000002.segment", "0000000003.manifest", "x"]
     assert of_generation(names, 2) == names[:2]
+
+
+def test_segments_above_every_manifest_are_of_cuts_that_died_and_of_no_other_owner() -> None:
+    record = TopicStorage(7, 4)
+    names = ["0000000004.manifest", *(f"{5:020d}-{generation:010d}.segment" for generation in (4, 5, 6, 1 << 32))]
+    assert unfinished(names, record) == names[2:4]
+    assert unfinished([*names, "0000000005.manifest"], record) == names[3:4]
+    assert unfinished(names[1:], TopicStorage(7, 5)) == names[3:4]
 
 
 def test_epochs_that_are_all_in_segments_are_told_of_no_more_but_the_newest_always_is() -> None:
