@@ -322,4 +322,4 @@ class Cutter:
         if self._topics.is_dead(topic_id):
             return _FOR_GOOD
         history = self._topics.histories.get(topic_id)
-        return history.manifest.journals.get(self._journal.journal_id, 0) if history is not None else 0
+        return history.covered_to(self._journal.journal_id) if history is not None else 0

@@ -31,6 +31,14 @@ class History:
         object.__setattr__(self, "body_bytes", self.manifest.body_bytes)
         object.__setattr__(self, "file_bytes", self.manifest.file_bytes)
 
+    def covered_to(self, journal_id: int) -> int:
+        """The position of a journal below which nothing of the topic is needed, as far as its record tells.
+
+        What is there is in segments, or of an epoch that is all in segments: of such the record tells nothing any more.
+        """
+        begun = next((one.position for one in self.record.epochs if one.journal_id == journal_id), 0)
+        return max(begun, self.manifest.journals.get(journal_id, 0))
+
 
 def still_foreign(parts: Iterable[ForeignPart], manifest: Manifest) -> tuple[ForeignPart, ...]:
     """Those of which something is not in segments."""

@@ -17,7 +17,7 @@ from danube.model.limits import CUT_RETRY_S
 from danube.runtime.disk import LocalDisk
 from danube.storage.handover.reading import journal_folder
 from danube.storage.segment.retention import Retention
-from danube.testing.disk import SimDisk
+from danube.testing.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import PausedRunner, SteppedRunner
 from tests.unit.storage.handover.storages_world import (
     SUBSCRIPTION,
@@ -120,6 +120,27 @@ async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(
     await first.cut()
     assert not first._journal.closed_files()
     assert await read_all(second.topic(A)) == records
+
+
+async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_meanwhile(storages: StoragesWorld) -> None:
+    first, second = await storages.start(1), await storages.start(2)
+    await first.begin([A, B])
+    records = await fill(first.topic(A), 3)
+    await fill(first.topic(B), 3)
+    await first._journal.rotate()
+    storages.disks[1].fail(Operation.SYNC, name=f"segments/{B}/*")  # type: ignore[attr-defined]
+    assert (await first.cut()).failed == 1
+    for giver, taker in ((first, second), (second, first)):
+        log = giver.topic(A)
+        await giver.give(A, lambda: stop_at(log))  # noqa: B023 - awaited in its turn
+        await taker.begin([A])
+        if taker is second:
+            records += await fill(second.topic(A), 3, first=3)
+            await cut_whole(second)
+    storages.clock.advance(CUT_RETRY_S)
+    assert not (await first.cut()).failed
+    assert not first._journal.closed_files()
+    assert await read_all(first.topic(A)) == records
 
 
 async def test_an_owner_that_starts_again_has_its_topics_and_what_is_in_older_journals(storages: StoragesWorld) -> None:
