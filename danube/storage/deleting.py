@@ -64,14 +64,9 @@ async def sweep_orphans(
     manifests: Sequence[Manifest], writer: GenerationWriter, publisher: Publisher, runner: BlockingRunner
 ) -> None:
     """Remove the files in these topics' folders that cuts which died have left."""
-
     for first in range(0, len(manifests), CUT_TOPICS_MAX):
         find = partial(_find, writer, manifests[first : first + CUT_TOPICS_MAX])
-        try:
-            await publisher.remove(await runner.run(find))
-        except OSError as error:
-            _log.warning("what cuts may have left behind could not be looked for: %s", error)
-            return
+        await publisher.remove(await runner.run(find))
 
 
 async def sweep_strangers(
@@ -98,4 +93,10 @@ async def sweep_strangers(
 
 
 def _find(writer: GenerationWriter, manifests: Sequence[Manifest]) -> list[str]:
-    return [name for manifest in manifests for name in writer.orphans(manifest)]
+    found: list[str] = []
+    for manifest in manifests:
+        try:
+            found += writer.orphans(manifest)
+        except OSError as error:
+            _log.warning("what cuts may have left of topic %d could not be looked for: %s", manifest.topic_id, error)
+    return found

@@ -84,9 +84,12 @@ class Publisher:
             self._let_go(record.topic_id, one.manifest.end_offset)
 
     def _remove(self, names: Sequence[str]) -> None:
+        """What cannot be removed keeps nothing else, and is said once for each topic."""
+        faults: dict[str, str] = {}
         for name in names:
             try:
                 self._tier.delete(name)
             except OSError as error:
-                _log.warning("%s could not be removed: %s", name, error)
-                return
+                faults.setdefault(name.rpartition("/")[0], f"{name} could not be removed: {error}")
+        for fault in faults.values():
+            _log.warning("%s", fault)

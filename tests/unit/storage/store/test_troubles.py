@@ -1,6 +1,7 @@
 """What fails fails alone: one topic, one cut, said once and tried again."""
 
 import errno
+from typing import Any
 
 import pytest
 
@@ -8,6 +9,7 @@ from danube.metadata.storage_records import EpochRange
 from danube.model.errors import DamagedDataError
 from danube.model.limits import CUT_RETRY_S
 from danube.model.topic import TopicName
+from danube.storage.tiers.directory import DirectoryTier
 from danube.testing.disk import Operation
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
 
@@ -104,6 +106,43 @@ async def test_a_segment_that_is_damaged_stops_only_its_topic(world: StorageWorl
     with pytest.raises(DamagedDataError, match=segment):
         await read_all(world.storage.topic(BAD, 1))
     assert await read_all(world.storage.topic(GOOD, 1)) == records[GOOD]
+
+
+async def test_files_that_one_topic_cannot_get_rid_of_do_not_keep_those_of_others(
+    world: StorageWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    storage = await world.open()
+    world.sim.fail(Operation.REMOVE, name=f"segments/{BAD}/*.manifest", times=100)
+    for number in range(6):
+        for topic_id in (BAD, GOOD):
+            await fill(storage.topic(topic_id, 1), 2, first=2 * number)
+        await cut_all(storage)
+    manifest = storage._topics.histories.get(GOOD).manifest  # type: ignore[union-attr]
+    assert len(world.files(f"segments/{GOOD}")) == len(manifest.segments) + 1
+    assert caplog.text.count("could not be removed") == 5  # once for each cut of it
+
+
+@pytest.mark.parametrize("step", ["list", "delete"])
+async def test_what_cuts_left_of_one_topic_and_cannot_be_removed_does_not_keep_that_of_others(
+    world: StorageWorld, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await world.open()
+    for topic_id in (BAD, GOOD):
+        await fill(storage.topic(topic_id, 1), 2)
+    await cut_all(storage)
+    left = f"{7:020d}-{1:010d}.segment"
+    for topic_id in (BAD, GOOD):
+        world.disk.create_whole(f"segments/{topic_id}/{left}", [b"that the manifest does not name"])
+    original = getattr(DirectoryTier, step)
+
+    def fail(self: DirectoryTier, name: str) -> Any:
+        if name.startswith(f"segments/{BAD}"):
+            raise OSError(errno.EIO, "Input/output error", name)
+        return original(self, name)
+
+    monkeypatch.setattr(DirectoryTier, step, fail)
+    await storage.sweep_orphans()
+    assert left not in world.files(f"segments/{GOOD}")
 
 
 async def test_a_topic_that_cannot_be_cut_is_said_once_and_tried_again_later(
