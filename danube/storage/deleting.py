@@ -17,7 +17,10 @@ _log = logging.getLogger(__name__)
 
 
 class Deleter:
-    """Removes the folders of deleted topics. Where segments are read, files go, so that none is kept open."""
+    """Removes the folders of deleted topics. Where segments are read, files go, so that none is kept open.
+
+    What cannot be removed is said once, and kept in `left` until it is gone.
+    """
 
     def __init__(
         self,
@@ -33,6 +36,8 @@ class Deleter:
         self._reader = reader
         self._tier = reading_tier
         self._runner = read_runner
+        self.left: set[int] = set()
+        """The deleted topics of which the last sweep could not remove all."""
 
     async def sweep(self) -> int:
         """Remove what is left of all deleted topics; answers of how many. Raises MetadataError.
@@ -40,7 +45,9 @@ class Deleter:
         A tombstone goes when the files are gone, so that a sweep that ended early is done again.
         """
         swept = 0
-        for topic_id in await self._records.deleted():
+        deleted = await self._records.deleted()
+        self.left.intersection_update(deleted)
+        for topic_id in deleted:
             self._forget(topic_id)
             if await self._remove(topic_id):
                 await self._records.forget_deleted(topic_id)
@@ -51,8 +58,11 @@ class Deleter:
         try:
             await self._runner.run(lambda: self._remove_folder(topic_id))
         except OSError as error:
-            _log.warning("the files of the deleted topic %d could not be removed: %s", topic_id, error)
+            if topic_id not in self.left:
+                _log.warning("the files of the deleted topic %d could not be removed: %s", topic_id, error)
+            self.left.add(topic_id)
             return False
+        self.left.discard(topic_id)
         return True
 
     def _remove_folder(self, topic_id: int) -> None:

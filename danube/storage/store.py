@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import math
 from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -123,7 +124,7 @@ class Storage:
         )
         self._deleter = Deleter(
             ground.records,
-            self.forget,
+            self._let_go,
             reader=reader,
             reading_tier=ground.reading_tier,
             read_runner=ground.read_runner,
@@ -131,8 +132,8 @@ class Storage:
         self._turn = asyncio.Lock()
         """Generations are made by one at a time: a cut, retention, a sweep."""
         self._tasks = TaskScope("storage")
-        self._sweep_due = True
-        self._retry_s = 0.0
+        self._sweep_s = self._retry_s = 0.0
+        """When what is left of deleted topics is looked for next, and when work goes on that failed."""
         self._file_begun_s = ground.clock.monotonic_s()
         """When the journal's last file began, as far as this start of the broker knows."""
         self._journal.on_file_closed(self._note_new_file)
@@ -244,12 +245,15 @@ class Storage:
 
     def forget(self, topic_id: int) -> None:
         """Drop what memory holds of a deleted topic, whose id is never used again. Its files go with a sweep."""
+        self._let_go(topic_id)
+        self._sweep_s = 0.0
+
+    def _let_go(self, topic_id: int) -> None:
         self._journal.forget(topic_id)
         self._topics.forget(topic_id)
         self._logs.pop(topic_id, None)
         self._cutter.topic_is_gone()
         self._retainer.forget(topic_id)
-        self._sweep_due = True
 
     # Work, which goes on in the background and can be asked for
 
@@ -288,8 +292,11 @@ class Storage:
     async def sweep_deleted(self) -> int:
         """Remove what is left of deleted topics; answers of how many. Raises MetadataError."""
         async with self._turn:
-            self._sweep_due = False
-            return await self._deleter.sweep()
+            self._sweep_s = math.inf
+            swept = await self._deleter.sweep()
+        if self._deleter.left:
+            self._sweep_s = min(self._sweep_s, self._ground.clock.monotonic_s() + CUT_RETRY_S)
+        return swept
 
     async def sweep_orphans(self) -> None:
         """Remove files that cuts which died have left, and removed ones that a power cut has brought back."""
@@ -358,7 +365,7 @@ class Storage:
         return False
 
     async def _sweep_if_due(self) -> None:
-        if self._sweep_due:
+        if self._ground.clock.monotonic_s() >= self._sweep_s:
             await self.sweep_deleted()
 
     async def _sweep_orphans_once(self) -> None:
@@ -375,7 +382,7 @@ class Storage:
 
     def _work_later(self) -> None:
         self._retry_s = self._ground.clock.monotonic_s() + CUT_RETRY_S
-        self._sweep_due = True
+        self._sweep_s = 0.0
 
     async def _end_old_file(self) -> None:
         age_s = self._ground.settings.journal_file_age_s

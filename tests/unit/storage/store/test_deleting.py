@@ -8,6 +8,7 @@ from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.storage_records import TopicStorage, bury
 from danube.model.limits import (
     CUT_DELAY_S,
+    CUT_RETRY_S,
     CUT_WAIT_S,
     JOURNAL_FILE_AGE_MIN_S,
     JOURNAL_FILE_DEAD_BYTES,
@@ -78,6 +79,25 @@ async def test_a_sweep_that_fails_is_done_again(world: StorageWorld, caplog: pyt
     assert await storage.sweep_deleted() == 0
     assert "deleted topic 1 could not be removed" in caplog.text
     assert await storage.sweep_deleted() == 1
+    assert world.files(f"segments/{GONE}") == []
+
+
+async def test_what_cannot_be_removed_is_said_once_tried_again_now_and_then_and_has_no_pass_made_all_the_time(
+    world: StorageWorld, caplog: pytest.LogCaptureFixture
+) -> None:
+    await two_topics(world)
+    storage = world.storage
+    await delete(world, GONE)
+    world.sim.fail(Operation.REMOVE, name=f"segments/{GONE}/*", times=1_000)
+    storage.start()
+    storage.forget(GONE)
+    passes = storage.stats.passes
+    await world.clock.run_for(10 * CUT_RETRY_S)
+    assert caplog.text.count("deleted topic 1 could not be removed") == 1
+    assert 10 <= world.sim.failed[Operation.REMOVE] <= 12
+    assert storage.stats.passes - passes <= 12
+    world.sim.clear_faults()
+    await world.clock.run_for(CUT_RETRY_S + 2)
     assert world.files(f"segments/{GONE}") == []
 
 
