@@ -118,20 +118,10 @@ class GenerationWriter:
 
     def cut(self, cut: TopicCut) -> NextGeneration:
         """The generation with the batches of a journal in it. Raises DanubeError, OSError, ValueError."""
-        before = cut.history.manifest
-        runs = [*cut.find_foreign(), Run(self._folder, cut.files, cut.find_own())]
-        _check_unbroken(before, runs)
-        fresh = joined([run.index for run in runs if len(run)])
-        plan = partial(plan_pieces, before.segments, fresh, self.segment_bytes_max)
-        pieces = plan(merges=cut.merges)
         try:
-            return self._write(cut, pieces, runs)
-        except (DamagedDataError, DataFolderError, StorageUnavailableError, OSError) as error:
-            if not any(piece.merges for piece in pieces):
-                raise
-            _log.warning("segments of topic %d are not merged: %s", before.topic_id, error)
-            # What is in the journal need not wait for what cannot be read, or for the room: it would keep every file.
-            return self._write(cut, plan(merges=False), runs)
+            return self._cut(cut)
+        finally:  # what was merged, or the whole topic, is deleted elsewhere, and open it takes up room
+            self._segments.forget(cut.history.manifest.topic_id)
 
     def trim(self, history: History, dropped: int) -> NextGeneration:
         """The generation without the first `dropped` segments. Raises DanubeError, OSError, ValueError."""
@@ -153,6 +143,22 @@ class GenerationWriter:
         self._journal.close()
         self._tier.close()
 
+    def _cut(self, cut: TopicCut) -> NextGeneration:
+        before = cut.history.manifest
+        runs = [*cut.find_foreign(), Run(self._folder, cut.files, cut.find_own())]
+        _check_unbroken(before, runs)
+        fresh = joined([run.index for run in runs if len(run)])
+        plan = partial(plan_pieces, before.segments, fresh, self.segment_bytes_max)
+        pieces = plan(merges=cut.merges)
+        try:
+            return self._write(cut, pieces, runs)
+        except (DamagedDataError, DataFolderError, StorageUnavailableError, OSError) as error:
+            if not any(piece.merges for piece in pieces):
+                raise
+            _log.warning("segments of topic %d are not merged: %s", before.topic_id, error)
+            # What is in the journal need not wait for what cannot be read, or for the room: it would keep every file.
+            return self._write(cut, plan(merges=False), runs)
+
     def _write(self, cut: TopicCut, pieces: Sequence[Piece], runs: Sequence[Run]) -> NextGeneration:
         before = cut.history.manifest
         names = self._tier.list(folder_of(before.topic_id))
@@ -171,7 +177,6 @@ class GenerationWriter:
                 position=cut.position,
                 epochs=cut.history.record.epochs,
             )
-            self._segments.forget(before.topic_id)  # what was merged is deleted elsewhere, and open it takes up room
             return self._put(cut.history, manifest, names)
 
     @contextlib.contextmanager

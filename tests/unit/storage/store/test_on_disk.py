@@ -1,19 +1,34 @@
 """Storage on the machine's disk, with threads: files that are gone are let go, and threads end."""
 
 import contextlib
-from collections.abc import AsyncIterator
+import errno
+import os
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import pytest
 
-from danube.runtime.disk import LocalDisk
+from danube.metadata.draft import Draft, commit_draft
+from danube.metadata.storage_records import bury
+from danube.runtime.disk import Buffer, LocalDisk
 from danube.storage.segment.retention import Retention
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 
 
+class FullDisk(LocalDisk):
+    """On which no more segments fit, once that is said."""
+
+    is_full = False
+
+    def create_whole(self, name: str, chunks: Sequence[Buffer]) -> None:
+        if self.is_full:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), name)
+        super().create_whole(name, chunks)
+
+
 @pytest.fixture
 async def world(tmp_path: Path) -> AsyncIterator[StorageWorld]:
-    one = StorageWorld(LocalDisk(tmp_path), threads=True)
+    one = StorageWorld(FullDisk(tmp_path), threads=True)
     yield one
     await one.end()
 
@@ -43,6 +58,27 @@ async def test_no_file_that_is_gone_is_kept_open(world: StorageWorld, tmp_path: 
         await read_all(log)
     await storage.retain(always(Retention(None, 3_000)), lambda _: None)
     assert storage.stats.merged_segments > 0
+    assert deleted_but_open(tmp_path) == []
+
+
+async def test_what_is_deleted_on_a_full_disk_makes_room_at_once(world: StorageWorld, tmp_path: Path) -> None:
+    storage = await world.open()
+    log = storage.topic(1, 1)
+    for number in range(5):
+        await fill(log, 1, first=number)
+        if number < 4:
+            await cut_all(storage)
+    await storage._journal.rotate()
+    assert isinstance(world.disk, FullDisk)
+    world.disk.is_full = True
+    assert (await storage.cut()).failed == 1  # it was to merge what is there
+
+    async def delete(draft: Draft) -> None:
+        bury(draft, 1)
+
+    await commit_draft(world.metadata, world.rng, delete)
+    storage.forget(1)
+    assert await storage.sweep_deleted() == 1
     assert deleted_but_open(tmp_path) == []
 
 
