@@ -24,17 +24,22 @@ class Retaining:
 
     async def sweep(self) -> int:
         """One pass; answers how many segments went. What fails is logged once, and done the next time."""
-        limited = {topic.record.topic_id: topic for topic in self._topics if _is_limited(topic)}
+        limited = {topic.record.topic_id: topic.name for topic in self._topics if _is_limited(topic)}
         if not limited:
             return 0
 
+        def find(topic_id: int) -> ReliableTopic | None:
+            """As it is now: storage may take its time, and the topic may have left meanwhile, and come back."""
+            topic = self._topics.find(limited.get(topic_id, ""))
+            return topic if isinstance(topic, ReliableTopic) and topic.record.topic_id == topic_id else None
+
         def policy(topic_id: int) -> Retention:
-            topic = limited.get(topic_id)
+            topic = find(topic_id)
             return retention_of(topic.limits) if topic is not None else _KEEP_ALL
 
         def unread(topic_id: int) -> int | None:
-            topic = limited.get(topic_id)
-            return oldest_unread(topic) if isinstance(topic, ReliableTopic) else 0
+            topic = find(topic_id)
+            return oldest_unread(topic) if topic is not None else 0
 
         try:
             dropped = await self._storage.retain(policy, unread)

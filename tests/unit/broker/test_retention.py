@@ -12,6 +12,7 @@ from danube.model.stream import Fetch, FetchFrom, FetchTime
 from danube.model.subscription import SubscriptionType
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import TopicName
+from danube.storage.store import Storage
 from danube.testing.cluster import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
 from danube.testing.stream_peer import StreamPeer
@@ -108,6 +109,24 @@ async def test_retention_sees_a_subscription_that_is_on_its_way_to_its_place(
     assert dropped
     assert await start_of(cell, topic) <= 20
     assert await numbers(cell, topic, 40, SubscriptionType.EXCLUSIVE) == list(range(20, 60))
+
+
+async def test_retention_sees_who_subscribes_to_a_topic_that_left_and_came_back_while_it_waited(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, telemetry_interval_s=0)
+    await fill(cell, topic)
+    original = Storage.retain
+
+    async def wait(self: Storage, *arguments: Any) -> int:  # for a cut, which may take long
+        await cell.broker.moves.unload(topic)
+        await cell.broker.moves.open_again(topic)
+        await cell.admin.create_subscription(topic, start=FetchFrom.EARLIEST)
+        return await original(self, *arguments)
+
+    monkeypatch.setattr(Storage, "retain", wait)
+    assert await keepers[-1].let_go() == 0
+    assert await numbers(cell, topic, MESSAGES, SubscriptionType.EXCLUSIVE) == list(range(MESSAGES))
 
 
 async def test_what_is_sent_while_a_client_subscribes_is_unread_for_it(
