@@ -23,8 +23,8 @@ from danube.storage.cutting import Waiting, files_of_pass, first_needed, is_wort
 from danube.storage.generations import GenerationWriter, NextGeneration, Run, TopicCut, blank_history
 from danube.storage.journal import Journal
 from danube.storage.journal.topic_base import ClosedFile
-from danube.storage.publishing import Publisher
-from danube.storage.stored_topics import StoredTopics
+from danube.storage.publishing import Publisher, look_up
+from danube.storage.stored_topics import StoredTopics, changed_elsewhere
 from danube.storage.troubles import FAULTS
 
 _FOR_GOOD = float("inf")
@@ -212,7 +212,9 @@ class Cutter:
         except MetadataError:
             self._unnamed = made
             raise
-        self._topics.note_lost(lost, self._clock.monotonic_s())
+        self._topics.note_lost(lost)
+        for topic_id in lost:
+            self._topics.note_trouble(topic_id, changed_elsewhere(), self._clock.monotonic_s())
         named = [one for one in made if one.manifest.topic_id not in lost]
         for one in named:
             self._topics.note_published(one.manifest.topic_id)
@@ -232,10 +234,8 @@ class Cutter:
 
     async def _make(self, topic_id: int, position: int) -> NextGeneration | None:
         """Write the topic's next generation; None when it is not this broker's to cut any more."""
-        if topic_id in self._topics.lost and not await self._publisher.reload(topic_id):
-            self._topics.take_over(topic_id)
+        if topic_id in self._topics.lost and not await look_up(self._topics, self._publisher, topic_id):
             return None
-        self._topics.lost.discard(topic_id)
         journal, snapshot = self._journal, self._journal.snapshot(topic_id)
         history = self._topics.histories.get(topic_id) or blank_history(topic_id)
         position = max(position, history.manifest.journals.get(journal.journal_id, 0))

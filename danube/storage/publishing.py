@@ -14,6 +14,7 @@ from danube.runtime.blocking import BlockingRunner
 from danube.storage.generations import NextGeneration, named
 from danube.storage.histories import Histories, still_foreign
 from danube.storage.manifests import load_history
+from danube.storage.stored_topics import StoredTopics
 from danube.storage.tiers.tier import SegmentTier
 
 _log = logging.getLogger(__name__)
@@ -93,3 +94,19 @@ class Publisher:
                 faults.setdefault(name.rpartition("/")[0], f"{name} could not be removed: {error}")
         for fault in faults.values():
             _log.warning("%s", fault)
+
+
+async def look_up(topics: StoredTopics, publisher: Publisher, topic_id: int) -> bool:
+    """Learn what metadata names of a topic that was lost; answers whether it is still this broker's to change.
+
+    One that was deleted meanwhile is not remembered again. Raises as `Publisher.reload`.
+    """
+    is_ours = await publisher.reload(topic_id)
+    if topics.is_dead(topic_id):
+        topics.histories.forget(topic_id)
+        return False
+    if not is_ours:
+        topics.take_over(topic_id)
+        return False
+    topics.lost.discard(topic_id)
+    return True

@@ -4,18 +4,18 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from danube.model.errors import MetadataError, StorageChangedError
+from danube.model.errors import MetadataError
 from danube.model.limits import CLOCK_AWAY_TOLD_S, CLOCK_SETTLED_S, CUT_TOPICS_MAX, JOURNAL_FILE_AGE_MIN_S
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.storage.believed_time import BelievedTime
 from danube.storage.generations import GenerationWriter, NextGeneration
 from danube.storage.histories import History
-from danube.storage.publishing import Publisher
+from danube.storage.publishing import Publisher, look_up
 from danube.storage.segment.ahead import Marks, as_seen, is_ahead, note_seen
 from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.retention import Going, Retention, Unsealed, going, segments_to_drop
-from danube.storage.stored_topics import StoredTopics
+from danube.storage.stored_topics import StoredTopics, changed_elsewhere
 from danube.storage.tiered_log import TieredLog
 from danube.storage.troubles import FAULTS, Troubles
 
@@ -176,11 +176,8 @@ class Retainer:
         return self._troubles.leaves_out(topic_id, now_s) or self._topics.troubles.leaves_out(topic_id, now_s)
 
     async def _look_up(self, topic_id: int) -> None:
-        if not await self._publisher.reload(topic_id):
-            self._topics.take_over(topic_id)
-            return
-        self._topics.lost.discard(topic_id)
-        self._troubles.clear(topic_id)
+        if await look_up(self._topics, self._publisher, topic_id):
+            self._troubles.clear(topic_id)
 
     def _note_trouble(self, topic_id: int, error: Exception) -> None:
         if not self._topics.is_dead(topic_id):
@@ -188,25 +185,23 @@ class Retainer:
 
     async def _publish(self, made: list[tuple[NextGeneration, TieredLog]], wanted: _Wanted) -> int:
         """Name what was made, but for what is needed again since: a subscription may have come meanwhile."""
-        going = {one.manifest.topic_id: one for one, log in made if wanted(log, one.history) >= _dropped(one)}
+        stand = ((one, log) for one, log in made if not self._topics.is_dead(one.manifest.topic_id))
+        going = {one.manifest.topic_id: one for one, log in stand if wanted(log, one.history) >= _dropped(one)}
         for topic_id, one in going.items():
             # Between this check and its answer somebody may subscribe at the earliest message.
             self._topics.histories.begin_at(topic_id, one.manifest.start_offset)
         try:
             lost = await self._publisher.publish(list(going.values()))
         except BaseException:
-            self._note_lost(going)  # nobody knows what metadata names now
+            self._topics.note_lost(going)  # nobody knows what metadata names now
             raise
-        self._note_lost(lost)
+        self._topics.note_lost(lost)
         for topic_id in lost:
-            self._note_trouble(topic_id, StorageChangedError("somebody else has changed its storage record"))
+            self._note_trouble(topic_id, changed_elsewhere())
         named = going.keys() - lost
         for topic_id in named:
             self._end(topic_id)
         return sum(_dropped(going[topic_id]) for topic_id in named)
-
-    def _note_lost(self, topic_ids: Iterable[int]) -> None:
-        self._topics.lost.update(topic_id for topic_id in topic_ids if not self._topics.is_dead(topic_id))
 
     def _end(self, topic_id: int) -> None:
         """It worked; a topic that was deleted meanwhile is not remembered again."""

@@ -1,6 +1,6 @@
 """Which topics a storage keeps, which it cannot, and which are gone."""
 
-from collections.abc import Collection, Container
+from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 
 from danube.model.errors import DanubeError, StorageChangedError
@@ -57,11 +57,9 @@ class StoredTopics:
         if not self.is_dead(topic_id):
             self.troubles.note(topic_id, error, now_s)
 
-    def note_lost(self, topic_ids: Collection[int], now_s: float) -> None:
-        """Somebody else changed the records of these topics."""
-        for topic_id in topic_ids:
-            self.lost.add(topic_id)
-            self.note_trouble(topic_id, StorageChangedError("somebody else has changed its storage record"), now_s)
+    def note_lost(self, topic_ids: Iterable[int]) -> None:
+        """Somebody else changed the records of these topics, or may have; of dead ones nobody needs to know."""
+        self.lost.update(topic_id for topic_id in topic_ids if not self.is_dead(topic_id))
 
     def note_published(self, topic_id: int) -> None:
         """Metadata names a new generation of the topic; one that was deleted meanwhile is not remembered again."""
@@ -81,6 +79,11 @@ class StoredTopics:
         self.histories.forget(topic_id)
         self.troubles.forget(topic_id)
         self.names.pop(topic_id, None)
+
+
+def changed_elsewhere() -> StorageChangedError:
+    """The trouble of a topic that lost against another change of its record."""
+    return StorageChangedError("somebody else has changed its storage record")
 
 
 class Readable(Container[int]):

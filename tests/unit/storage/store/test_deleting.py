@@ -1,6 +1,7 @@
 """Deleted topics: nothing of them stays, and nobody else is touched."""
 
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,9 @@ from danube.model.limits import (
     JOURNAL_FILE_DEAD_BYTES,
     JOURNAL_FILE_DEAD_WAIT_S,
 )
+from danube.storage.segment.retention import Retention
 from danube.testing.disk import Operation
-from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
+from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 
 GONE, LEFT = 1, 2
 
@@ -132,6 +134,46 @@ async def test_a_topic_that_is_deleted_while_it_is_cut_is_not_remembered_and_not
     assert "stays as it is" not in caplog.text
     assert await storage.sweep_deleted() == 1
     assert world.files(f"segments/{GONE}") == []
+
+
+@pytest.mark.parametrize("step", ["cut", "retain", "trim", "look up"])
+async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_work(
+    world: StorageWorld, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    storage = await world.open(known_topics=set())
+    await fill(storage.topic(GONE, 1), 100)
+    await cut_all(storage)
+    await fill(storage.topic(GONE, 1), 5, first=100)
+    await storage._journal.rotate()
+    if step == "look up":
+        storage._topics.lost.add(GONE)
+    method = "settled" if step == "look up" else "point"
+    original = getattr(world.records, method)
+
+    async def delete_first(*arguments: Any) -> Any:
+        await delete(world, GONE)
+        storage.forget(GONE)
+        return await original(*arguments)
+
+    monkeypatch.setattr(world.records, method, delete_first)
+    run = world.runners["cut_runner"].run
+
+    async def delete_then_run(work: Any) -> Any:
+        await delete(world, GONE)
+        storage.forget(GONE)
+        return await run(work)
+
+    if step == "trim":
+        monkeypatch.setattr(world.records, method, original)
+        world.runners["cut_runner"].run = delete_then_run  # type: ignore[method-assign]
+    if step == "cut":
+        await storage.cut()
+    else:
+        world.clock.advance(60)
+        await storage.retain(always(Retention(1_000, 1_000)), lambda _: None)
+    topics = storage._topics
+    assert GONE not in {*topics.lost, *topics.histories._of, *topics.histories._beginnings, *topics.troubles._of}
+    assert await storage.sweep_deleted() == 1
 
 
 async def test_a_deleted_topic_is_never_opened_again(world: StorageWorld) -> None:
