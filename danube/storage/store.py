@@ -388,8 +388,8 @@ class Storage:
         age_s = self._ground.settings.journal_file_age_s
         is_old = age_s and self._ground.clock.monotonic_s() >= self._file_begun_s + age_s
         if self.stopped is None and (is_old or self._cutter.wants_new_file()):
-            self._note_new_file()
             await self._journal.rotate()
+            self._note_new_file()  # also where nothing was in the last one
 
     def _note_new_file(self) -> None:
         self._file_begun_s = self._ground.clock.monotonic_s()

@@ -1,5 +1,6 @@
 """What storage does by itself, in time."""
 
+import errno
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ from danube.model.limits import CUT_DELAY_S, CUT_FILES_WAIT_MAX, CUT_RETRY_S, CU
 from danube.runtime.blocking import InlineRunner
 from danube.storage.journal.reader import JournalReader
 from danube.storage.segment.format import EncodedBatch
+from danube.testing.disk import Operation
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
 
@@ -72,6 +74,16 @@ async def test_a_small_file_is_closed_when_it_is_old_where_that_is_set(world: St
     assert len(storage._journal.closed_files()) == 1
     await world.clock.run_for(CUT_WAIT_S + 3)
     assert storage.stats.segments == 1
+
+
+async def test_an_old_file_that_could_not_be_closed_is_closed_soon_after(world: StorageWorld) -> None:
+    world.settings = storage_settings(file_bytes_max=1 << 20, journal_file_age_s=3_600.0)
+    storage = await world.open()
+    storage.start()
+    await fill(storage.topic(1, 1), 3)
+    world.sim.fail(Operation.CREATE, error=errno.ENOSPC, name="journal/*.journal")
+    await world.clock.run_for(3_600 + CUT_RETRY_S + 3)
+    assert storage.stats.segments == 1  # it has been cut, too
 
 
 async def test_what_live_readers_have_in_memory_is_not_cut_under_them(world: StorageWorld) -> None:
