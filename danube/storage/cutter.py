@@ -163,16 +163,30 @@ class Cutter:
         """The closed files that no pass went through."""
         return [file for file in self._journal.closed_files() if file.end_position > self._passed_to]
 
+    def _passed(self) -> Sequence[ClosedFile]:
+        """Those that passes went through."""
+        return [file for file in self._journal.closed_files() if file.end_position <= self._passed_to]
+
     def _held_for(self, topic_ids: frozenset[int]) -> Sequence[ClosedFile]:
-        """Those that passes went through, and that hold something of one of these topics which is not cut."""
-        passed = (file for file in self._journal.closed_files() if file.end_position <= self._passed_to)
-        return [file for file in passed if self._behind(file.topics & topic_ids, file.end_position)]
+        """Those of them that hold something of one of these topics which is not cut; each topic is looked at once."""
+        left = sorted(((self._covered_to(topic_id), topic_id) for topic_id in topic_ids), reverse=True)
+        behind: set[int] = set()
+        held: list[ClosedFile] = []
+        for file in self._passed():
+            while left and left[-1][0] < file.end_position:
+                behind.add(left.pop()[1])
+            if not behind.isdisjoint(file.topics):
+                held.append(file)
+        return held
 
     def _note_late(self, topic_ids: frozenset[int]) -> None:
-        """Those of these topics are late that files are held for."""
-        behind = self._behind(topic_ids, self._passed_to)
-        held = self._held_for(behind)
-        self._late = _NO_TOPICS.union(*(self._behind(file.topics & behind, file.end_position) for file in held))
+        """Those of these topics are late that files are held for; each is looked at in the last file that it is in."""
+        left, late = set(self._behind(topic_ids, self._passed_to)), set[int]()
+        for file in reversed(self._passed()):
+            inside = file.topics & left
+            late |= self._behind(inside, file.end_position)
+            left -= inside
+        self._late = frozenset(late)
 
     def _behind(self, topic_ids: frozenset[int], position: int) -> frozenset[int]:
         return frozenset(topic_id for topic_id in topic_ids if self._is_behind(topic_id, position))
@@ -255,7 +269,7 @@ class Cutter:
     async def _remove_files(self, report: CutReport) -> None:
         self._removal_due = True  # until it is done
         closed = self._journal.closed_files()
-        strange = any(not self._topics.is_owned(each) for file in closed for each in file.topics)
+        strange = not all(self._topics.are_owned(file.topics) for file in closed)
         named = await self._named() if strange and self._named is not None else _NO_TOPICS
         first = first_needed(closed, lambda topic_id: self._needed_from(topic_id, named))
         if closed and first > closed[0].sequence:
@@ -306,7 +320,8 @@ class Cutter:
         return self._waiting.waited_s(file, self._clock.monotonic_s())
 
     def _is_due(self, topic_id: int, position: int) -> bool:
-        if not self._is_behind(topic_id, position) and not (self._is_own(topic_id) and topic_id in self._foreign):
+        is_foreign = self._topics.histories.has_older_epochs(topic_id) and self._is_own(topic_id)
+        if not is_foreign and not self._is_behind(topic_id, position):
             return False
         return not self._topics.troubles.leaves_out(topic_id, self._clock.monotonic_s())
 

@@ -62,6 +62,10 @@ class Histories:
         """The topics of which metadata says that something is, or may be, in journals of former owners."""
         return frozenset(self._with_older)
 
+    def has_older_epochs(self, topic_id: int) -> bool:
+        """Whether a topic is one of these."""
+        return topic_id in self._with_older
+
     def __iter__(self) -> Iterator[History]:
         return iter(list(self._of.values()))
 

@@ -40,6 +40,10 @@ class StoredTopics:
         """Whether this broker cuts the topic, and goes by its own manifest."""
         return self.owned is None or topic_id in self.owned
 
+    def are_owned(self, topic_ids: frozenset[int]) -> bool:
+        """Whether all of them are this broker's."""
+        return self.owned is None or topic_ids <= self.owned
+
     def take_over(self, topic_id: int) -> None:
         """Another broker has the topic now: what is stored of it is that one's to change."""
         self.troubles.leave(topic_id, "another broker has taken it over")

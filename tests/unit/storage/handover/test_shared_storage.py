@@ -16,6 +16,7 @@ from danube.model.errors import (
 from danube.model.limits import CUT_RETRY_S
 from danube.runtime.disk import LocalDisk
 from danube.storage.handover.reading import journal_folder
+from danube.storage.histories import Histories
 from danube.storage.segment.retention import Retention
 from danube.testing.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import PausedRunner, SteppedRunner
@@ -73,6 +74,29 @@ async def test_the_dead_owners_journal_goes_once_every_topic_in_it_is_cut(storag
     assert await second.retire_journals() == 1
     assert not storages.disk.exists(dead)
     assert len(await read_all(second.topic(A))) == len(await read_all(second.topic(B))) == 30
+
+
+async def test_topics_of_former_owners_that_cannot_be_cut_are_not_listed_once_for_each(
+    storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = await storages.start(1), await storages.start(2)
+    await first.begin([A, B])
+    for topic_id in (A, B):
+        await fill(first.topic(topic_id), 3)
+    await storages.stop(1)
+    await second.begin([A, B])
+    storages.disks[2].fail(Operation.SYNC, name="segments/*", times=100)  # type: ignore[attr-defined]
+    assert (await second.cut()).failed == 2
+    lists: list[frozenset[int]] = []
+    original = vars(Histories)["with_older_epochs"].fget
+
+    def note(histories: Histories) -> frozenset[int]:
+        lists.append(original(histories))
+        return lists[-1]
+
+    monkeypatch.setattr(Histories, "with_older_epochs", property(note))
+    assert not second._cutter.is_due
+    assert lists == [{A, B}]
 
 
 async def test_positions_come_along_through_segments_and_a_second_owner(storages: StoragesWorld) -> None:

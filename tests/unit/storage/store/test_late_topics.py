@@ -1,10 +1,15 @@
 """A topic that cannot be cut is tried again on its own: what the others wrote since is cut meanwhile."""
 
+from collections import Counter
+from typing import Any
+
 import pytest
 
 from danube.model.errors import MetadataError
 from danube.model.limits import CUT_RETRY_S
+from danube.storage.cutter import Cutter
 from danube.storage.store import Storage
+from danube.storage.stored_topics import StoredTopics
 from danube.testing.disk import Operation
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
 
@@ -138,6 +143,31 @@ async def test_a_topic_that_caught_up_though_the_metadata_failed_first_is_cut_wi
     await storage._journal.rotate()
     assert (await storage.cut()).topics == 3  # BAD is named as it was, and then cut with the next file
     assert not storage._journal.closed_files()
+
+
+async def test_topics_that_are_late_are_not_looked_at_in_every_file(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topics, files = range(1, 11), 40
+    storage = await world.open()
+    for number in range(files):
+        for topic_id in topics:
+            await fill(storage.topic(topic_id, 1), 1, first=number, size=10)
+        await storage._journal.rotate()
+    world.sim.fail(Operation.SYNC, name="segments/*", times=1_000)
+    assert (await storage.cut()).failed == len(topics)
+    world.clock.advance(CUT_RETRY_S)
+    looks = Counter[str]()
+    for owner, name in ((Cutter, "_covered_to"), (StoredTopics, "is_owned")):
+        original = getattr(owner, name)
+
+        def count(self: Any, topic_id: int, name: str = name, original: Any = original) -> Any:
+            looks[name] += 1
+            return original(self, topic_id)
+
+        monkeypatch.setattr(owner, name, count)
+    assert (await storage.cut()).failed == len(topics)
+    assert max(looks.values()) < len(topics) * files / 2
 
 
 async def test_a_topic_that_is_late_and_gone_is_not_waited_for(world: StorageWorld) -> None:
