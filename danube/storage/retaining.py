@@ -64,7 +64,6 @@ class Retainer:
         await self._catch_up()
         made: list[tuple[NextGeneration, TieredLog]] = []
         dropped, now_ms = 0, self._time.now_ms()
-        marks, self._marks = self._marks, {}
 
         def wanted(log: TieredLog, history: History) -> int:
             unsealed_bytes = log.body_bytes - history.body_bytes
@@ -76,7 +75,7 @@ class Retainer:
             history = self._topics.histories.get(log.topic_id)
             if history is None:
                 continue
-            self._note_seen(history.manifest, marks.get(log.topic_id, ()), policies(log.topic_id), now_ms)
+            self._note_seen(history.manifest, policies(log.topic_id), now_ms)
             trimmed = await self._trim(history, wanted(log, history))
             if trimmed is not None:
                 made.append((trimmed, log))
@@ -123,6 +122,7 @@ class Retainer:
     def forget(self, topic_id: int) -> None:
         """The topic is gone."""
         self._troubles.forget(topic_id)
+        self._marks.pop(topic_id, None)
 
     def _tell_of_rest(self) -> None:
         """A broker that has rested finds old messages only: they are let go of once it is sure that time has passed."""
@@ -134,7 +134,8 @@ class Retainer:
                 *(step_ms // 3_600_000, CLOCK_SETTLED_S // 3_600),
             )
 
-    def _note_seen(self, manifest: Manifest, marks: Marks, policy: Retention, now_ms: int) -> None:
+    def _note_seen(self, manifest: Manifest, policy: Retention, now_ms: int) -> None:
+        marks = self._marks.pop(manifest.topic_id, ())
         if policy.max_age_ms is not None:
             noted = note_seen(marks, manifest, policy.max_age_ms, now_ms)
             if noted:

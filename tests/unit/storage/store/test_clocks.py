@@ -1,7 +1,10 @@
 """Clocks that are wrong for a while: they delete nothing, keep nothing for ever, and stop nobody's cuts."""
 
+import contextlib
+
 import pytest
 
+from danube.model.errors import MetadataError
 from danube.model.limits import CLOCK_SETTLED_S, CUT_DELAY_S, CUT_TOPIC_BYTES, CUT_WAIT_S, JOURNAL_FILE_AGE_MIN_S
 from danube.storage.segment.retention import Retention
 from danube.storage.store import Storage
@@ -172,6 +175,28 @@ async def test_messages_from_the_future_go_when_they_have_been_there_for_their_t
         await fill(log, 1, first=50 + minute)
         await retain_for(storage, world, FOR_A_MINUTE, 60)
     assert log.start_offset >= 50
+
+
+async def test_messages_from_the_future_go_in_time_though_retention_of_another_topic_fails_all_the_while(
+    world: StorageWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.storage.retaining.CUT_TOPICS_MAX", 1)
+    storage = await world.open()
+    await fill(storage.topic(OTHER, 1), 100)
+    await fill_with_a_clock_that_is_ahead(storage, world, 30)
+    await cut_all(storage)
+
+    async def fail(_: object) -> None:
+        raise MetadataError("the store is away")
+
+    with monkeypatch.context() as away:
+        away.setattr(world.records, "point", fail)
+        for _ in range(20):
+            world.clock.advance(15)
+            with contextlib.suppress(MetadataError):
+                await storage.retain(always(FOR_A_MINUTE), no_subscription)
+    await storage.retain(always(FOR_A_MINUTE), no_subscription)
+    assert storage.topic(WRONG, 1).start_offset > 0
 
 
 async def test_a_plan_goes_by_the_same_time_as_retention(world: StorageWorld) -> None:
