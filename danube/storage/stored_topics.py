@@ -57,8 +57,8 @@ class StoredTopics:
         return self.known is not None and topic_id not in self.known and topic_id not in self.opened
 
     def note_trouble(self, topic_id: int, error: Exception, now_s: float) -> None:
-        """Leave a topic out for a while; one that is dead has no troubles."""
-        if not self.is_dead(topic_id):
+        """Leave a topic out for a while; one that is dead has no troubles, and those of another's are that one's."""
+        if not self.is_dead(topic_id) and self.is_owned(topic_id):
             self.troubles.note(topic_id, error, now_s)
 
     def note_lost(self, topic_ids: Iterable[int]) -> None:

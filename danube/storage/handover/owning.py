@@ -119,6 +119,7 @@ class Ownership:
         self._leaving.pop(topic_id, None)
         self._topics.begun.discard(topic_id)
         self._topics.histories.forget(topic_id)
+        self._topics.troubles.forget(topic_id)
 
     async def _settle(self, topic_ids: Collection[int]) -> dict[int, DanubeError]:
         """See off those topics that may have been given, or begun; answers of which nobody knows it still, and why.

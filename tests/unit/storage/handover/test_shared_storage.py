@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -125,6 +126,31 @@ async def test_a_given_topic_is_the_next_owners_and_the_giver_goes_on_with_the_o
     assert await read_all(second.topic(A)) == records
     await fill(first.topic(B), 5)
     assert [*first.owned, *second.owned] == [B, A]
+
+
+@pytest.mark.parametrize("step", ["before", "while it is cut"])
+async def test_what_is_wrong_with_a_topic_is_the_next_owners_business_once_it_is_given(
+    storages: StoragesWorld, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await storages.start(1)
+    await first.begin([A, B])
+    log = first.topic(A)
+    await fill(log, 3)
+    await first._journal.rotate()
+    if step == "before":
+        storages.disks[1].fail(Operation.SYNC, name=f"segments/{A}/*")  # type: ignore[attr-defined]
+        assert (await first.cut()).failed == 1
+        await first.give(A, lambda: stop_at(log))
+    else:
+        point = storages.records.point
+
+        async def give_first(changes: Any) -> Any:
+            await first.give(A, lambda: stop_at(log))
+            return await point(changes)
+
+        monkeypatch.setattr(storages.records, "point", give_first)
+        await first.cut()
+    assert first.stats.troubled_topics == 0
 
 
 async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(storages: StoragesWorld) -> None:
