@@ -461,7 +461,7 @@ SABOTAGES = [
     Sabotaged("7: after a fault of the journal reading goes on", read_only_while_it_can_write, 0),
     Sabotaged("cut: files are durable before metadata points to them", point_to_what_is_not_synced, 0),
     Sabotaged("cut: a manifest is there before metadata points to it", point_before_the_files_are_there, 2),
-    Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 17, SHARED),
+    Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 10, SHARED),
     Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 9),
     Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 135),
     Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 105),

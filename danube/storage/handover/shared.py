@@ -163,6 +163,8 @@ class SharedStorage(Storage):
         finally:
             if not self._topics.is_owned(topic_id):
                 self._logs.pop(topic_id, None)
+                # What the next owner removes takes up room for as long as it is open here.
+                await self._ground.read_runner.run(lambda: self._cold.reader.forget(topic_id))
 
     def topic(
         self,

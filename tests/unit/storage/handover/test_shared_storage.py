@@ -32,6 +32,7 @@ from tests.unit.storage.handover.storages_world import (
 )
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import always, fill, read_all
+from tests.unit.storage.store.test_on_disk import deleted_but_open
 
 A, B, LATE = 1, 2, 3
 
@@ -451,6 +452,24 @@ async def test_a_folder_without_hard_links_is_refused_with_what_to_do(storages: 
     storages.disk.links = False
     with pytest.raises(DataFolderError, match=r"hard links.*NFS"):
         await storages.start(1)
+
+
+async def test_a_giver_keeps_no_file_open_that_the_next_owner_removes(tmp_path: Path) -> None:
+    storages = StoragesWorld(LocalDisk(tmp_path))
+    await storages.create(A)
+    first, second = await storages.start(1), await storages.start(2)
+    await first.begin([A])
+    log = first.topic(A)
+    await fill(log, 60)
+    await cut_whole(first)
+    assert len(await read_all(log)) == 60
+    await first.give(A, lambda: stop_at(log))
+    await second.begin([A])
+    second.topic(A)
+    await second.retain(always(Retention(None, 1_000)), lambda _: None)
+    assert second.stats.dropped_segments > 0
+    assert deleted_but_open(tmp_path) == []
+    await storages.end()
 
 
 async def test_a_folder_of_this_machine_can_be_shared(tmp_path: Path) -> None:
