@@ -83,7 +83,8 @@ async def load_newest(
 ) -> tuple[dict[int, TopicStorage], FoundHistories]:
     """The histories of topics; others may name newer manifests meanwhile and remove the old ones. Raises MetadataError.
 
-    Answers the records that they are of, too.
+    Answers the records that they are of, too. What is not there counts as damaged only by the records as all brokers
+    have them: this one may hear of newer manifests late.
     """
     records = {record.topic_id: record for record in wanted}
     histories: dict[int, History] = {}
@@ -94,7 +95,7 @@ async def load_newest(
         found = await ground.read_runner.run(lambda: find_histories(ground.tier, asked))  # noqa: B023 - awaited in its turn
         histories.update((history.record.topic_id, history) for history in found.histories)
         refused = {**{each: error for each, error in refused.items() if each not in histories}, **found.refused}
-        newest = [await ground.records.get(topic_id) for topic_id in found.refused]
+        newest = [await ground.records.get(topic_id, linearizable=True) for topic_id in found.refused]
         left = [one for one in newest if one.revision not in {0, records[one.topic_id].revision}]
         records.update((record.topic_id, record) for record in left)
         if not left:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import DamagedDataError, LimitReachedError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.runtime.disk import File
@@ -54,6 +55,26 @@ async def test_a_topic_whose_newest_journal_is_gone_is_refused_though_every_mess
     with pytest.raises(StorageUnavailableError, match="not in the shared folder"):
         await second.begin([A])
     assert second.owned == frozenset()
+
+
+async def test_a_manifest_that_others_have_replaced_since_this_broker_heard_of_the_topic_is_no_damage(
+    storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await give_with_all_but_the_position_in_segments(storages)
+    heard = await storages.records.get(A)
+    second, third = await storages.start(2), await storages.start(3)
+    await second.begin([A])
+    await fill(second.topic(A), 10, first=30)
+    await cut_whole(second)
+    await give(storages, 2)
+    get = storages.records.get
+
+    async def late(topic_id: int, *, linearizable: bool = False) -> TopicStorage:
+        return await get(topic_id) if linearizable else heard
+
+    monkeypatch.setattr(storages.records, "get", late)
+    assert await third.begin([A]) == {A}
+    assert len(await read_all(third.topic(A))) == 40
 
 
 async def test_a_topic_whose_newest_journal_is_damaged_at_its_beginning_is_refused_with_file_and_byte(
