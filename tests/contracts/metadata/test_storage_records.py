@@ -153,6 +153,30 @@ async def test_an_outcome_that_is_not_told_is_asked_for(store: MetadataStore, st
 # Deleted topics
 
 
+async def test_once_a_record_is_settled_no_earlier_change_of_it_is_made(
+    stored: StorageRecords, other: StorageRecords
+) -> None:
+    (known,) = await pointed(stored, 3)
+    settled = await stored.settled(known)
+    assert replace(settled, revision=known.revision) == known
+    with pytest.raises(StorageChangedError):
+        await other.point([(known, 4)])
+    assert (await stored.point([(settled, 4)]))[0].generation == 4
+
+
+async def test_a_change_that_was_made_before_a_record_is_settled_stands(
+    store: MetadataStore, stored: StorageRecords, other: StorageRecords
+) -> None:
+    (known,) = await pointed(stored, 3)
+    (changed,) = await other.point([(known, 4)])
+    assert await stored.settled(known) == changed
+    draft = Draft(store)
+    bury(draft, 1)
+    await store.transact(draft.transaction("bury"))
+    assert await stored.settled(changed) == TopicStorage(1)
+    assert await stored.settled(TopicStorage(2)) == TopicStorage(2)
+
+
 async def test_a_deleted_topic_has_a_tombstone_and_no_record(
     store: MetadataStore, stored: StorageRecords, other: StorageRecords
 ) -> None:
