@@ -93,13 +93,20 @@ async def sweep_strangers(
     try:
         found = await runner.run(folders)
         known = {*await records.all(linearizable=True), *await records.deleted()}
-        gone = [topic_id for topic_id in found if topic_id not in known]
-        for topic_id in gone:
-            await runner.run(lambda: tier.delete_folder(folder_of(topic_id)))  # noqa: B023 - awaited in its turn
     except OSError as error:
         _log.warning("folders of topics that are deleted could not be looked for: %s", error)
         return 0
-    return len(gone)
+    removed = 0
+    for topic_id in found:
+        if topic_id in known:
+            continue
+        try:
+            await runner.run(lambda: tier.delete_folder(folder_of(topic_id)))  # noqa: B023 - awaited in its turn
+        except OSError as error:
+            _log.warning("the files of the deleted topic %d could not be removed: %s", topic_id, error)
+        else:
+            removed += 1
+    return removed
 
 
 def _find(writer: GenerationWriter, manifests: Sequence[Manifest]) -> list[str]:

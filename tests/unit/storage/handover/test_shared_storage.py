@@ -329,6 +329,19 @@ async def test_the_folder_of_a_topic_that_came_since_a_broker_heard_of_the_metad
     assert await read_all(first.topic(LATE)) == records
 
 
+async def test_a_folder_of_a_deleted_topic_that_cannot_be_removed_keeps_no_other(storages: StoragesWorld) -> None:
+    first = await storages.start(1)
+    for topic_id in (A, B, LATE):
+        storages.disk.make_folder(f"segments/{topic_id}")
+        storages.disk.create_whole(f"segments/{topic_id}/0000000001.manifest", [b"late"])
+    for topic_id in (A, B):
+        await storages.delete(topic_id)
+        await storages.records.forget_deleted(topic_id)
+    storages.disks[1].fail(Operation.REMOVE, name=f"segments/{A}/*", times=100)  # type: ignore[attr-defined]
+    await first.sweep_orphans()
+    assert [storages.disk.exists(f"segments/{topic_id}") for topic_id in (A, B, LATE)] == [True, False, False]
+
+
 @pytest.mark.parametrize("works", range(1, 7))
 async def test_a_topic_that_its_owner_cuts_while_it_is_taken_keeps_its_positions(
     storages: StoragesWorld, works: int
