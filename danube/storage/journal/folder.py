@@ -147,10 +147,17 @@ class JournalFolder:
         self.disk.replace_file(first_path(self.name), encode_first(first))
 
     def _remove_all(self, names: Sequence[str]) -> int:
-        """Have these files durably gone; answers how many bytes that frees."""
-        freed = sum(self._remove(name) for name in names)
+        """Have these files durably gone; answers how many bytes that frees. One that stays keeps no later one."""
+        freed, faults = 0, list[OSError]()
+        for name in names:
+            try:
+                freed += self._remove(name)
+            except OSError as error:  # the later ones take up the room
+                faults.append(error)
         if names:
             self.disk.sync_folder(self.name)
+        if faults:
+            raise faults[0]
         return freed
 
     def _remove(self, name: str) -> int:

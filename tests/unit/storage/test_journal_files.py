@@ -281,6 +281,21 @@ async def test_removal_says_first_where_the_journal_begins(world: World) -> None
     assert FIRST_FILE not in world.disk.contents()
 
 
+async def test_a_file_that_cannot_be_removed_keeps_no_later_one(world: World) -> None:
+    journal = await world.open()
+    world.disk.fail(Operation.REMOVE, name=FIRST_FILE, times=3)
+    for number in range(3):
+        await store(journal.topic(TOPIC, 1), b"%d" % number)
+        await journal.rotate()
+        journal.let_go(TOPIC, number + 1)
+        with pytest.raises(StorageUnavailableError, match="could not be removed"):
+            await journal.remove_files(number + 2)
+    assert len(journal_files(world.disk)) == 2
+    await journal.remove_files(4)
+    assert len(journal_files(world.disk)) == 1
+    assert len(journal.closed_files()) == 0
+
+
 async def test_a_smaller_removal_after_one_that_failed_does_not_go_back_behind_it(world: World) -> None:
     journal = await world.open()
     for number in range(3):
