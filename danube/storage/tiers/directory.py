@@ -28,9 +28,14 @@ class DirectoryTier(SegmentTier):
             self._disk.make_folder(folder)
             self._tidy_up(folder)
         if not self._disk.exists(name):
-            with contextlib.suppress(FileExistsError):  # somebody else was faster
+            try:
                 self._disk.create_whole(name, chunks)
                 return
+            except FileExistsError:
+                pass  # somebody else was faster
+            except OSError:
+                self._tidy.discard(folder)  # it may have left something
+                raise
         if not self._holds(name, chunks):
             raise FileExistsError(f"{name} is there already, with other content")
         self._disk.sync_folder(folder)  # whoever put it may have been interrupted before that

@@ -94,6 +94,17 @@ def test_what_an_interrupted_writer_left_is_not_listed_and_goes_with_the_next_pu
     assert files(disk) == {NAME: WHOLE, f"{FOLDER}/b": b"b"}
 
 
+def test_what_a_put_that_failed_could_not_remove_goes_with_the_next_one() -> None:
+    tier = DirectoryTier(disk := SimDisk())
+    disk.fail(Operation.SYNC)
+    disk.fail(Operation.REMOVE)
+    with pytest.raises(OSError, match="Input/output error"):
+        tier.put(NAME, CHUNKS)
+    assert any(name.endswith(PARTIAL_SUFFIX) for name in files(disk))
+    tier.put(NAME, CHUNKS)
+    assert files(disk) == {NAME: WHOLE}
+
+
 def test_a_deleted_folder_takes_along_what_an_interrupted_writer_left() -> None:
     disk = SimDisk()
     disk.make_folder(FOLDER)
