@@ -284,7 +284,18 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise DataFolderError(f"{path} cannot keep a write-ahead log ({mode}): put the data folder on a local disk")
+    _make_durable(path)
     connection.executescript(_SESSION)
+
+
+def _make_durable(path: Path) -> None:
+    """What a process has left that died in a commit is seen, and may not be on the disk: have it there first.
+
+    It is written once more, since the sync of it may have failed.
+    """
+    folder, log = LocalDisk(path.parent), f"{path.name}-wal"
+    if folder.exists(log):
+        folder.rewrite(log, 0)
 
 
 def _check(connection: sqlite3.Connection, path: Path) -> None:

@@ -1,5 +1,7 @@
 import asyncio
+import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -209,6 +211,26 @@ async def test_opening_that_was_cancelled_leaves_the_file_free(path: Path) -> No
 
 
 # Failing disks
+
+
+def test_what_a_killed_process_has_left_is_synced_before_anybody_goes_by_it(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may have died in the sync of a commit: what is seen of that a power cut would take back later."""
+    left, synced, sync = path.with_name("left.sqlite"), list[int](), os.fdatasync
+    with closing(SqliteFile.open(path)) as file:
+        file.apply(put("/a"))
+        for name in ("", "-wal"):
+            shutil.copy(f"{path}{name}", f"{left}{name}")
+
+    def noted(descriptor: int) -> None:
+        synced.append(os.fstat(descriptor).st_ino)
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fdatasync", noted)
+    with closing(SqliteFile.open(left)) as file:
+        assert Path(f"{left}-wal").stat().st_ino in synced
+        assert file.entry("/a") is not None
 
 
 def test_write_that_fails_changes_nothing_and_the_store_goes_on(failing_file: Callable[[str, int], SqliteFile]) -> None:
