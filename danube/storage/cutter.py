@@ -132,12 +132,20 @@ class Cutter:
 
     async def cut(self) -> CutReport:
         """One pass. Raises MetadataError, StorageUnavailableError; faults of single topics are logged, and theirs."""
-        report = CutReport()
-        if self._unnamed:
-            await self._name(self._unnamed, report)
+        report = await self.name_waiting()
         await self._catch_up(report)
         await self._go_on(report)
         await self._remove_files(report)
+        return report
+
+    async def name_waiting(self) -> CutReport:
+        """Have metadata name what was written while it failed; after a newer generation that would be done in vain.
+
+        Raises MetadataError.
+        """
+        report = CutReport()
+        if self._unnamed:
+            await self._name(self._unnamed, report)
         return report
 
     async def _catch_up(self, report: CutReport) -> None:

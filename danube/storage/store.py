@@ -281,6 +281,7 @@ class Storage:
             with contextlib.suppress(StorageUnavailableError):  # the journal says so; what is sealed goes all the same
                 await self._journal.rotate()
         async with self._turn:
+            self._totals.add(await self._cutter.name_waiting())
             dropped = await self._retainer.retain(logs, policies, oldest_unread)
         self._dropped += dropped
         return dropped

@@ -267,6 +267,24 @@ async def test_a_topic_that_cannot_be_cut_is_trimmed_all_the_same_and_cut_later(
     assert storage.stats.troubled_topics == 0
 
 
+async def test_a_trim_does_not_undo_a_cut_that_waits_for_the_metadata(
+    world: StorageWorld, storage: Storage, log: TieredLog, caplog: pytest.LogCaptureFixture
+) -> None:
+    await fill(log, 10, first=100)
+    await storage._journal.rotate()
+
+    async def fail(_: Changes) -> list[TopicStorage]:
+        raise MetadataError("the store is away")
+
+    with pytest.MonkeyPatch.context() as away, pytest.raises(MetadataError):
+        away.setattr(world.records, "point", fail)
+        await storage.cut()
+    assert await storage.retain(always(SMALL), no_subscription) > 0
+    assert not (await storage.cut()).failed
+    assert not storage._journal.closed_files()
+    assert "somebody else" not in caplog.text
+
+
 async def test_a_trim_does_not_have_it_forgotten_that_a_topic_is_to_be_cut_again(
     world: StorageWorld, storage: Storage, log: TieredLog
 ) -> None:
