@@ -111,6 +111,7 @@ class SharedRun(ABC):
             (self.retain, 1.5),
             (self.sweep, 1),
             (self.delete, 0.6),
+            (self.cancel, 1),
             (self.pause, 2),
             (self.go_on, 4),
             (self.kill, 1),
@@ -218,6 +219,14 @@ class SharedRun(ABC):
         for life in self.lives.values():
             if life.storage is not None and self.chance.random() < 0.7:
                 life.storage.forget(topic_id)
+
+    def cancel(self) -> None:
+        """Have a broker give up what it has under way, at any point of it."""
+        for life in self.some_life():
+            under_way = [task for task in life.tasks if not task.done()] if life.storage is not None else []
+            for task in under_way[:1]:
+                task.cancel()
+                self.note(f"{life.machine.number} is cancelled: {task.get_name()}")
 
     def pause(self) -> None:
         """Have a broker do nothing for a while."""
