@@ -139,9 +139,11 @@ def _names(path: Path, wanted: set[int], *, is_open: bool) -> dict[int, str]:
 def _topics_before(path: Path, *, is_open: bool) -> Iterator[Mapping[int, str]]:
     """Names by topic id of each metadata from before, the newest first."""
     if not is_open:  # whoever closes the file a second time drops the lock that keeps others out of it
-        yield read_known(path).topics
+        with suppress(DanubeError):
+            yield read_known(path).topics
     for aside in sorted(path.glob(f"{ASIDE}*"), reverse=True)[:METADATA_ASIDES_READ_MAX]:
-        yield read_known(aside).topics
+        with suppress(DanubeError):
+            yield read_known(aside).topics
         if (aside / RAFT).exists():
             with suppress(DanubeError, OSError):
                 yield known_of(read_raft(LocalDisk(aside)).image.entries).topics

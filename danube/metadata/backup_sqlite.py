@@ -3,28 +3,21 @@
 Nothing is changed by reading: the file is opened as a copy, elsewhere.
 """
 
-import shutil
-import tempfile
 from pathlib import Path
 
+from danube.metadata.sqlite_copy import copied
 from danube.metadata.sqlite_file import SqliteFile
 from danube.metadata.state import StateImage
 from danube.model.errors import DanubeError
-
-_COMPANIONS = ("", "-wal")
 
 
 def read_sqlite(path: Path) -> StateImage:
     """What the file holds; nobody may have it open.
 
-    Raises DataFolderError when it cannot be read, is damaged or of a newer format, MetadataError, OSError.
+    Raises DataFolderError when it cannot be read, is damaged or of a newer format, MetadataError, OSError, and
+    SettingsError when there is no place for the copy.
     """
-    with tempfile.TemporaryDirectory(prefix="danube-metadata-") as scratch:
-        copy = Path(scratch) / path.name
-        for companion in _COMPANIONS:
-            source = path.with_name(path.name + companion)
-            if source.exists():
-                shutil.copyfile(source, copy.with_name(copy.name + companion))
+    with copied(path) as copy:
         try:
             file = SqliteFile.open(copy)
         except DanubeError as error:

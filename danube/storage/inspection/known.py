@@ -4,14 +4,13 @@ Where it is kept decides the broker: in a file of the folder, which is opened as
 Nothing in the folder is changed by looking.
 """
 
-import shutil
-import tempfile
 from collections.abc import Container, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from danube.metadata import keys
 from danube.metadata.record_format import TopicStorage, decode_subscription, decode_topic, decode_topic_storage
+from danube.metadata.sqlite_copy import copied
 from danube.metadata.sqlite_file import SqliteFile
 from danube.metadata.store import Entry
 from danube.model.errors import DanubeError
@@ -102,15 +101,12 @@ def known_in(entries: Iterable[Entry], owners: Container[int] | None = None) -> 
 
 
 def read_known(data_folder: Path) -> Known:
-    """What the metadata's file in a data folder says."""
+    """What the metadata's file in a data folder says. Raises SettingsError when there is no place for a copy of it."""
     if not (data_folder / METADATA).exists():
         return Known(trouble=f"{METADATA} is not there")
     try:
-        with tempfile.TemporaryDirectory(prefix="danube-inspect-") as scratch:
-            for name in (METADATA, f"{METADATA}-wal"):
-                if (data_folder / name).exists():
-                    shutil.copyfile(data_folder / name, Path(scratch) / name)
-            return _read(Path(scratch) / METADATA)
+        with copied(data_folder / METADATA) as copy:
+            return _read(copy)
     except OSError as error:
         return Known(trouble=f"{METADATA} could not be read: {error.strerror or error}")
 

@@ -11,6 +11,7 @@ import os
 import re
 import shlex
 import shutil
+import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -177,6 +178,30 @@ def test_verify_of_a_sound_folder_ends_with_0(storage: Storage) -> None:
     ended = storage("verify")
     assert (ended.code, ended.error) == (0, "")
     assert ended.out.startswith("Sound: ")
+
+
+@pytest.mark.parametrize("words", [("inspect",), ("verify",), ("repair", "--accept-loss")])
+def test_a_machine_without_room_for_a_copy_of_the_metadata_is_no_damage_of_it(
+    storage: Storage, folder: FolderWorld, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    before = bytes_of(folder.path)
+    monkeypatch.setattr(tempfile, "tempdir", str(folder.path / "none"))
+    ended = storage(*words)
+    assert (ended.code, ended.out) == (ExitCode.USAGE, "")
+    assert "none can be made: No such file or directory. Make room in the folder for temporary files" in ended.error
+    assert "name another one with TMPDIR" in ended.error
+    assert bytes_of(folder.path) == before
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no disk that is always full")
+def test_a_copy_of_the_metadata_that_does_not_fit_is_no_damage_of_it(
+    storage: Storage, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "metadata.sqlite3").symlink_to("/dev/full")
+    monkeypatch.setattr(tempfile.TemporaryDirectory, "__enter__", lambda _: str(tmp_path))
+    ended = storage("verify")
+    assert (ended.code, ended.out) == (ExitCode.USAGE, "")
+    assert "none can be made: No space left on device." in ended.error
 
 
 def test_verify_tells_each_fault_and_ends_with_8(storage: Storage, folder: FolderWorld, damaged: Path) -> None:
