@@ -1,5 +1,6 @@
 """What `danube-broker metadata` does: takes backups of metadata, restores them, and looks into what there is."""
 
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -225,7 +226,7 @@ def _next_step(wanted: Wanted, lost: Sequence[LostTopic]) -> str:
         return ""
     return (
         "restore a later backup, or give these up: `danube-broker metadata adopt --data-dir"
-        f" {wanted.data_dir}` shows them. The broker does not start before"
+        f" {shlex.quote(str(wanted.data_dir))}` shows them. The broker does not start before"
     )
 
 

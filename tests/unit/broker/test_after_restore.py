@@ -3,6 +3,8 @@
 import asyncio
 import json
 import logging
+import re
+import shlex
 from dataclasses import replace
 from pathlib import Path
 
@@ -108,6 +110,17 @@ def test_a_broker_does_not_start_without_messages_that_an_older_backup_does_not_
         with pytest.raises(DataFolderError, match=r"1 topic with 7 messages \(/default/clicks\) would be lost"):
             scene.start()
     assert scene.identity.restore_id == ""
+
+
+def test_the_command_that_shows_what_would_be_lost_can_be_run_as_printed(tmp_path: Path) -> None:
+    (tmp_path / "a folder").mkdir()
+    scene = Scene(tmp_path / "a folder")
+    scene.publish(ORDERS, 1)
+    scene.backup()
+    scene.publish(CLICKS, 7)
+    (command,) = re.findall("`(danube-broker metadata adopt [^`]+)`", scene.restore())
+    ended = CliRunner().invoke(app, shlex.split(command)[1:], prog_name="danube-broker")
+    assert (ended.exit_code, "/default/clicks" in ended.stdout) == (ExitCode.NEEDS_YES, True)
 
 
 def test_a_later_backup_loses_nothing(scene: Scene, tmp_path: Path) -> None:
