@@ -14,6 +14,7 @@ from danube.broker.metadata_places import Wanted, kind_of, opened
 from danube.metadata.backup import cluster_id_of
 from danube.metadata.backup_raft import read_raft
 from danube.metadata.raft.folder import FOLDER as RAFT
+from danube.metadata.storage_records import TopicStorage
 from danube.metadata.store import Entry
 from danube.model.errors import DanubeError, DataFolderError
 from danube.runtime.disk import LocalDisk
@@ -42,6 +43,8 @@ class FolderMetadata:
     """Whether a cluster keeps it: then nothing is written to it while the broker does not run."""
     newer: dict[int, int] = field(default_factory=dict)
     """By topic: the newest manifest, where the metadata does not name it yet."""
+    named: dict[int, TopicStorage] = field(default_factory=dict)
+    """What the metadata says of these topics instead."""
 
 
 def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> FolderMetadata:
@@ -54,9 +57,10 @@ def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> F
         return FolderMetadata(read_known(path), is_shared=False)
     known = _of_cluster(wanted, identity, disk)
     newer = {} if known.is_blind else _newest(disk, known)
+    named = {topic_id: known.record(topic_id) for topic_id in newer}
     for topic_id, generation in newer.items():
         known.records[topic_id] = replace(known.record(topic_id), generation=generation)
-    return FolderMetadata(known, is_shared=True, newer=newer)
+    return FolderMetadata(known, is_shared=True, newer=newer, named=named)
 
 
 def _of_cluster(wanted: Wanted, identity: Identity, disk: LocalDisk) -> Known:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from danube.broker import storage_views as views
 from danube.broker.after_repair import note_repair
-from danube.broker.answers import shown
+from danube.broker.answers import counted, shown
 from danube.broker.cli_options import PROGRAM, OutputFormat
 from danube.broker.data_folder import IDENTITY, JOURNAL, METADATA, forget_journal
 from danube.broker.metadata_places import Wanted
@@ -17,7 +17,7 @@ from danube.broker.offline_folder import identity_in, locked
 from danube.broker.offline_metadata import FolderMetadata, metadata_of
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords, TopicStorage
-from danube.model.errors import NotFoundError, StorageUnavailableError, TopicNotFoundError
+from danube.model.errors import DamagedDataError, NotFoundError, StorageUnavailableError, TopicNotFoundError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, write
@@ -32,7 +32,9 @@ from danube.storage.inspection.repair import TEXT_REPORT, Point, bytes_to_write,
 from danube.storage.inspection.repair_plan import RepairPlan, plan_repair
 from danube.storage.inspection.report import plan_lines, report_of
 from danube.storage.inspection.survey import survey
-from danube.storage.inspection.verifying import Verification, total_bytes, verify
+from danube.storage.inspection.verifying import Verification, end_by, total_bytes, verify
+from danube.storage.manifests import load_manifest
+from danube.storage.tiers.directory import DirectoryTier
 
 _TOLD_LATER = "This broker's cluster learns of it when the broker starts next; nothing has to be done for that."
 
@@ -98,6 +100,8 @@ def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCo
         if found.is_sound and folder.known.unread is not None:  # nobody needs to know more
             return _nothing_to_repair(found, output)
         plan = plan_repair(folder.disk, found)
+        if plan.is_empty and (untold := _untold(folder, found)):
+            return _tell(folder, untold, output, is_accepted=accept_loss)
         if plan.is_empty:
             return _nothing_to_repair(found, output)
         planned = "\n".join(plan_lines(plan))
@@ -117,6 +121,39 @@ def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCo
             done += f"{_TOLD_LATER}\n"
         write(shown(report_of(plan, aside.name, is_done=True), output, lambda _: done))
     return ExitCode.OK
+
+
+def _untold(folder: _Folder, found: Verification) -> dict[int, int]:
+    """The manifests, by topic, without which a broker of a cluster serves none of its messages, or not all of them."""
+    return {
+        topic_id: folder.metadata.newer[topic_id]
+        for topic_id, record in folder.metadata.named.items()
+        if _is_outdated(folder, found, record, folder.metadata.newer[topic_id])
+    }
+
+
+def _is_outdated(folder: _Folder, found: Verification, named: TopicStorage, generation: int) -> bool:
+    tier = DirectoryTier(folder.disk)
+    try:
+        newest = load_manifest(tier, named.topic_id, generation)
+        return newest.end_offset > end_by(found, load_manifest(tier, named.topic_id, named.generation))
+    except DamagedDataError:  # what the metadata names is gone
+        return True
+    finally:
+        tier.close()
+
+
+def _tell(folder: _Folder, untold: dict[int, int], output: OutputFormat, *, is_accepted: bool) -> ExitCode:
+    """Nothing is damaged, and the metadata of the cluster is older than the folder: it has to be told what counts."""
+    if is_accepted:
+        note_repair(folder.disk, untold)
+    planned = f"The metadata is older than the files of {counted(len(untold), 'topic')}. Nothing is lost.\n"
+    facts = {"done": is_accepted, "topics": [], "damage": [], "newer": {str(one): untold[one] for one in untold}}
+    write(shown(facts, output, lambda _: planned + (f"{_TOLD_LATER}\n" if is_accepted else "")))
+    if is_accepted:
+        return ExitCode.OK
+    say("nothing was changed: repeat with --accept-loss to have the cluster told", PROGRAM)
+    return ExitCode.NEEDS_YES
 
 
 def _nothing_to_repair(found: Verification, output: OutputFormat) -> ExitCode:

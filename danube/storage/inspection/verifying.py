@@ -19,7 +19,7 @@ from danube.storage.journal.file_index import decode_index
 from danube.storage.journal.files import FOLDER
 from danube.storage.journal.format import index_sequence
 from danube.storage.manifests import unnamed_history
-from danube.storage.segment.manifest import Segment, manifest_name, segment_name
+from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
 
@@ -151,14 +151,19 @@ def _verify_topic(disk: Disk, tier: DirectoryTier, found: Verification, topic_id
         found.findings.append(_gap_finding(topic_id, *gap))
 
 
+def end_by(found: Verification, manifest: Manifest) -> int:
+    """Where all ends that this manifest and the journal have of a topic."""
+    topic = found.ledger.topic(manifest.topic_id)
+    goes_on = topic.first_above(manifest.journals.get(found.walk.journal_id, 0)) < len(topic)
+    return max(manifest.end_offset, topic.ends[-1] if goes_on else 0)
+
+
 def _verify_end(tier: DirectoryTier, found: Verification, history: TopicHistory) -> None:
     """Whether what metadata names and the journal are all there is of a topic; a damaged journal may have had more."""
     topic_id, manifest = history.topic_id, history.manifest
     if manifest is None or topic_id not in found.known.topics or found.ledger.is_damaged:
         return
-    topic = found.ledger.topic(topic_id)
-    goes_on = topic.first_above(manifest.journals.get(found.walk.journal_id, 0)) < len(topic)
-    end_offset = max(manifest.end_offset, topic.ends[-1] if goes_on else 0)
+    end_offset = end_by(found, manifest)
     unnamed = unnamed_history(tier, history.record, end_offset)
     if unnamed is not None:
         found.unnamed.add(topic_id)

@@ -6,6 +6,7 @@ The brokers here are whole ones in this process, each the one member of a Raft c
 import asyncio
 import json
 import re
+import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,13 @@ from danube.broker.topic import ReliableTopic
 from danube.metadata.backup_format import Backup, Origin
 from danube.metadata.backup_raft import read_raft
 from danube.metadata.storage_records import StorageRecords
-from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, NewerDataFolderError
+from danube.model.errors import (
+    DamagedDataError,
+    DataFolderError,
+    MetadataError,
+    NewerDataFolderError,
+    StorageUnavailableError,
+)
 from danube.model.exit_codes import ExitCode
 from danube.model.topic import TopicName
 from danube.runtime.disk import LocalDisk
@@ -218,6 +225,28 @@ def test_a_manifest_that_the_member_missed_counts_all_the_same(member: Member, m
     assert member.storage("verify").code == 0
     out = member.storage("inspect").out
     assert re.search(rf"^{ORDERS} +\d+ +0 \.\. 15 .* 2 +\d+ +[\d,]+ +0 batches ", out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("is_cut", [True, False])
+def test_metadata_of_a_cluster_that_is_older_than_the_folder_is_told_by_a_repair_what_counts(
+    tmp_path: Path, keepers: list[Keeper], *, is_cut: bool
+) -> None:
+    """What it names is gone, or it names nothing yet."""
+    member = Member(tmp_path / "data", keepers)
+    member.live(publish(ORDERS, 10), publish(CLICKS, 10), *([member.cut] * is_cut))
+    shutil.copytree(member.path / "raft", tmp_path / "older")
+    member.live(publish(ORDERS, 5), publish(CLICKS, 5), member.cut)
+    before = member.content(ORDERS)
+    shutil.rmtree(member.path / "raft")
+    shutil.copytree(tmp_path / "older", member.path / "raft")
+    with pytest.raises(StorageUnavailableError):
+        member.content(ORDERS)
+    planned = member.storage("repair")
+    said = "The metadata is older than the files of 2 topics. Nothing is lost.\n"
+    assert (planned.code, planned.out) == (ExitCode.NEEDS_YES, said)
+    assert member.storage("repair", "--accept-loss").code == 0
+    assert member.content(ORDERS) == before == [*range(15)]
+    assert member.storage("repair").out == "Nothing to repair.\n"
 
 
 def test_damage_of_raft_is_damage_and_what_is_there_is_still_verified(member: Member) -> None:
