@@ -23,10 +23,11 @@ class Retaining:
         self._failing = False
 
     async def sweep(self) -> int:
-        """One pass; answers how many segments went. What fails is logged once, and done the next time."""
+        """One pass; answers how many segments went. What fails is logged once, and done the next time.
+
+        The storage is asked also where nothing is limited (any more): an answer may have got lost before.
+        """
         limited = {topic.record.topic_id: topic.name for topic in self._topics if _is_limited(topic)}
-        if not limited:
-            return 0
 
         def find(topic_id: int) -> ReliableTopic | None:
             """As it is now: storage may take its time, and the topic may have left meanwhile, and come back."""

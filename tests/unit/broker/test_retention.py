@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 
+from danube.broker.topic import ReliableTopic
 from danube.metadata.records import Records
+from danube.metadata.storage_records import StorageRecords
 from danube.model.audit import AUDIT_TOPIC
-from danube.model.errors import DanubeError, OffsetTrimmedError, StorageUnavailableError
+from danube.model.errors import DanubeError, OffsetTrimmedError, StorageUnavailableError, UnknownOutcomeError
+from danube.model.policies import NO_LIMITS
 from danube.model.stream import Fetch, FetchFrom, FetchTime
 from danube.model.subscription import SubscriptionType
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import TopicName
+from danube.runtime.clock import SystemClock
 from danube.storage.store import Storage
 from danube.testing.cluster import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
@@ -297,3 +301,26 @@ async def test_a_full_disk_refuses_messages_says_so_and_lets_everybody_read(
     await cell.admin.delete_topic(topic)
     cell = await start_broker(telemetry_interval_s=0)
     await fill(cell, topic, 1)
+
+
+async def test_what_metadata_has_let_go_of_is_learnt_also_where_nothing_is_limited_any_more(
+    keepers: list[Keeper], start_broker: StartBroker, topic: TopicName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cell = await start_broker(retention_bytes=10_000, telemetry_interval_s=0)
+    await fill(cell, topic)
+    keeper, real = keepers[-1], StorageRecords.point
+
+    async def silent(records: StorageRecords, changes: Any) -> None:
+        await real(records, changes)
+        raise UnknownOutcomeError("nothing was agreed on in time")
+
+    await cut_all(keeper.storage)
+    with monkeypatch.context() as lost:
+        lost.setattr(StorageRecords, "point", silent)
+        await keeper.let_go()
+    served = keeper.topics.get(topic)
+    assert isinstance(served, ReliableTopic)
+    before = served.log.stats.segments
+    served.hold(NO_LIMITS, SystemClock())
+    assert await keeper.let_go() == 0
+    assert 0 < served.log.stats.segments < before
