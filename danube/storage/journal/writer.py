@@ -265,7 +265,8 @@ class RoundWriter:
         except FileExistsError as error:
             self._stop("creating a file that should not be there", header.sequence, error)
         except OSError as error:
-            self._look()  # the folder goes when others have taken the topics over
+            if isinstance(error, FileNotFoundError):
+                self._look()  # the folder goes when others have taken the topics over
             raise _not_created(self._path(header.sequence), error) from error
         try:
             file.append([encode_file_header(header)])
