@@ -42,6 +42,8 @@ class Ownership:
         self._turn = asyncio.Lock()
         self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         """By topic: one at a time gives it, or finds out whether it was given."""
+        self._came: set[int] = set()
+        """Those that the beginning that is under way has brought; they may have gone again."""
         self._leaving: dict[int, tuple[TopicStorage, JournalTopicLog]] = {}
         """By topic: those that may be sealed and are not known to be. Nobody is served, and the journal is kept."""
         self._unsure: dict[int, TopicStorage] = {}
@@ -69,6 +71,7 @@ class Ownership:
         """As `SharedStorage.begin`."""
         async with self._turn:
             wanted = frozenset(topic_ids)
+            self._came.clear()
             errors = await self._settle(wanted - self._topics.deleted)
             left = wanted - self._owned - self._topics.deleted - errors.keys()
             for _ in range(HAND_OVER_ATTEMPTS_MAX):
@@ -151,7 +154,7 @@ class Ownership:
         for group in _groups([records[topic_id] for topic_id in histories]):
             errors |= await self._begin_what_can_be(group, histories)
         again: set[int] = set()
-        for record in [one for one in records.values() if one.topic_id not in self._owned]:
+        for record in [one for one in records.values() if one.topic_id not in self._came]:
             newest = await self._ground.records.get(record.topic_id)
             begun = [epoch for epoch in newest.epochs[-1:] if epoch not in record.epochs[-1:]]
             is_own = any(epoch.journal_id == self._journal.journal_id for epoch in begun)
@@ -171,7 +174,7 @@ class Ownership:
         try:
             await self._begin_group(group, histories)
         except DanubeError as error:
-            left = [record for record in group if record.topic_id not in self._owned]
+            left = [record for record in group if record.topic_id not in self._came]
             parts = _groups_by_older(left)
             if isinstance(error, MetadataError) or len(parts) == 1:
                 return {record.topic_id: error for record in left}
@@ -222,6 +225,7 @@ class Ownership:
 
     def _take_in(self, taken: Taken, history: History) -> None:
         topic_id, topics = taken.record.topic_id, self._topics
+        self._came.add(topic_id)
         if topic_id in topics.deleted:  # somebody said so meanwhile
             self._journal.release(topic_id)
             return

@@ -267,9 +267,10 @@ async def test_a_topic_that_was_lost_while_it_was_given_can_be_begun_with_once_i
     assert await read_all(first.topic(A)) == records[:4]
 
 
-@pytest.mark.parametrize("works", range(1, 10))
+@pytest.mark.parametrize("is_given_on", [False, True])
+@pytest.mark.parametrize("works", range(1, 9))
 async def test_a_topic_that_is_given_while_others_are_still_begun_with_is_not_begun_with_again(
-    storages: StoragesWorld, works: int
+    storages: StoragesWorld, works: int, is_given_on: bool
 ) -> None:
     reads = SteppedRunner()
     first, second = await storages.start(1), await storages.start(2, read_runner=reads)
@@ -282,6 +283,9 @@ async def test_a_topic_that_is_given_while_others_are_still_begun_with_is_not_be
             await storages.records.point([(record, 1 << 32)])  # so B is tried again
             await give(second)
             given.append(A)
+            if is_given_on:
+                await first.begin([A])
+                await give(first)
 
     reads.happen_after(works, give_it)
     with contextlib.suppress(DamagedDataError):  # there is no such manifest
