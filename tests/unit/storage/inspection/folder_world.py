@@ -28,6 +28,8 @@ from tests.unit.storage.store.storage_world import cut_all, fill, storage_settin
 
 T = TypeVar("T")
 
+ORDERS = "/default/orders"
+
 
 @dataclass
 class Life:
@@ -156,3 +158,24 @@ def flip(path: Path, at: int) -> None:
 def bytes_of(path: Path) -> dict[str, bytes]:
     """Every file of a folder."""
     return {str(one.relative_to(path)): one.read_bytes() for one in sorted(path.rglob("*")) if one.is_file()}
+
+
+def orders_world(path: Path) -> FolderWorld:
+    """A folder with one topic in segments and journal, and a subscription."""
+
+    async def live(life: Life) -> None:
+        await life.fill(ORDERS, 30)
+        await life.subscribe(ORDERS, "billing", 11, 5)
+        await life.cut()
+        await life.fill(ORDERS, 20)
+
+    world = FolderWorld(path)
+    world.live(live)
+    return world
+
+
+def damaged_segment(folder: FolderWorld) -> Path:
+    """Damage the first segment of such a folder within a batch; answers which file that is."""
+    segment = folder.files("segments/*/*.segment")[0]
+    flip(segment, segment.read_bytes().index(b"DnBt", 900) + 20)
+    return segment
