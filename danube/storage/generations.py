@@ -4,7 +4,6 @@ Nothing that is written here counts before metadata names it (`publishing.py`), 
 """
 
 import contextlib
-import errno
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -13,6 +12,7 @@ from functools import partial
 from danube.metadata.storage_records import TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
 from danube.model.subscription import Cursor
+from danube.runtime.disk import is_full
 from danube.storage.cutting import Numberings, Piece, epochs_after, manifest_after_cut, manifest_without, plan_pieces
 from danube.storage.histories import History, still_foreign
 from danube.storage.journal.files import FOLDER, FileTable
@@ -26,8 +26,6 @@ from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment
 from danube.storage.sweeping import generations_of, highest_generation, of_generation, orphans, unfinished
 from danube.storage.tiers.tier import SegmentTier
-
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 _log = logging.getLogger(__name__)
 
@@ -192,7 +190,7 @@ class GenerationWriter:
             with contextlib.suppress(OSError):
                 for name in of_generation(self._tier.list(folder), generation):
                     self._tier.delete(f"{folder}/{name}")
-                if isinstance(error, OSError) and error.errno in _FULL:
+                if isinstance(error, OSError) and is_full(error):
                     for name in unfinished(self._tier.list(folder), history.record):
                         self._tier.delete(f"{folder}/{name}")
             raise
