@@ -1,5 +1,6 @@
 """Where subscriptions stand: made at a place, put elsewhere, unblocked."""
 
+import asyncio
 import logging
 
 from danube.broker.control.topics import served_topic
@@ -40,6 +41,7 @@ from danube.storage.log import TopicLog
 _log = logging.getLogger(__name__)
 
 _NOTHING_KEPT = SubscriptionPosition(position=0, lag=0)
+_TOPICS_PER_TURN = 100
 
 
 class PositionControl:
@@ -63,16 +65,14 @@ class PositionControl:
         As long as that is not so, retention keeps all from there on, and a restart puts them there once more. Raises
         what kept the last one from it.
         """
-        failure: DanubeError | None = None
-        for topic, subscription in self._unfinished():
-            async with topic.changing:
-                try:
-                    if subscription.record.jump is not None and topic.serves(subscription):
-                        await self._finish(topic, subscription)
-                except DanubeError as error:
-                    failure = error
-        if failure is not None:
-            raise failure
+        failures: list[DanubeError] = []
+        for number, topic in enumerate(list(self._topics)):
+            if number % _TOPICS_PER_TURN == 0:
+                await asyncio.sleep(0)  # there may be very many of them, and others are served meanwhile
+            if isinstance(topic, ReliableTopic) and not topic.is_lost:
+                failures += await self._finish_all(topic)
+        if failures:
+            raise failures[-1]
 
     async def create(self, wanted: CreateSubscription) -> SubscriptionPosition:
         """Create a subscription that nobody has subscribed to yet; answers once its place is durable.
@@ -172,10 +172,17 @@ class PositionControl:
         await self._topics.add_partitions(wanted.base, wanted.count)
         return self._topics.matching(wanted.base)
 
-    def _unfinished(self) -> list[tuple[ReliableTopic, ReliableSubscription]]:
-        topics = [topic for topic in self._topics if isinstance(topic, ReliableTopic) and not topic.is_lost]
-        found = ((topic, subscription) for topic in topics for subscription in topic.subscriptions.values())
-        return [(topic, subscription) for topic, subscription in found if subscription.record.jump is not None]
+    async def _finish_all(self, topic: ReliableTopic) -> list[DanubeError]:
+        """Finish what is left to finish in one topic; answers what it met."""
+        failures: list[DanubeError] = []
+        for subscription in [each for each in topic.subscriptions.values() if each.record.jump is not None]:
+            async with topic.changing:
+                try:
+                    if subscription.record.jump is not None and topic.serves(subscription):
+                        await self._finish(topic, subscription)
+                except DanubeError as error:
+                    failures.append(error)
+        return failures
 
     async def _settle(self, topic: ReliableTopic, subscription: ReliableSubscription) -> None:
         """Finish, or leave it to a later `sweep`: it is decided all the same."""
