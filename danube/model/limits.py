@@ -228,8 +228,8 @@ DEAD_LETTERS_AT_ONCE_MAX = 16
 """Of one subscription, on their way to the dead letter topic; the others wait for them."""
 DEAD_LETTER_RETRY_S = 1.0
 """At least this long between two tries to copy one message there, whatever the back-off of its subscription."""
-FAILURE_REASON_CHARS_MAX = 1_024
-"""Of the words with which a consumer refuses a message; what is longer is cut."""
+FAILURE_REASON_BYTES_MAX = 1_024
+"""Of the words with which a consumer refuses a message; what is longer is cut. A dead letter has them as well."""
 KEY_SHARED_LOOKAHEAD = 10_000
 """Messages above the lowest open one that a Key-Shared subscription takes up: a stuck key holds up nobody below it."""
 KEY_SHARED_GRACE_S = 3.0

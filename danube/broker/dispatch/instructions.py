@@ -41,7 +41,7 @@ class DeadLetter:
     attempt: int
     """How often it was sent."""
     reason: str
-    """Why it failed the last time: the consumer's words (untrusted, at most FAILURE_REASON_CHARS_MAX), or a timeout."""
+    """Why it failed the last time: the consumer's words (untrusted, at most FAILURE_REASON_BYTES_MAX), or a timeout."""
     topic: str
     """The dead letter topic of the policy."""
 

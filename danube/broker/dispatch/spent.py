@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator
 from danube.broker.dispatch.in_flight import Deliveries, DeliveryState
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import ACK_TIMEOUT_REASON
-from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_CHARS_MAX, REDELIVERY_RANGES_MAX
+from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_BYTES_MAX, REDELIVERY_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet
 
 _NEVER_S = float("inf")
@@ -134,8 +134,9 @@ class SpentMessages:
 
     def _note(self, start: int, end: int, reason: str) -> None:
         if reason:
+            kept = reason.encode()[:FAILURE_REASON_BYTES_MAX].decode(errors="ignore")  # without half a character
             for offset in range(start, end):
-                self._reasons[offset] = reason[:FAILURE_REASON_CHARS_MAX]
+                self._reasons[offset] = kept
 
     def _let_go(self, offset: int) -> None:
         """The letter is not waited for any more."""

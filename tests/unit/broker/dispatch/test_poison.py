@@ -19,7 +19,7 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import NACK_REASON, RedeliveryPolicy
-from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_CHARS_MAX
+from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_BYTES_MAX
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, SubscriptionType
@@ -128,8 +128,11 @@ def test_a_consumer_that_gives_no_reason_did_not_time_out() -> None:
     assert poisoned(LETTER).letters[0].reason == NACK_REASON
 
 
-def test_a_long_reason_is_cut() -> None:
-    assert len(poisoned(LETTER, reason="x" * 100_000).letters[0].reason) == FAILURE_REASON_CHARS_MAX
+@pytest.mark.parametrize("said", ["x", "\N{SNOWMAN}"])
+def test_a_long_reason_is_cut_by_the_byte_and_between_characters(said: str) -> None:
+    reason = poisoned(LETTER, reason=said * 100_000).letters[0].reason
+    assert set(reason) == {said}
+    assert FAILURE_REASON_BYTES_MAX - len(said.encode()) < len(reason.encode()) <= FAILURE_REASON_BYTES_MAX
 
 
 def test_only_so_many_dead_letters_are_under_way_and_failed_ones_keep_their_place() -> None:
