@@ -105,8 +105,8 @@ def _told(
         return
     name = _producer_name(request)
     started = writer.started(clock.now_ms(), as_of_ms=as_of_ms, time_limit_s=request.time_limit_s, window=window)
-    request.cluster.publish([started], name)
     try:
+        request.cluster.publish([started], name)  # others may have read it before this returns, or is told to end
         yield
     except BaseException as error:
         failure = error if isinstance(error, DanubeError) else InternalError(_what_happened(error))

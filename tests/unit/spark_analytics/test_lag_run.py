@@ -1,0 +1,41 @@
+"""What a run of the job tells of itself, without Spark."""
+
+from collections.abc import Sequence
+
+import pytest
+
+from danube.model.analytics import RecordKind, RunRecord
+from danube.model.errors import CancelledError
+from danube.model.lag_group import LagFilter
+from danube.testing.clock import SimClock
+from spark_analytics.jobs.lag_run import LagRequest, run_lag
+from spark_analytics.progress import Steps
+from spark_analytics.results import Cluster
+
+
+def test_a_run_that_is_told_to_end_while_it_tells_of_its_start_says_that_it_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Others may have read of the start by then, and would take the run for one that goes on."""
+    stored: list[RunRecord] = []
+
+    def publish(_cluster: Cluster, records: Sequence[RunRecord], _name: str) -> None:
+        stored.extend(records)
+        if len(stored) == 1:
+            raise CancelledError("it was told to end before it was done")
+
+    monkeypatch.setattr(Cluster, "check_telemetry", lambda _cluster: None)
+    monkeypatch.setattr(Cluster, "publish", publish)
+    monkeypatch.setattr("spark_analytics.jobs.lag_run.check_spark", lambda: None)
+    clock = SimClock()
+    request = LagRequest(
+        cluster=Cluster(service_url="http://127.0.0.1:1"),
+        run_id="run",
+        attempt="attempt",
+        since_s=60,
+        wanted=LagFilter(),
+        time_limit_s=60,
+    )
+    with pytest.raises(CancelledError):
+        run_lag(request, clock, Steps.for_terminal(clock, quiet=True, wanted=False))
+    assert [one.kind for one in stored] == [RecordKind.STARTED, RecordKind.FAILED]
