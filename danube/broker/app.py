@@ -318,7 +318,7 @@ class _Assembly:
         topics.dead_letters = DeadLetters(topics, self._tasks, auto_create_topics=settings.auto_create_topics).send
         departures = Departures(clock)
         accesses = ProducerAccesses(metadata.epochs)
-        producers = Producers(topics, accesses, departures, auto_create_topics=settings.auto_create_topics)
+        producers = Producers(topics, accesses, departures, clock, auto_create_topics=settings.auto_create_topics)
         consumers = Consumers(topics, records, departures, clock=clock, rng=self._world.rng)
         moves = Moves(topics, producers, consumers, clock)
         await topics.load()

@@ -2,6 +2,10 @@
 
 An id follows from topic and name, so a message that names both revives its producer: after a restart running
 producers go on without noticing.
+
+A producer is connected while it has a stream of batches open, and for PRODUCER_GONE_S after each other sign of life: a
+call that attaches it, a message, a health check. Only connected ones are counted. One that closed, or fell silent, is
+known for SESSION_FORGET_S more, and its next sign of life connects it again where there is room.
 """
 
 from collections.abc import Callable
@@ -22,23 +26,29 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.limits import PRODUCERS_PER_TOPIC_MAX, SESSION_FORGET_S, SWEEP_INTERVAL_S
+from danube.model.limits import (
+    PRODUCER_GONE_S,
+    PRODUCERS_AWAY_PER_TOPIC_MAX,
+    PRODUCERS_PER_TOPIC_MAX,
+    SESSION_FORGET_S,
+)
 from danube.model.message import producer_id
 from danube.model.stream import ProducerAccess, PublishOpen
 from danube.model.topic import DispatchStrategy, TopicName
-
-_SWEEPS_TO_FORGET = int(SESSION_FORGET_S / SWEEP_INTERVAL_S)
+from danube.runtime.clock import Clock, TimerHandle
 
 
 @dataclass(slots=True)
 class ProducerSession:
-    """One attached producer."""
+    """One known producer."""
 
     producer_id: int
     name: str
     topic: AnyTopic
-    idle_sweeps: int = 0
-    """Sweeps since it was last heard of."""
+    seen_s: float = 0.0
+    """Monotonic time of its last sign of life."""
+    timer: TimerHandle | None = None
+    """Looks whether it is still there; None while it is not connected."""
     streams: int = 0
     """Of batches, open now."""
     stays: bool = False
@@ -64,11 +74,18 @@ class Producers:
     """The producers of this broker."""
 
     def __init__(
-        self, topics: Topics, access: ProducerAccesses, departures: Departures, *, auto_create_topics: bool
+        self,
+        topics: Topics,
+        access: ProducerAccesses,
+        departures: Departures,
+        clock: Clock,
+        *,
+        auto_create_topics: bool,
     ) -> None:
         self._topics = topics
         self._access = access
         self._departures = departures
+        self._clock = clock
         self._auto_create = auto_create_topics
         self._sessions: dict[int, ProducerSession] = {}
 
@@ -115,8 +132,9 @@ class Producers:
             session.stays = True
         elif session.topic.name != message.topic:
             raise TopicNotServedError(f"producer {message.producer_id} is not attached to {message.topic[:300]}")
+        elif not self._is_heard(session):
+            raise _no_room(session.topic, message.producer_id)
         self._access.refuse_if_held(session.topic)
-        session.idle_sweeps = 0
         return session.topic
 
     async def open_stream(self, wanted: PublishOpen) -> "ProducerStream":
@@ -136,14 +154,22 @@ class Producers:
         return ProducerStream(attached, topic, hold, self._close_stream)
 
     def is_attached(self, identity: int) -> bool:
-        """Whether this producer is known; asking counts as a sign of life."""
+        """Whether this producer is connected; asking counts as a sign of life, which connects one that is known."""
         session = self._sessions.get(identity)
-        if session is not None:
-            session.idle_sweeps = 0
-        return session is not None
+        return session is not None and self._is_heard(session)
+
+    def closed(self, identity: int) -> None:
+        """A producer says that it is closed. Where another process goes on under its name, that one is connected again
+        by its next sign of life; a stream of batches that is open goes on.
+        """
+        session = self._sessions.get(identity)
+        if session is not None and session.streams:
+            session.stays = False
+        elif session is not None:
+            self._disconnect(session)
 
     def attached_to(self, topic: AnyTopic) -> list[ProducerSession]:
-        """The producers of a topic, by name."""
+        """The connected producers of a topic, by name."""
         return sorted((self._sessions[identity] for identity in topic.producers), key=lambda session: session.name)
 
     def send_away(self, session: ProducerSession) -> None:
@@ -155,16 +181,17 @@ class Producers:
 
     def topic_closed(self, topic: AnyTopic, farewell: Farewell) -> None:
         """Forget the producers of a topic that is gone, and have them told."""
-        for identity in topic.producers:
-            self._sessions.pop(identity, None)
+        for identity in (*topic.producers, *topic.producers_away):
+            session = self._sessions.get(identity)
+            if session is not None:
+                self._forget(session)
             self._departures.producer_leaves(identity, farewell)
-        topic.producers.clear()
 
     def sweep(self) -> None:
         """Forget those not heard of for SESSION_FORGET_S seconds; they revive by sending."""
+        now_s = self._clock.monotonic_s()
         for session in list(self._sessions.values()):
-            session.idle_sweeps += 1
-            if session.idle_sweeps > _SWEEPS_TO_FORGET and not session.streams:
+            if session.timer is None and now_s >= session.seen_s + SESSION_FORGET_S:
                 self._forget(session)
 
     def _close_stream(self, stream: "ProducerStream") -> None:
@@ -174,13 +201,54 @@ class Producers:
 
     def _stream_ended(self, session: ProducerSession) -> None:
         session.streams -= 1
+        session.seen_s = self._clock.monotonic_s()
         if not session.streams and not session.stays:
             self._forget(session)
+
+    def _is_heard(self, session: ProducerSession) -> bool:
+        """Whether a known producer that gave a sign of life is connected: one that was not may find no room."""
+        session.seen_s = self._clock.monotonic_s()
+        if session.timer is None and not _is_full(session.topic):
+            self._connect(session)
+        return session.timer is not None
+
+    def _connect(self, session: ProducerSession) -> None:
+        session.topic.producers_away.pop(session.producer_id, None)
+        session.topic.producers.add(session.producer_id)
+        self._departures.came_back(ClientKind.PRODUCER, session.producer_id)
+        self._look_later(session, session.seen_s)
+
+    def _look_later(self, session: ProducerSession, heard_s: float) -> None:
+        session.timer = self._clock.call_at(heard_s + PRODUCER_GONE_S, lambda: self._look(session))
+
+    def _look(self, session: ProducerSession) -> None:
+        """Whether a producer is still there; one that is, is looked at again when it may be gone."""
+        now_s = self._clock.monotonic_s()
+        heard_s = now_s if session.streams else session.seen_s
+        if now_s < heard_s + PRODUCER_GONE_S:
+            self._look_later(session, heard_s)
+        else:
+            self._disconnect(session)
+
+    def _disconnect(self, session: ProducerSession) -> None:
+        """It counts no more, and is still known: its next sign of life names no topic if it is a health check."""
+        away = session.topic.producers_away
+        self._end(session)
+        away[session.producer_id] = None
+        if len(away) > PRODUCERS_AWAY_PER_TOPIC_MAX:
+            self._forget(self._sessions[next(iter(away))])
 
     def _forget(self, session: ProducerSession) -> None:
         if self._sessions.get(session.producer_id) is session:
             del self._sessions[session.producer_id]
-            session.topic.producers.discard(session.producer_id)
+            self._end(session)
+
+    def _end(self, session: ProducerSession) -> None:
+        if session.timer is not None:
+            session.timer.cancel()
+        session.timer = None
+        session.topic.producers.discard(session.producer_id)
+        session.topic.producers_away.pop(session.producer_id, None)
 
     async def _create_topic(self, request: CreateProducer) -> AnyTopic:
         self._topics.refuse_elsewhere(request.topic)
@@ -195,20 +263,15 @@ class Producers:
         if topic is None or producer_id(topic.record.name, message.producer_name) != message.producer_id:
             raise self._departures.publish_refusal(message.producer_id)
         _refuse_audit_log(topic.record.name)
-        if _is_full(topic):  # on a send this has to say "attach again": any other status is sent again for ever
-            raise TopicNotServedError(
-                f"producer {message.producer_id} is not attached to {topic.name}, which has all it may: create it"
-            )
+        if _is_full(topic):
+            raise _no_room(topic, message.producer_id)
         return self._attach(topic, message.producer_id, message.producer_name)
 
     def _attach(self, topic: AnyTopic, identity: int, name: str) -> ProducerSession:
-        session = self._sessions.get(identity)
-        if session is None:
-            if _is_full(topic):
-                raise LimitReachedError(f"{topic.name} has {len(topic.producers)} producers, the most it may")
-            session = self._sessions[identity] = ProducerSession(identity, name, topic)
-            topic.producers.add(identity)
-            self._departures.came_back(ClientKind.PRODUCER, identity)
+        session = self._sessions.get(identity) or ProducerSession(identity, name, topic)
+        if not self._is_heard(session):
+            raise LimitReachedError(f"{topic.name} has {len(topic.producers)} producers, the most it may")
+        self._sessions[identity] = session
         return session
 
 
@@ -222,6 +285,11 @@ def _creation(wanted: PublishOpen) -> CreateProducer:
         access_mode=AccessMode.SHARED if shared else AccessMode.EXCLUSIVE,
         schema=wanted.schema,
     )
+
+
+def _no_room(topic: AnyTopic, identity: int) -> TopicNotServedError:
+    """On a send this has to say "attach again": any other status is sent again for ever."""
+    return TopicNotServedError(f"producer {identity} is not attached to {topic.name}, which has all it may: create it")
 
 
 def _is_full(topic: AnyTopic) -> bool:

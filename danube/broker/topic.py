@@ -41,7 +41,9 @@ class Topic(ABC, Generic[S]):
         self.name = str(record.name)
         self.subscriptions: dict[str, S] = {}
         self.producers: set[int] = set()
-        """Ids of the producers that are attached."""
+        """Ids of the producers that are connected: the only ones that count."""
+        self.producers_away: dict[int, None] = {}
+        """Ids of producers that are known and not connected, in the order in which they left."""
         self.changing = asyncio.Lock()
         """Held while a subscription is created or removed, and while the topic goes."""
         self.farewell: Farewell | None = None

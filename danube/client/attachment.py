@@ -67,6 +67,11 @@ class Attachment:
             raise UnrecoverableError("not connected yet: call create() on a producer, subscribe() on a consumer first")
         return await asyncio.shield(self._ready)
 
+    @property
+    def link(self) -> Link | None:
+        """The link of the moment, if there is one."""
+        return self._link
+
     def note_use(self, link: Link) -> None:
         """Say that something was received, stored or acknowledged on `link`; of an older link that is no news."""
         if self._link is link:

@@ -1,5 +1,6 @@
 """The client: where an application begins."""
 
+import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -90,8 +91,7 @@ class DanubeClient:
 
     async def close(self) -> None:
         """Close the producers and consumers that are left, then disconnect. Idempotent."""
-        for member in list(self._connection.members):
-            await member.close()
+        await asyncio.gather(*(member.close() for member in list(self._connection.members)))
         await self._connection.transport.close()
 
     async def __aenter__(self) -> Self:

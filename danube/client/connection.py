@@ -1,6 +1,7 @@
 """What every producer and consumer of one client shares."""
 
 import itertools
+import logging
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -12,10 +13,12 @@ from danube.client.session import Link
 from danube.client.transport import Transport
 from danube.model.calls import ClientKind, HealthCheck, HealthStatus
 from danube.model.errors import UnsupportedError
-from danube.model.limits import CLIENT_CHANNELS_MAX, CONNECT_TIMEOUT_S
+from danube.model.limits import CLIENT_CHANNELS_MAX, CLIENT_DETACH_TIMEOUT_S, CONNECT_TIMEOUT_S
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
-from danube.wire import decode, encode
+from danube.wire import decode, encode, encode_stream
+
+_log = logging.getLogger(__name__)
 
 
 class Closing(Protocol):
@@ -58,3 +61,13 @@ class Connection:
         request = encode.health_check(call)
         answer = await self.transport.call(link.address, paths.HEALTH_CHECK, request, timeout_s=CONNECT_TIMEOUT_S)
         return decode.health_status(answer)
+
+    async def close_producer(self, link: Link) -> None:
+        """Tell the link's broker that a producer is closed. Raises nothing: a broker that is not told notices later."""
+        if link.address.broker_url in self.without_streams:
+            return
+        request = encode_stream.close_producer(link.member_id)
+        try:
+            await self.transport.call(link.address, paths.CLOSE_PRODUCER, request, timeout_s=CLIENT_DETACH_TIMEOUT_S)
+        except Exception as error:  # the application's token supplier may raise anything
+            _log.debug("the broker was not told that a producer is closed, and will notice: %s", error)

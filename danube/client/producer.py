@@ -1,5 +1,6 @@
 """Producers: one face over a plain topic or over the partitions of one."""
 
+import asyncio
 import logging
 from collections.abc import AsyncIterable, Iterable
 from copy import copy
@@ -61,8 +62,7 @@ class Producer:
             for producer in producers:
                 await producer.ready()
         except BaseException:
-            for producer in producers:
-                await producer.close()
+            await asyncio.gather(*(producer.close() for producer in producers))
             raise
         self._producers = producers
         self._connection.members.add(self)
@@ -118,8 +118,7 @@ class Producer:
     async def close(self) -> None:
         """Stop; sends under way fail. Idempotent."""
         self._closed = True
-        for producer in self._producers:
-            await producer.close()
+        await asyncio.gather(*(producer.close() for producer in self._producers))
         await self._scope.close()
         self._connection.members.discard(self)
 

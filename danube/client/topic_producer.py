@@ -99,8 +99,11 @@ class TopicProducer:
         return PublishLane(self._connection, self._calls, opening, shared, told, standing=self._standing)
 
     async def close(self) -> None:
-        """Stop; sends under way are told."""
+        """Stop; sends under way are told, and so is the broker."""
+        link = self._attachment.link
         await self._attachment.close()
+        if link is not None:
+            await self._connection.close_producer(link)
 
     async def _send_on(self, link: Link, message: OutgoingMessage) -> int:
         request = encode.send_message(self._addressed(message, link))

@@ -277,6 +277,11 @@ DEAD_LETTER_SOURCES_MAX = 10_000
 """Subscriptions whose dead letters fail, remembered so that each is logged once; past it they are logged anew."""
 DEAD_LETTERS_IN_FLIGHT_MAX = 64
 """Dead letters of one broker that are being published at one time."""
+PRODUCER_GONE_S = 30.0
+"""A producer without an open stream that was not heard of for this long is not connected: official ones ask for their
+health every 5 s. It is still known, and connected again when it sends or asks."""
+PRODUCERS_AWAY_PER_TOPIC_MAX = 10_000
+"""Producers that are known and not connected; beyond that the one that left longest ago is forgotten."""
 SESSION_FORGET_S = 3_600.0
 """A producer not heard of, or a consumer without a stream, is forgotten after this long; subscriptions stay."""
 RECEIVE_FAILURE_DELAY_S = 0.5
@@ -424,6 +429,8 @@ CLIENT_SETTLED_S = 5.0
 """Attached for this long, a loss counts as the first one again and is mended without a pause; sooner, after a pause."""
 CLIENT_CLOSE_GRACE_S = 1.0
 """Told to go elsewhere, a consumer reads on for this long before it drops its stream."""
+CLIENT_DETACH_TIMEOUT_S = 1.0
+"""A producer that is closed tells its broker for this long at most; one that did not hear it notices by itself."""
 CLIENT_CLOSE_TIMEOUT_S = 5.0
 """A consumer that is closed waits this long for its acknowledgements to be confirmed."""
 

@@ -94,6 +94,11 @@ def bounds(request: bytes) -> Bounds:
     return Bounds(topic=topic_name(message.topic_name), append_times_ms=times)
 
 
+def close_producer(request: bytes) -> int:
+    """The id in a CloseProducerRequest."""
+    return parse(DanubeStream_pb2.CloseProducerRequest, request).producer_id
+
+
 # Answers
 
 

@@ -67,6 +67,11 @@ def bounds(call: Bounds) -> bytes:
     return request.SerializeToString()
 
 
+def close_producer(producer_id: int) -> bytes:
+    """A CloseProducerRequest."""
+    return DanubeStream_pb2.CloseProducerRequest(producer_id=producer_id).SerializeToString()
+
+
 # Answers
 
 

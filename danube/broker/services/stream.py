@@ -1,4 +1,4 @@
-"""StreamService: whole batches, up and down, and which offsets there are."""
+"""StreamService: whole batches, up and down, which offsets there are, and producers that close."""
 
 from collections.abc import Sequence
 
@@ -23,7 +23,7 @@ from danube.model.stream import (
     TopicBounds,
 )
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.carrier import ServerStream, Service
+from danube.rpc.carrier import ServerStream, Service, UnaryCall
 from danube.wire import decode_stream, encode_stream
 
 SERVICE = "danube.stream.StreamService"
@@ -35,9 +35,16 @@ def stream_service(context: ServiceContext) -> Service:
     async def bounds(wanted: Bounds) -> TopicBounds:
         return await bounds_of(_reliable(context, wanted.topic).log, wanted.append_times_ms)
 
+    def close_producer(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+        context.producers.closed(decode_stream.close_producer(request))
+        return b""
+
     return Service(
         SERVICE,
-        unary={"Bounds": answer_later(context, decode_stream.bounds, bounds, encode_stream.topic_bounds)},
+        unary={
+            "Bounds": answer_later(context, decode_stream.bounds, bounds, encode_stream.topic_bounds),
+            "CloseProducer": close_producer,
+        },
         server_streams={"Fetch": lambda stream: _Fetching(context, stream)},
         streams={"Publish": lambda stream: _Publishing(context, stream)},
     )

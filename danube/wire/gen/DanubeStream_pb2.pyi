@@ -160,3 +160,13 @@ class BoundsResponse(_message.Message):
     end_offset: int
     offsets: _containers.RepeatedScalarFieldContainer[int]
     def __init__(self, topic_id: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., offsets: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class CloseProducerRequest(_message.Message):
+    __slots__ = ("producer_id",)
+    PRODUCER_ID_FIELD_NUMBER: _ClassVar[int]
+    producer_id: int
+    def __init__(self, producer_id: _Optional[int] = ...) -> None: ...
+
+class CloseProducerResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...

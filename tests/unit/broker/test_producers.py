@@ -12,9 +12,18 @@ from danube.broker.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
 from danube.metadata.producer_records import ProducerEpoch, ProducerEpochs
 from danube.metadata.records import TopicRecord
-from danube.model.calls import CreateProducer
-from danube.model.errors import DanubeError, ProducerFencedError, TopicHeldError, TopicNotFoundError
-from danube.model.limits import SESSION_FORGET_S, SWEEP_INTERVAL_S
+from danube.model.calls import ClientKind, CreateProducer, HealthStatus, SendMessage
+from danube.model.errors import (
+    DanubeError,
+    InvalidRequestError,
+    LimitReachedError,
+    ProducerFencedError,
+    TopicHeldError,
+    TopicNotFoundError,
+    TopicNotServedError,
+)
+from danube.model.limits import CLIENT_HEALTH_INTERVAL_S, PRODUCER_GONE_S, SESSION_FORGET_S
+from danube.model.policies import Limits
 from danube.model.stream import ProducerAccess, PublishOpen
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
@@ -30,9 +39,10 @@ class OneTopic:
 
     def __init__(self, topic: ReliableTopic) -> None:
         self.topic = topic
+        self.is_deleted = False
 
     def find(self, name: str) -> ReliableTopic | None:
-        return self.topic if name == self.topic.name else None
+        return self.topic if name == self.topic.name and not self.is_deleted else None
 
 
 @pytest.fixture
@@ -49,31 +59,169 @@ def epochs() -> ProducerEpochs:
 
 
 @pytest.fixture
-def producers(topic: ReliableTopic, epochs: ProducerEpochs) -> Producers:
-    accesses, departures = ProducerAccesses(epochs), Departures(SimClock())
-    return Producers(OneTopic(topic), accesses, departures, auto_create_topics=False)  # type: ignore[arg-type]
+def clock() -> SimClock:
+    return SimClock()
+
+
+@pytest.fixture
+def departures(clock: SimClock) -> Departures:
+    return Departures(clock)
+
+
+@pytest.fixture
+def topics(topic: ReliableTopic) -> OneTopic:
+    return OneTopic(topic)
+
+
+@pytest.fixture
+def producers(topics: OneTopic, epochs: ProducerEpochs, departures: Departures, clock: SimClock) -> Producers:
+    return Producers(topics, ProducerAccesses(epochs), departures, clock, auto_create_topics=False)  # type: ignore[arg-type]
 
 
 def opening(name: str = "p", access: ProducerAccess = SHARED, epoch: int = 0) -> PublishOpen:
     return PublishOpen(topic=NAME, producer_name=name, strategy=DispatchStrategy.RELIABLE, access=access, epoch=epoch)
 
 
-def forget_the_silent(producers: Producers) -> None:
-    for _ in range(int(SESSION_FORGET_S / SWEEP_INTERVAL_S) + 1):
-        producers.sweep()
+async def create(producers: Producers, name: str = "p") -> int:
+    call = CreateProducer(request_id=1, topic=NAME, producer_name=name, strategy=DispatchStrategy.RELIABLE)
+    return await producers.create(call)
 
 
-async def test_silent_producer_is_forgotten_unless_its_stream_is_open(
+def message(identity: int, name: str = "p") -> SendMessage:
+    return SendMessage(1, identity, str(NAME), name, 1, None, None, None)
+
+
+async def test_producer_that_is_silent_for_thirty_seconds_is_not_connected(
+    producers: Producers, topic: ReliableTopic, clock: SimClock
+) -> None:
+    identity = await create(producers)
+    clock.advance(PRODUCER_GONE_S - 1)
+    assert topic.producers == {identity}
+    clock.advance(1)
+    assert topic.producers == set()
+    assert producers.attached_to(topic) == []
+
+
+async def test_health_checks_and_messages_keep_a_producer_connected(
+    producers: Producers, topic: ReliableTopic, clock: SimClock
+) -> None:
+    asks, sends = await create(producers, "asks"), await create(producers, "sends")
+    for _ in range(20):
+        clock.advance(CLIENT_HEALTH_INTERVAL_S)
+        assert producers.is_attached(asks)
+        assert producers.topic_of(message(sends, "sends")) is topic
+    assert [session.name for session in producers.attached_to(topic)] == ["asks", "sends"]
+
+
+async def test_gone_producer_is_connected_again_by_its_next_sign_of_life(
+    producers: Producers, topic: ReliableTopic, clock: SimClock
+) -> None:
+    identity = await create(producers)
+    for sign_of_life in (lambda: producers.is_attached(identity), lambda: producers.topic_of(message(identity))):
+        clock.advance(PRODUCER_GONE_S)
+        assert topic.producers == set()
+        assert sign_of_life()
+        assert topic.producers == {identity}
+
+
+async def test_gone_producer_leaves_its_place_and_is_told_so_when_the_place_is_taken(
+    producers: Producers, topic: ReliableTopic, departures: Departures, clock: SimClock
+) -> None:
+    topic.hold(Limits(max_producers_per_topic=1), clock)
+    first = await create(producers, "first")
+    with pytest.raises(LimitReachedError):
+        await create(producers, "second")
+    clock.advance(PRODUCER_GONE_S)
+    second = await create(producers, "second")
+    assert not producers.is_attached(first)
+    assert departures.health(ClientKind.PRODUCER, first) is HealthStatus.CLOSE
+    with pytest.raises(TopicNotServedError, match="create it"):
+        producers.topic_of(message(first, "first"))
+    with pytest.raises(LimitReachedError):
+        await create(producers, "first")
+    producers.closed(second)
+    assert await create(producers, "first") == first
+    assert topic.producers == {first}
+
+
+async def test_producer_that_closes_is_gone_at_once_and_another_process_of_its_name_is_not(
     producers: Producers, topic: ReliableTopic
 ) -> None:
-    call = CreateProducer(request_id=1, topic=NAME, producer_name="single", strategy=DispatchStrategy.RELIABLE)
-    await producers.create(call)
+    identity = await create(producers)
+    producers.closed(identity)
+    producers.closed(identity)
+    producers.closed(12345)
+    assert topic.producers == set()
+    assert producers.is_attached(identity)
+    assert topic.producers == {identity}
+
+
+async def test_producer_with_an_open_stream_is_connected_until_the_stream_ends(
+    producers: Producers, topic: ReliableTopic, clock: SimClock
+) -> None:
+    await create(producers)
     stream = await producers.open_stream(opening())
-    assert len(topic.producers) == 2
-    forget_the_silent(producers)
+    clock.advance(10 * PRODUCER_GONE_S)
     assert topic.producers == {stream.producer.producer_id}
     stream.close()
+    clock.advance(PRODUCER_GONE_S - 1)
+    assert topic.producers == {stream.producer.producer_id}
+    clock.advance(1)
     assert topic.producers == set()
+
+
+async def test_producer_that_closes_while_its_stream_ends_is_gone_with_the_stream(
+    producers: Producers, topic: ReliableTopic
+) -> None:
+    identity = await create(producers)
+    stream = await producers.open_stream(opening())
+    producers.closed(identity)
+    assert topic.producers == {identity}
+    stream.close()
+    assert topic.producers == set()
+
+
+async def test_gone_producer_of_a_deleted_topic_hears_that_it_was_deleted(
+    producers: Producers, topic: ReliableTopic, topics: OneTopic, clock: SimClock
+) -> None:
+    identity = await create(producers)
+    clock.advance(PRODUCER_GONE_S)
+    farewell = Farewell(Cause.DELETED, f"topic {topic.name}")
+    topic.close(farewell)
+    producers.topic_closed(topic, farewell)
+    topics.is_deleted = True
+    with pytest.raises(InvalidRequestError, match="was deleted"):
+        producers.topic_of(message(identity))
+
+
+async def test_gone_producer_is_forgotten_after_an_hour(
+    producers: Producers, topic: ReliableTopic, clock: SimClock
+) -> None:
+    identity = await create(producers)
+    clock.advance(SESSION_FORGET_S - 1)
+    producers.sweep()
+    assert list(topic.producers_away) == [identity]
+    clock.advance(1)
+    producers.sweep()
+    assert (list(topic.producers_away), producers.is_attached(identity)) == ([], False)
+
+
+async def test_of_gone_producers_the_one_that_left_longest_ago_is_forgotten_first(
+    producers: Producers, topic: ReliableTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.broker.producers.PRODUCERS_AWAY_PER_TOPIC_MAX", 2)
+    identities = [await create(producers, name) for name in ("a", "b", "c")]
+    for identity in identities:
+        producers.closed(identity)
+    assert list(topic.producers_away) == identities[1:]
+    assert [producers.is_attached(identity) for identity in identities] == [False, True, True]
+
+
+async def test_producer_of_batches_alone_is_gone_with_its_stream(producers: Producers, topic: ReliableTopic) -> None:
+    stream = await producers.open_stream(opening())
+    assert topic.producers == {stream.producer.producer_id}
+    stream.close()
+    assert (topic.producers, topic.producers_away) == (set(), {})
 
 
 async def test_topic_that_is_deleted_while_an_exclusive_producer_comes_is_not_claimed(

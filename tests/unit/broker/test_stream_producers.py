@@ -97,6 +97,23 @@ async def test_repeated_batches_are_answered_with_their_first_offsets(streams: S
     assert await plain.stored(1) == [4]
 
 
+async def test_producer_that_closed_is_listed_no_more_and_what_it_numbered_is_known(
+    cell: Cell, streams: StreamPeer, topic: TopicName
+) -> None:
+    body = numbered(topic, 0, [b"a", b"b"])
+    for _ in range(2):
+        identity = await cell.client.create_producer(topic, "p")
+        line, _ = await opened(streams, topic, key=KEY)
+        await line.send(0, body)
+        assert await line.stored(1) == [0]
+        assert [each.client_id for each in (await cell.admin.connections(topic))[0]] == [identity]
+        line.close()
+        await settle()
+        assert await cell.client.call(paths.CLOSE_PRODUCER, encode_stream.close_producer(identity)) == b""
+        assert (await cell.admin.connections(topic))[1] == 0
+        assert (await cell.admin.describe(topic))[0].producers == 0
+
+
 async def test_broker_that_starts_anew_knows_what_it_stored(
     start_broker: StartBroker, peer_of: Peer, topic: TopicName
 ) -> None:
