@@ -135,6 +135,7 @@ def _subscription_table(topics: Topics) -> list[_Series]:
         ("active_consumers", "Consumers with an open stream.", GAUGE, lambda each: each.connected()),
         ("lag_messages", "Messages not acknowledged.", GAUGE, reliable(lambda each: each.driver.engine.lag)),
         ("in_flight_messages", "Sent, unacknowledged.", GAUGE, reliable(lambda each: each.driver.engine.in_flight)),
+        ("blocked_messages", "Failed too often.", GAUGE, reliable(lambda each: each.driver.engine.blocked_messages)),
         ("nack", "Negative acknowledgements.", COUNTER, reliable(lambda each: each.nacked)),
         ("redelivery", "Messages sent again.", COUNTER, reliable(lambda each: each.driver.counts.redelivered)),
         ("messages_out", "Messages written to consumers.", COUNTER, lambda each: each.counts.messages),

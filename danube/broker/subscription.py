@@ -4,6 +4,7 @@ What reliable and non-reliable subscriptions share is here; each kind says how m
 consumer is its name: the same name gets the same id, and a second stream for an id ends the first.
 """
 
+import logging
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
@@ -28,6 +29,8 @@ from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 from danube.storage.log import TopicLog
+
+_log = logging.getLogger(__name__)
 
 
 class Subscription(ABC):
@@ -93,6 +96,11 @@ class Subscription(ABC):
         """Take a consumer without a stream out."""
         self.consumers.pop(consumer.name, None)
 
+    @property
+    def is_blocked(self) -> bool:
+        """Whether messages that failed too often hold up what follows."""
+        return False
+
     def connected(self) -> int:
         """How many consumers have an open stream."""
         return sum(consumer.stream is not None for consumer in self.consumers.values())
@@ -148,11 +156,21 @@ class ReliableSubscription(Subscription):
             record.type, cursor, log.durable_end, policy, grace_s=grace_s, seed=record.subscription_id
         )
         self.driver = DispatchDriver(
-            log, record.subscription_id, engine, clock=clock, tasks=tasks, on_unreadable=self._unreadable
+            log,
+            record.subscription_id,
+            engine,
+            clock=clock,
+            tasks=tasks,
+            on_unreadable=self._unreadable,
+            on_blocked=self._log_blocked,
         )
         self.counts = self.driver.counts
         self.nacked = 0
         self._unread_time = UnreadTime(log)
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.driver.engine.is_blocked
 
     @property
     def oldest_unread_ms(self) -> int | None:
@@ -201,6 +219,22 @@ class ReliableSubscription(Subscription):
 
     def _closed(self, consumer: Consumer) -> None:
         self.driver.detach(consumer.consumer_id)
+
+    def _log_blocked(self) -> None:
+        """Once, however many messages block."""
+        name, topic, blocked = self.record.name, self.record.topic, self.driver.engine.blocked
+        if not blocked:
+            _log.info("subscription %r on %s is not blocked any more", name, topic)
+            return
+        followers = "what follows with its key" if self.record.type is SubscriptionType.KEY_SHARED else "what follows"
+        _log.warning(
+            "subscription %r on %s is blocked: the message at offset %d failed as often as it may, and %s waits; have "
+            "it sent again with `danube-admin topics retry-blocked`, or give it up with `danube-admin topics skip`",
+            name,
+            topic,
+            blocked[0].start,
+            followers,
+        )
 
     def _unreadable(self, consumer_id: int) -> None:
         for consumer in self.consumers.values():

@@ -62,6 +62,7 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
         engine.in_flight,
         engine.waiting,
         engine.ready,
+        engine.blocked_messages,
         subscription.counts.redelivered,
         subscription.nacked,
     )
@@ -166,4 +167,5 @@ def _with_progress(
         nacked=subscription.nacked,
         oldest_unread_append_ms=subscription.oldest_unread_ms,
         head_append_ms=log.append_time_at_hand(head - 1),
+        blocked=engine.blocked_messages,
     )

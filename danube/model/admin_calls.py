@@ -1,6 +1,7 @@
 """What administrators and brokers say to each other, as values; `model/calls.py` has what clients say."""
 
 from dataclasses import dataclass
+from enum import StrEnum
 
 from danube.model.durability import Durability
 from danube.model.limits import MESSAGE_BYTES_MAX
@@ -214,6 +215,17 @@ class ReliableState:
     """The same, on their way to the dead letter topic."""
 
 
+class SubscriptionActivity(StrEnum):
+    """What a subscription does."""
+
+    ACTIVE = "active"
+    """A consumer is connected."""
+    IDLE = "idle"
+    """None is."""
+    BLOCKED = "blocked"
+    """Messages that failed too often hold up what follows, whoever is connected."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionDescription:
     """One subscription in full; the counters start with the broker."""
@@ -234,6 +246,13 @@ class SubscriptionDescription:
     connected_count: int
     consumers: tuple[ConsumerDescription, ...]
     """At most DESCRIBE_CONSUMERS_MAX, those connected first; `consumer_count` says how many there are."""
+
+    @property
+    def state(self) -> SubscriptionActivity:
+        """What it does at this moment."""
+        if self.reliable is not None and self.reliable.blocked:
+            return SubscriptionActivity.BLOCKED
+        return SubscriptionActivity.ACTIVE if self.connected_count else SubscriptionActivity.IDLE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -355,6 +374,8 @@ class BrokerDescription:
     journal: JournalDescription
     storage: StorageDescription | None = None
     """None from a broker that does not tell."""
+    blocked_subscriptions: int | None = None
+    """Held up by messages that failed too often; None from a broker that does not tell."""
 
     @property
     def refused_reason(self) -> str | None:

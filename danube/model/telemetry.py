@@ -129,6 +129,8 @@ class SubscriptionReading(NamedTuple):
     oldest_unread_append_ms: int | None = None
     """Of the message at `position`; None when nothing is unread."""
     head_append_ms: int | None = None
+    blocked: int | None = None
+    """Failed too often, and hold up what follows until an operator decides."""
 
 
 Reading = BrokerReading | TopicReading | SubscriptionReading
@@ -138,7 +140,7 @@ KINDS: Mapping[str, type[Reading]] = {
     "subscription": SubscriptionReading,
 }
 _KIND_OF = {reading: kind for kind, reading in KINDS.items()}
-_LATER = frozenset({"segments", "segment_bytes", "disk_free_bytes", "disk_refuses", "messages_expired"})
+_LATER = frozenset({"segments", "segment_bytes", "disk_free_bytes", "disk_refuses", "messages_expired", "blocked"})
 """Fields that version 1 has got since it was released: they are left out where nothing is known, and may be missing."""
 _STAMP_FIELDS = ("broker_id", "start_id", "sequence", "at_ms", "full", "gone")
 

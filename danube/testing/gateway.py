@@ -213,6 +213,7 @@ class MemoryGateway(MemoryRules):
             consumers=sum(len(each.consumers) for each in subscriptions),
             journal=self._journal(),
             storage=self.storage,
+            blocked_subscriptions=sum(each.is_blocked for each in subscriptions),
         )
 
     # Namespaces

@@ -262,6 +262,7 @@ def _standing(topic: MemoryTopic, subscription: MemorySubscription) -> ReliableS
         waiting=0,
         ready=0,
         oldest_unacknowledged_ms=topic.created_ms if lag else None,
+        blocked=int(subscription.is_blocked),
     )
 
 

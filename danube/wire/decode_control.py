@@ -154,6 +154,7 @@ def broker_description(response: bytes) -> BrokerDescription:
         consumers=message.consumers,
         journal=_journal(message.journal),
         storage=_storage(message.storage) if message.HasField("storage") else None,
+        blocked_subscriptions=message.blocked_subscriptions if message.HasField("blocked_subscriptions") else None,
     )
 
 

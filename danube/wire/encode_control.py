@@ -148,6 +148,7 @@ def broker_description(broker: BrokerDescription) -> bytes:
         consumers=broker.consumers,
         journal=_journal(broker.journal),
         storage=_storage(broker.storage) if broker.storage else None,
+        blocked_subscriptions=broker.blocked_subscriptions,
     )
     return message.SerializeToString()
 

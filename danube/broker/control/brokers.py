@@ -114,6 +114,7 @@ class BrokerControl:
             subscriptions=len(subscriptions),
             producers=sum(len(topic.producers) for topic in self._topics),
             consumers=sum(subscription.connected() for subscription in subscriptions),
+            blocked_subscriptions=sum(subscription.is_blocked for subscription in subscriptions),
             journal=_describe_journal(stats.journal, self._storage.stopped),
             storage=_describe_storage(stats, self._storage.refuses),
         )

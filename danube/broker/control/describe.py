@@ -196,7 +196,7 @@ def _reliable_state(topic: AnyTopic, subscription: AnySubscription) -> ReliableS
         waiting=engine.waiting,
         ready=engine.ready,
         oldest_unacknowledged_ms=subscription.oldest_unread_ms if lag else None,
-        blocked=sum(end - start for start, end in engine.blocked),
+        blocked=engine.blocked_messages,
         dead_letters=engine.dead_letters,
     )
 

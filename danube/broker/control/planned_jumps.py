@@ -102,7 +102,7 @@ class SkipCall:
             lost = unread_before(subscription, skip_end(subscription, self.wanted.count))
             change = f"Skip the next {_messages(lost)} of subscription {subscription.record.name!r} of {topic.name}."
         else:
-            lost = sum(end - start for start, end in subscription.driver.engine.blocked)
+            lost = subscription.driver.engine.blocked_messages
             change = f"Skip {_messages(lost)} that block{'s' * (lost == 1)} subscription {subscription.record.name!r}."
         # Which messages are the next ones depends on where it stands: a plan is for those, and for no others.
         return _impact(topic, subscription, (change,), lost, stands=subscription.driver.engine.position)

@@ -70,12 +70,18 @@ class DispatchDriver:
         tasks: TaskScope,
         on_unreadable: Callable[[int], None],
         on_dead_letter: Callable[[DeadLetter], None] | None = None,
+        on_blocked: Callable[[], None] | None = None,
     ) -> None:
-        """`on_unreadable` gets the id of a consumer whose messages cannot be read: its stream is to be ended."""
+        """`on_unreadable` gets the id of a consumer whose messages cannot be read: its stream is to be ended.
+
+        `on_blocked` is called whenever the subscription becomes blocked, and when it is not blocked any more.
+        """
         self.engine = engine
         self.on_dead_letter = on_dead_letter
         """Copies a message, and has `handle` told of DeadLettered or DeadLetterFailed later; without it all fail."""
         self._on_unreadable = on_unreadable
+        self._on_blocked = on_blocked
+        self._was_blocked = False
         self._told_unreadable: str | None = None
         self.counts = DeliveryCounts()
         self._topic_log = log
@@ -120,6 +126,10 @@ class DispatchDriver:
         if self._closed:
             return
         instructions = self.engine.handle(event, self._clock.monotonic_s())
+        if self.engine.is_blocked is not self._was_blocked:
+            self._was_blocked = not self._was_blocked
+            if self._on_blocked is not None:
+                self._on_blocked()
         if isinstance(event, Seek):
             self._forget_waiting()
         touched: dict[int, _Outlet] = {}

@@ -163,6 +163,16 @@ class DispatchEngine:
         return list(self._spent.blocked)
 
     @property
+    def is_blocked(self) -> bool:
+        """Whether any message waits for an operator."""
+        return self._spent.holds_any and bool(self._spent.blocked)
+
+    @property
+    def blocked_messages(self) -> int:
+        """How many messages wait for an operator; costs O(ranges)."""
+        return self._spent.blocked.count()
+
+    @property
     def dead_letters(self) -> int:
         """Messages that are to be copied to the dead letter topic; costs O(ranges)."""
         return self._spent.letters

@@ -155,7 +155,7 @@ class DescribeBrokerRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeBrokerResponse(_message.Message):
-    __slots__ = ("broker_id", "broker_url", "connect_url", "admin_url", "metrics_url", "role", "status", "cluster_name", "mode", "version", "uptime_seconds", "healthy", "topics", "subscriptions", "producers", "consumers", "journal", "storage")
+    __slots__ = ("broker_id", "broker_url", "connect_url", "admin_url", "metrics_url", "role", "status", "cluster_name", "mode", "version", "uptime_seconds", "healthy", "topics", "subscriptions", "producers", "consumers", "journal", "storage", "blocked_subscriptions")
     BROKER_ID_FIELD_NUMBER: _ClassVar[int]
     BROKER_URL_FIELD_NUMBER: _ClassVar[int]
     CONNECT_URL_FIELD_NUMBER: _ClassVar[int]
@@ -174,6 +174,7 @@ class DescribeBrokerResponse(_message.Message):
     CONSUMERS_FIELD_NUMBER: _ClassVar[int]
     JOURNAL_FIELD_NUMBER: _ClassVar[int]
     STORAGE_FIELD_NUMBER: _ClassVar[int]
+    BLOCKED_SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     broker_id: str
     broker_url: str
     connect_url: str
@@ -192,7 +193,8 @@ class DescribeBrokerResponse(_message.Message):
     consumers: int
     journal: Journal
     storage: Storage
-    def __init__(self, broker_id: _Optional[str] = ..., broker_url: _Optional[str] = ..., connect_url: _Optional[str] = ..., admin_url: _Optional[str] = ..., metrics_url: _Optional[str] = ..., role: _Optional[str] = ..., status: _Optional[str] = ..., cluster_name: _Optional[str] = ..., mode: _Optional[str] = ..., version: _Optional[str] = ..., uptime_seconds: _Optional[float] = ..., healthy: _Optional[bool] = ..., topics: _Optional[int] = ..., subscriptions: _Optional[int] = ..., producers: _Optional[int] = ..., consumers: _Optional[int] = ..., journal: _Optional[_Union[Journal, _Mapping[str, object]]] = ..., storage: _Optional[_Union[Storage, _Mapping[str, object]]] = ...) -> None: ...
+    blocked_subscriptions: int
+    def __init__(self, broker_id: _Optional[str] = ..., broker_url: _Optional[str] = ..., connect_url: _Optional[str] = ..., admin_url: _Optional[str] = ..., metrics_url: _Optional[str] = ..., role: _Optional[str] = ..., status: _Optional[str] = ..., cluster_name: _Optional[str] = ..., mode: _Optional[str] = ..., version: _Optional[str] = ..., uptime_seconds: _Optional[float] = ..., healthy: _Optional[bool] = ..., topics: _Optional[int] = ..., subscriptions: _Optional[int] = ..., producers: _Optional[int] = ..., consumers: _Optional[int] = ..., journal: _Optional[_Union[Journal, _Mapping[str, object]]] = ..., storage: _Optional[_Union[Storage, _Mapping[str, object]]] = ..., blocked_subscriptions: _Optional[int] = ...) -> None: ...
 
 class Journal(_message.Message):
     __slots__ = ("rounds", "failed_rounds", "bytes_written", "syncs", "files", "size_bytes", "backlog_bytes", "cache_bytes", "last_round_ms", "stopped_reason")

@@ -60,6 +60,17 @@ def test_document_shows_a_record_that_exists() -> None:
     assert json.loads(shown) == json.loads(GOLDEN[1])
 
 
+def test_blocked_messages_are_told_and_older_records_do_not_tell_them() -> None:
+    older = decode_record(GOLDEN[1])
+    assert older is not None
+    stamp, reading = older
+    assert isinstance(reading, SubscriptionReading)
+    assert reading.blocked is None
+    told = reading._replace(blocked=2)
+    assert json.loads(encode_record(stamp, told))["blocked"] == 2
+    assert decode_record(encode_record(stamp, told)) == (stamp, told)
+
+
 def test_fields_that_a_later_broker_adds_are_left_out() -> None:
     longer = json.dumps({**json.loads(GOLDEN[0]), "colour": "blue"}).encode()
     assert decode_record(longer) == decode_record(GOLDEN[0])

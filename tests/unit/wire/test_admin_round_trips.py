@@ -171,6 +171,7 @@ CALLS = {
             uptime_s=FLOATS,
             **numbers(BrokerDescription, "topics", "subscriptions", "producers", "consumers"),
             journal=JOURNALS,
+            blocked_subscriptions=st.none() | UINT64,
         ),
         encode_control.broker_description,
         decode_control.broker_description,
