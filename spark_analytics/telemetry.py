@@ -16,7 +16,7 @@ _SUBSCRIPTION: Final = (
     "topic STRING, topic_id STRING, subscription STRING, subscription_id STRING, type STRING, consumers BIGINT,"
     " consumers_known BIGINT, messages_out BIGINT, dropped BIGINT, start_offset BIGINT, head BIGINT, position BIGINT,"
     " acknowledged_beyond BIGINT, lag_messages BIGINT, in_flight BIGINT, waiting BIGINT, ready BIGINT,"
-    " redelivered BIGINT, nacked BIGINT, oldest_unread_append_ms BIGINT, head_append_ms BIGINT"
+    " redelivered BIGINT, nacked BIGINT, oldest_unread_append_ms BIGINT, head_append_ms BIGINT, blocked BIGINT"
 )
 _ADDED_UP: Final = (
     "start_offset",
@@ -30,6 +30,9 @@ _ADDED_UP: Final = (
     "redelivered",
     "nacked",
 )
+
+_AS_TOLD: Final = ("oldest_unread_append_ms", "head_append_ms", "blocked")
+"""Null is not 0 here."""
 
 
 def telemetry_records(messages: DataFrame) -> DataFrame:
@@ -56,7 +59,7 @@ def subscription_records(records: DataFrame) -> DataFrame:
     observed = records.where(
         (F.col("kind") == "subscription")
         & _are_there("topic", "topic_id", "subscription", "subscription_id")
-        & _are_numbers("at_ms", "sequence", "consumers", *_ADDED_UP, "oldest_unread_append_ms", "head_append_ms")
+        & _are_numbers("at_ms", "sequence", "consumers", *_ADDED_UP, *_AS_TOLD)
     )
     return observed.select(
         "topic",
@@ -71,8 +74,7 @@ def subscription_records(records: DataFrame) -> DataFrame:
         F.col("head").isNotNull().alias("kept"),
         F.coalesce("consumers", F.lit(0)).alias("consumers"),
         *(F.coalesce(name, F.lit(0)).alias(name) for name in _ADDED_UP),
-        "oldest_unread_append_ms",
-        "head_append_ms",
+        *_AS_TOLD,
     )
 
 

@@ -109,6 +109,7 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
         in_flight=last.in_flight,
         waiting=last.waiting,
         ready=last.ready,
+        blocked=last.blocked,
     )
     if at_ms - last.at_ms > policy.silent_after_s * 1_000:
         return verdict
@@ -306,6 +307,8 @@ def _cause(verdict: LagVerdict, window: Sequence[_Look], policy: LagPolicy) -> L
     lag, acknowledged, arrived = verdict.lag_messages or 0, verdict.acknowledged, verdict.arrived
     if lag <= policy.allowed_lag:
         return None
+    if verdict.blocked:
+        return LagCause.BLOCKED
     if verdict.status is LagStatus.REWIND:
         return LagCause.REWOUND
     if not verdict.consumers:

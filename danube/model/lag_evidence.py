@@ -59,6 +59,9 @@ def _of_commits(verdict: LagVerdict, window_s: float) -> str:
 def _of_cause(verdict: LagVerdict) -> str:
     window = f"in {verdict.rate_window_s or 0.0:.0f} s"
     match verdict.cause:
+        case LagCause.BLOCKED:
+            held = f"{_count(verdict.blocked, 'message')} failed too often and what follows waits"
+            return f"{held}: retry_blocked sends again what blocks, skip_messages gives it up"
         case LagCause.POISON:
             returned = max(verdict.nacked or 0, verdict.redelivered or 0)
             return f"{_count(returned, 'message')} came back and {verdict.acknowledged} were acknowledged {window}"

@@ -64,6 +64,8 @@ class GroupLag:
     retention_ratio: float | None
     """The largest of the partitions."""
     messages_lost: int | None
+    blocked: int | None = None
+    """Messages that failed too often, over the partitions where that is known."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,7 @@ def _group(topic: str, subscription: str, members: Sequence[PartitionLag], polic
         retention_margin=min(_known([one.retention_margin for one in verdicts]), default=None),
         retention_ratio=max((one.retention_ratio for one in verdicts if one.retention_ratio is not None), default=None),
         messages_lost=_sum([one.messages_lost for one in verdicts]),
+        blocked=_sum([one.blocked for one in verdicts]),
     )
 
 

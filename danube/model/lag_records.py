@@ -65,6 +65,7 @@ def observation_of(stamp: Stamp, reading: SubscriptionReading) -> Observation:
         ready=reading.ready or 0,
         redelivered=reading.redelivered or 0,
         nacked=reading.nacked or 0,
+        blocked=reading.blocked,
         oldest_unread_append_ms=reading.oldest_unread_append_ms,
         head_append_ms=reading.head_append_ms,
     )

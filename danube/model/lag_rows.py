@@ -20,17 +20,19 @@ _WORDS: Mapping[str, type[StrEnum]] = {
     "lag_method": LagMethod,
     "eta_reason": EtaReason,
 }
+_LATER = frozenset({"blocked"})
+"""Fields that rows have got since version 1 was released: they may be missing, and are where nothing is known."""
 _TEXTS = frozenset({"topic", "subscription", "broker_id", "worst_partition", "eta_partition"})
 
 
 def partition_row(one: PartitionLag) -> dict[str, Any]:
     """One partition as a flat row."""
-    return {"topic": one.topic, "subscription": one.subscription, **asdict(one.verdict)}
+    return {"topic": one.topic, "subscription": one.subscription, **_told(one.verdict)}
 
 
 def group_row(one: GroupLag) -> dict[str, Any]:
     """One group as a row."""
-    return asdict(one)
+    return _told(one)
 
 
 def partition_of(row: Mapping[str, Any]) -> PartitionLag:
@@ -49,9 +51,13 @@ def policy_fields(policy: LagPolicy) -> dict[str, Any]:
     return asdict(policy)
 
 
+def _told(one: LagVerdict | GroupLag) -> dict[str, Any]:
+    return {name: value for name, value in asdict(one).items() if value is not None or name not in _LATER}
+
+
 def _values(row: Mapping[str, Any], names: list[str]) -> dict[str, Any]:
     try:
-        return {name: _value(name, row[name]) for name in names}
+        return {name: _value(name, row[name]) for name in names if name in row or name not in _LATER}
     except (KeyError, ValueError) as error:
         raise InvalidRequestError(f"this is no row of a lag result: {error}") from None
 

@@ -67,6 +67,7 @@ class LagMethod(StrEnum):
 class LagCause(StrEnum):
     """Why messages wait; the first that fits, in this order."""
 
+    BLOCKED = "blocked"
     REWOUND = "rewound"
     NOBODY_READS = "nobody_reads"
     POISON = "poison"
@@ -112,6 +113,8 @@ class Observation:
     ready: int = 0
     redelivered: int = 0
     nacked: int = 0
+    blocked: int | None = None
+    """None from a broker that does not tell."""
     oldest_unread_append_ms: int | None = None
     head_append_ms: int | None = None
 
@@ -181,6 +184,7 @@ class LagVerdict:
     in_flight: int | None = None
     waiting: int | None = None
     ready: int | None = None
+    blocked: int | None = None
     looks: int = 0
     """Of the window, that saw something."""
     commits: int = 0

@@ -39,6 +39,7 @@ VERDICT = (
     "in_flight",
     "waiting",
     "ready",
+    "blocked",
     "looks",
     "commits",
     "commit_age_s",
@@ -103,6 +104,7 @@ def lag_groups(partitions: DataFrame, policy: LagPolicy) -> DataFrame:
         F.min("retention_margin").alias("retention_margin"),
         F.max("retention_ratio").alias("retention_ratio"),
         F.sum("messages_lost").alias("messages_lost"),
+        F.sum("blocked").alias("blocked"),
     )
     return found.select(
         "as_of_ms",
@@ -115,7 +117,7 @@ def lag_groups(partitions: DataFrame, policy: LagPolicy) -> DataFrame:
         *("arrival_rate", "consume_rate", "rate_window_s"),
         *(F.col(f"pinning.{name}").alias(name) for name in ("eta_s", "eta_reason")),
         F.col("pinning.topic").alias("eta_partition"),
-        *("retention_margin", "retention_ratio", "messages_lost"),
+        *("retention_margin", "retention_ratio", "messages_lost", "blocked"),
     )
 
 
@@ -250,7 +252,7 @@ def _judged(looked: DataFrame, policy: LagPolicy) -> DataFrame:
     return stated.select("as_of_ms", "topic", "subscription", *_verdict_columns(policy))
 
 
-_TOLD = ("lag_messages", "start_offset", "position", "head", "in_flight", "waiting", "ready")
+_TOLD = ("lag_messages", "start_offset", "position", "head", "in_flight", "waiting", "ready", "blocked")
 
 
 def _verdict_columns(policy: LagPolicy) -> list[Column]:

@@ -189,6 +189,7 @@ def cause_of(policy: LagPolicy) -> Column:
     nothing = F.lit(None).cast("string")
     return (
         F.when(~F.col("kept") | F.col("silent") | (F.col("lag_messages") <= policy.allowed_lag), nothing)
+        .when(F.col("blocked") > 0, str(LagCause.BLOCKED))
         .when(F.col("state.status") == str(LagStatus.REWIND), str(LagCause.REWOUND))
         .when(F.col("consumers") == 0, str(LagCause.NOBODY_READS))
         .when(F.col("rate_window_s").isNull(), nothing)

@@ -196,5 +196,6 @@ def _present(
         in_flight=state.in_flight,
         waiting=state.waiting,
         ready=state.ready,
+        blocked=state.blocked,
         oldest_unread_append_ms=state.oldest_unacknowledged_ms,
     )

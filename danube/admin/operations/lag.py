@@ -96,10 +96,13 @@ class LagRow(Result):
     )
     consumers: int | None = Field(description="Consumers with an open stream.")
     cause: Annotated[str | None, Moving] = Field(
-        description="Why messages wait: `nobody_reads`, `poison`, `back_off`, `stuck`, `not_sent`, `too_slow`,"
-        " `catching_up` or `rewound`; null when none do, or when it is not known."
+        description="Why messages wait: `blocked`, `nobody_reads`, `poison`, `back_off`, `stuck`, `not_sent`,"
+        " `too_slow`, `catching_up` or `rewound`; null when none do, or when it is not known."
     )
     evidence: Annotated[str, Moving] = Field(description="The rule that fired and its numbers.")
+    blocked: Annotated[int | None, WIDE] = Field(
+        description="Messages that failed too often, and hold up what follows until somebody decides."
+    )
     retention_margin: Annotated[int | None, WIDE] = Field(
         description="Messages between the oldest that is kept and the position; negative: deleted unread."
     )
@@ -277,9 +280,9 @@ ANALYZE_CONSUMER_LAG = Operation(
     summary="Show which subscriptions are behind, why, and when they will have caught up.",
     description=(
         "Groups come worst first; a group is one subscription over all partitions of its topic. It says whether it was"
-        " answered live or from a Spark run. STOP: start a consumer. STALL with cause poison or stuck: look at the"
-        " consumer's errors. WARN with too_slow: add consumers or partitions. For one topic in full call"
-        " describe_topic; for a long history call run_analytics."
+        " answered live or from a Spark run. Cause blocked: call retry_blocked, or skip_messages. STOP: start a"
+        " consumer. STALL with cause poison or stuck: look at the consumer's errors. WARN with too_slow: add consumers"
+        " or partitions. For one topic in full call describe_topic; for a long history call run_analytics."
     ),
     effect=Effect.READ,
     params=AnalyzeLagParams,

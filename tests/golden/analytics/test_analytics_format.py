@@ -2,15 +2,15 @@
 
 import json
 import re
-from dataclasses import fields
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
 
 from danube.model.analytics import RunState, decode_record, runs_of
-from danube.model.lag_group import GroupLag
-from danube.model.lag_rows import GROUPS, PARTITIONS, group_of, partition_of
-from danube.model.lag_verdict import LagVerdict
+from danube.model.lag_group import GroupLag, groups_of
+from danube.model.lag_rows import GROUPS, PARTITIONS, group_of, group_row, partition_of, partition_row
+from danube.model.lag_verdict import LagCause, LagPolicy, LagVerdict
 from tests.golden.analytics.make import FILE, lines, partitions, records
 from tests.golden.analytics.reader import results
 
@@ -31,6 +31,15 @@ def test_their_rows_are_the_values_that_they_were_made_of() -> None:
     assert [(run.run_id, run.state) for run in runs] == [("lag-7", RunState.FAILED), ("nightly", RunState.FINISHED)]
     assert [partition_of(row) for row in runs[1].tables[PARTITIONS]] == partitions()
     assert [group_of(row).topic for row in runs[1].tables[GROUPS]] == ["/default/orders"]
+
+
+def test_blocked_messages_are_told_and_older_rows_do_not_tell_them() -> None:
+    (older, *_) = partitions()
+    assert "blocked" not in partition_row(older)
+    told = replace(older, verdict=replace(older.verdict, blocked=2, cause=LagCause.BLOCKED))
+    assert partition_of(partition_row(told)) == told
+    (group,) = groups_of([told], LagPolicy())
+    assert (group.blocked, group_of(group_row(group))) == (2, group)
 
 
 def test_reader_made_from_the_document_reads_them() -> None:

@@ -126,6 +126,7 @@ def random_records(chance: Random) -> Records:
                 start_offset=chance.randint(0, head),
                 in_flight=chance.choice([0, 3]),
                 waiting=chance.choice([0, 0, 2, 5]),
+                blocked=chance.choice([None, 0, 0, 0, 2]),
                 nacked=counter,
                 redelivered=counter // 2,
                 oldest_s=chance.choice([None, second - 30, second - 1, second + 5]),
@@ -187,7 +188,7 @@ def test_what_is_no_record_of_this_version_is_left_out(spark: SparkSession) -> N
 def test_numbers_that_no_broker_tells_are_left_out(spark: SparkSession) -> None:
     known = record("/default/orders", "billing", seen(50, 9, 4))
     fields = json.loads(encode_record(*known))
-    wrong = {"head": 2**62, "position": -5, "at_ms": 2**62, "nacked": 2**48}
+    wrong = {"head": 2**62, "position": -5, "at_ms": 2**62, "nacked": 2**48, "blocked": 2**48}
     others = [{**fields, "sequence": number, name: value} for number, (name, value) in enumerate(wrong.items())]
     telemetry = telemetry_records(messages(spark, [known], *(json.dumps(other).encode() for other in others)))
     (row,) = plain(lag_partitions(telemetry, Times.at(ms(AT_S)), POLICY))

@@ -70,6 +70,7 @@ def reading(topic: str, topic_id: str, head: int, position: int, *, consumers: i
         nacked=0,
         oldest_unread_append_ms=0,
         head_append_ms=1,
+        blocked=0,
     )
 
 
@@ -124,6 +125,14 @@ async def test_groups_come_worst_first_with_their_cause(gateway: MemoryGateway) 
     assert (report.answered_by, report.statuses, report.total) == ("live", {"WARN": 1, "STOP": 1}, 2)
     assert report.groups[1].evidence == "the lag never fell at 10 looks; 180 arrived, 81 acknowledged in 45 s"
     assert (report.groups[1].lag_messages, report.groups[1].partitions, report.partitions) == (210, 2, [])
+
+
+async def test_blocked_subscription_is_named_with_the_next_call(gateway: MemoryGateway) -> None:
+    gateway.cluster.topics["/default/unread"].subscriptions["billing"].is_blocked = True
+    report = await asked(gateway, partitions=True)
+    assert subscriptions(report)[0] == ("/default/unread", "STOP", "blocked")
+    assert (report.groups[0].blocked, report.partitions[0].blocked, report.groups[1].blocked) == (1, 1, 0)
+    assert "retry_blocked sends again what blocks" in report.groups[0].evidence
 
 
 async def test_without_a_result_auto_answers_live_and_says_so(gateway: MemoryGateway) -> None:

@@ -308,6 +308,33 @@ METHOD_CASES = [
 ]
 
 CAUSE_CASES = [
+    # The message at 40 failed too often: nothing is sent any more, though a consumer is there. It is no NOT_SENT.
+    _case(
+        "blocked",
+        each_5_s([60] * 10, [40] * 10, blocked=1),
+        STALL,
+        LagRule.POSITION_STILL,
+        cause=LagCause.BLOCKED,
+        blocked=1,
+    ),
+    # A consumer would not help: what blocks comes before who is there.
+    _case(
+        "blocked and nobody there",
+        each_5_s([60] * 10, [40] * 10, blocked=3, consumers=0),
+        STOP,
+        LagRule.NO_COMMITS,
+        cause=LagCause.BLOCKED,
+        blocked=3,
+    ),
+    # It was blocked until 45, and what blocked was skipped: what counts is how it stands now.
+    _case(
+        "no longer blocked",
+        [*each_5_s([60] * 9, [40] * 9, blocked=1), seen(50, 60, 41, blocked=0, in_flight=1)],
+        OK,
+        LagRule.LAG_FELL,
+        cause=LagCause.CATCHING_UP,
+        blocked=0,
+    ),
     # The message at 40 comes back again and again: 6 times in the window, and nothing is acknowledged.
     _case(
         "poison",

@@ -19,6 +19,8 @@ SAID = {
     " 1 consumer attached, nothing in flight, nothing acknowledged in 15 s",
     "silent": "no telemetry for 121 s: its broker is down or does not publish any",
     "poison": f"{STILL}; 6 messages came back and 0 were acknowledged in 45 s",
+    "blocked": f"{STILL}; 1 message failed too often and what follows waits:"
+    " retry_blocked sends again what blocks, skip_messages gives it up",
     "back-off": f"{STILL}; 4 messages in back-off, 1 in flight",
 }
 
