@@ -90,8 +90,9 @@ WAYS = (
             Step("health_check", "Call health_check: does the broker take and write messages as it should?"),
             Step(
                 "",
-                "Tell these causes apart: no consumer is connected; consumers hold messages without acknowledging"
-                " them; messages fail and come back; consumers are too slow for what is produced; the broker is ill.",
+                "Tell these causes apart: no consumer is connected; the subscription is blocked by messages that failed"
+                " too often; consumers hold messages without acknowledging them; messages fail and come back; consumers"
+                " are too slow for what is produced; the broker is ill.",
             ),
         ),
         end="Name the cause, the numbers that show it, what you could not find out, and what to do. Change nothing.",

@@ -8,6 +8,7 @@ from pydantic import Field
 from danube.admin.operations.fields import VOLATILE, Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.model.admin_calls import BrokerDescription, BrokerInfo, StorageDescription
+from danube.model.count_text import count_text
 from danube.model.errors import DanubeError, UnsupportedError
 from danube.model.limits import MIB
 from danube.model.plans import Effect
@@ -99,7 +100,17 @@ async def _of_broker(call: Call) -> list[Check]:
     checks = [_check("messages", *_judge_journal(description))]
     if description.storage is not None:
         checks.append(_check("storage", *_judge_storage(description.storage)))
+    if description.blocked_subscriptions is not None:
+        checks.append(_check("subscriptions", *_judge_subscriptions(description.blocked_subscriptions)))
     return checks
+
+
+def _judge_subscriptions(blocked: int) -> tuple[CheckStatus, str]:
+    if not blocked:
+        return CheckStatus.OK, "none is blocked"
+    held = f"{count_text(blocked, 'subscription')} blocked by messages that failed too often"
+    mend = "analyze_consumer_lag names them; retry_blocked sends again what blocks one, skip_messages gives it up"
+    return CheckStatus.WARNING, f"{held}: {mend}"
 
 
 def _judge_journal(description: BrokerDescription) -> tuple[CheckStatus, str]:
@@ -140,7 +151,7 @@ def _check(name: str, status: CheckStatus, detail: str) -> Check:
 HEALTH_CHECK = Operation(
     name="health_check",
     words=("cluster", "health"),
-    summary="Check the brokers, the leader, the journal, the disk and the metadata, and give a verdict.",
+    summary="Check brokers, leader, journal, disk, blocked subscriptions and metadata, and give a verdict.",
     description="Start here when something seems wrong. For consumers that fall behind, call analyze_consumer_lag.",
     effect=Effect.READ,
     params=Params,

@@ -107,9 +107,14 @@ class SubscriptionState(Result):
 
     name: str = Field(description="Its name.")
     subscription_type: str = Field(description="`Exclusive`, `Shared`, `Failover` or `KeyShared`.")
+    state: str = Field(
+        description="`active`, `idle` (no consumer is connected), or `blocked`: messages that failed too often hold up"
+        " what follows (with their key in KeyShared). retry_blocked sends them again, skip_messages gives them up."
+    )
     lag_messages: int | None = Field(description="Messages stored and not acknowledged.")
     in_flight: int | None = Field(description="Sent and not answered.")
     waiting: int | None = Field(description="In back-off before they are sent again.")
+    blocked: int | None = Field(description="Failed too often, until somebody decides.")
     consumers: int = Field(description="Consumers with an open stream.")
     oldest_unacknowledged_ms: Annotated[int | None, VOLATILE] = Field(
         description="When the oldest unacknowledged message was stored, milliseconds since the epoch."
@@ -241,9 +246,11 @@ def _state(topic: TopicDescription, index: int) -> SubscriptionState:
     return SubscriptionState(
         name=subscription.name,
         subscription_type=TYPE_WORDS[subscription.type.name],
+        state=subscription.state,
         lag_messages=kept.lag if kept else None,
         in_flight=kept.in_flight if kept else None,
         waiting=kept.waiting if kept else None,
+        blocked=kept.blocked if kept else None,
         consumers=subscription.connected_count,
         oldest_unacknowledged_ms=kept.oldest_unacknowledged_ms if kept else None,
     )

@@ -17,9 +17,9 @@ from danube.admin.web.catalog import Link, kind_of_rows, known_from, links_from,
 _TONES = {
     "good": {"ok", "active", "ready", "applied", "done", "succeeded"},
     "warn": {"draining", "drained", "planned", "rewind", "running", "started", "unknown", "waiting", "warn", "warning"},
-    "bad": {"critical", "expired", "failed", "refused", "rejected", "stall", "stop"},
+    "bad": {"blocked", "critical", "expired", "failed", "refused", "rejected", "stall", "stop"},
 }
-_TONED = ("status", "verdict", "outcome")
+_TONED = ("status", "verdict", "outcome", "state", "cause")
 """How fields end whose words are coloured."""
 _BARS = ("lag", "load", "backlog")
 """How fields begin that are drawn as a bar against the largest of the table."""

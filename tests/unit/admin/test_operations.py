@@ -162,6 +162,20 @@ async def test_health_says_how_the_storage_is(storage: dict[str, Any], check: st
     assert said in found["detail"]
 
 
+async def test_blocked_subscription_is_a_state_a_count_and_a_warning_with_the_next_call() -> None:
+    gateway = seeded_gateway()
+    describe = _call("describe_topic", {"topic": "/default/orders"})
+    for is_blocked, state, verdict in ((True, "blocked", "warning"), (False, "active", "ok")):
+        gateway.cluster.topics["/default/orders"].subscriptions["billing"].is_blocked = is_blocked
+        states = (await execute(session_of(gateway), *describe)).model_dump()["subscription_states"]
+        found = {one["name"]: (one["state"], one["blocked"]) for one in states}
+        assert found == {"audit": ("idle", 0), "billing": (state, int(is_blocked))}
+        health = (await execute(session_of(gateway), *_call("health_check", {}))).model_dump()
+        (check,) = [one for one in health["checks"] if one["name"] == "subscriptions"]
+        assert (health["verdict"], check["status"]) == (verdict, verdict)
+        assert ("1 subscription blocked" in check["detail"] and "retry_blocked" in check["detail"]) is is_blocked
+
+
 async def test_a_topic_is_described_with_what_it_takes() -> None:
     shown = (
         await execute(session_of(seeded_gateway()), *_call("describe_topic", {"topic": "/default/orders"}))

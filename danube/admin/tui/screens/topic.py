@@ -18,7 +18,7 @@ from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.watch import OpenedTopic, Part
 from danube.admin.tui.widgets.plain import plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
-from danube.model.admin_calls import SubscriptionDescription, TopicStorageDescription
+from danube.model.admin_calls import SubscriptionActivity, SubscriptionDescription, TopicStorageDescription
 from danube.model.count_text import count_text
 from danube.model.topic import TopicName
 
@@ -105,6 +105,7 @@ class TopicScreen(Framed):
     def _cells(self, each: SubscriptionDescription) -> Cells:
         kept = each.reliable
         points = self.desk.watch.lags.points(str(self._topic), each.name)
+        is_blocked = each.state is SubscriptionActivity.BLOCKED
         is_unread = kept is not None and kept.lag > 0 and each.connected_count == 0
         oldest = kept.oldest_unacknowledged_ms if kept else None
         texts = (
@@ -112,13 +113,13 @@ class TopicScreen(Framed):
             each.type.name.replace("_", "-").title().replace("-", ""),
             cell(kept.lag if kept else None),
             sparkline(points, SPARK_CELLS) if kept else "",
-            "no reader" if is_unread else trend(points) if kept else "",
+            "blocked" if is_blocked else "no reader" if is_unread else trend(points) if kept else "",
             cell(kept.in_flight if kept else None),
             cell(kept.waiting if kept else None),
             cell(each.connected_count),
             age(self.desk.clock.now_ms() - oldest) if oldest is not None else UNKNOWN,
         )
-        return Cells(texts, "warning" if is_unread else "")
+        return Cells(texts, "error" if is_blocked else "warning" if is_unread else "")
 
 
 def _name(each: SubscriptionDescription) -> str:

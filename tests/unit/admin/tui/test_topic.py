@@ -20,6 +20,14 @@ async def test_a_topic_shows_its_numbers_and_subscriptions(terminal: Terminal) -
     assert billing[1:4] == ["billing", "Exclusive", "3"]
 
 
+async def test_blocked_subscription_is_called_so(terminal: Terminal) -> None:
+    await open_orders(terminal)
+    terminal.gateway.cluster.topics["/default/orders"].subscriptions["billing"].is_blocked = True
+    await terminal.look()
+    billing = next(line for line in terminal.text.splitlines() if "billing" in line)
+    assert "blocked" in billing
+
+
 async def test_the_lag_of_a_subscription_is_kept_over_looks(terminal: Terminal) -> None:
     await open_orders(terminal)
     subscription = terminal.gateway.cluster.topics["/default/orders"].subscriptions["billing"]
