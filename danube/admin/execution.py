@@ -55,15 +55,22 @@ def parse_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> Param
     return params
 
 
-async def execute(session: Session, operation: Operation[P, Any], params: P, *, plan_id: str | None = None) -> Result:
+async def execute(
+    session: Session,
+    operation: Operation[P, Any],
+    params: P,
+    *,
+    plan_id: str | None = None,
+    dry_run: bool = False,
+) -> Result:
     """Carry an operation out; a planned one answers a plan without `plan_id`, and applies it with one.
 
-    Raises DanubeError; the log has it then.
+    With `dry_run` the plan is only shown, and can never be applied. Raises DanubeError; the log has it then.
     """
     try:
         session.guard.check(operation.name, operation.level)
         if operation.is_planned:
-            return await _planned(session, operation, params, plan_id)
+            return await _planned(session, operation, params, plan_id, dry_run=dry_run)
         if plan_id is not None:
             raise InvalidRequestError(f"{operation.name} acts at once and takes no plan_id: leave it out")
         return await _run(session, operation, params)
@@ -110,7 +117,9 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
     return result
 
 
-async def _planned(session: Session, operation: AnyOperation, params: Params, plan_id: str | None) -> PlannedResult:
+async def _planned(
+    session: Session, operation: AnyOperation, params: Params, plan_id: str | None, *, dry_run: bool
+) -> PlannedResult:
     arguments = _arguments(params)
     if plan_id is None:
         request = PlanRequest(
@@ -119,6 +128,7 @@ async def _planned(session: Session, operation: AnyOperation, params: Params, pl
             effect=operation.effect,
             caller=session.caller,
             needs_approval=session.guard.needs_approval(operation.effect, session.caller.face),
+            dry_run=dry_run,
         )
         plan = await session.gateway.create_plan(request)
         outcome = Outcome.PLANNED
@@ -129,7 +139,7 @@ async def _planned(session: Session, operation: AnyOperation, params: Params, pl
         )
         plan = await session.gateway.apply_plan(application)
         outcome = Outcome.DONE
-    await _note(session, _entry(session, operation, params, outcome, plan_id=plan.plan_id))
+    await _note(session, _entry(session, operation, params, outcome, plan_id=plan.plan_id or None))
     return planned_result(plan, session.clock.now_ms())
 
 

@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import TypeAdapter
 
 from danube.model.audit import (
     GENESIS,
@@ -52,6 +52,7 @@ from danube.model.plans import (
     new_plan,
     plans_to_forget,
 )
+from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import DiskLock, File, LocalDisk
@@ -99,11 +100,14 @@ class LocalState:
         return _get(await self._run(self._files.read_plans), plan_id)
 
     async def create(self, request: PlanRequest, impact: Impact) -> Plan:
-        """Keep a new plan; old ones that are over go. Raises LimitReachedError when too many are not over."""
+        """Keep a new plan, unless it is only to be shown; old ones that are over go.
+
+        Raises LimitReachedError when too many are not over.
+        """
         now_ms = self._clock.now_ms()
         plan_id = f"plan-{self._rng.new_id() % 2**_PLAN_ID_BITS:012x}"
         plan = new_plan(request, impact, plan_id=plan_id, now_ms=now_ms)
-        return await self._change(lambda plans: _with_new(plans, plan, now_ms))
+        return plan if request.dry_run else await self._change(lambda plans: _with_new(plans, plan))
 
     async def decide(self, decision: Decision) -> Plan:
         """Approve or reject a plan that waits. Raises PlanNotFoundError, PlanRefusedError."""
@@ -192,10 +196,10 @@ class _Files:
         path = self._folder / PLANS_FILE
         try:
             content = path.read_bytes() if path.stat().st_size <= LOCAL_STATE_BYTES_MAX else b""
-            return {plan.plan_id: plan for plan in _PLANS.validate_json(content)}
+            return {plan.plan_id: plan for plan in _PLANS.validate_python(decode_json(content))}
         except FileNotFoundError:
             return {}
-        except ValidationError:
+        except ValueError:  # pydantic's is one
             raise DamagedDataError(
                 f"{path} does not hold plans: move it away, its plans are lost, and ask for new ones"
             ) from None
@@ -289,8 +293,8 @@ class _Files:
         return self._ends[lines - 1] if lines else 0
 
 
-def _with_new(plans: dict[str, Plan], plan: Plan, now_ms: int) -> Plan:
-    for gone in plans_to_forget(list(plans.values()), now_ms):
+def _with_new(plans: dict[str, Plan], plan: Plan) -> Plan:
+    for gone in plans_to_forget(list(plans.values()), plan):
         del plans[gone]
     return plan
 

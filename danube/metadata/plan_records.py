@@ -1,16 +1,19 @@
 """Plans, read and written as records: made within a bound, decided about and applied by compare-and-set."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 
 from danube.metadata import keys
 from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.record_format import decode_counter, decode_plan, encode_counter, encode_plan
 from danube.metadata.store import MetadataStore
-from danube.model.errors import AlreadyExistsError, PlanNotFoundError
+from danube.model.errors import AlreadyExistsError, MetadataError, PlanNotFoundError
 from danube.model.limits import PLANS_MAX
 from danube.model.plans import Decision, Plan, PlanApplication, applied, decided, plans_to_forget
 from danube.runtime.rng import Rng
+
+_log = logging.getLogger(__name__)
 
 _READ_AT_ONCE = 50
 
@@ -34,7 +37,7 @@ class PlanRecords:
             made = decode_counter(await draft.read(keys.PLAN_COUNTER))
             if await draft.read(keys.plan(plan.plan_id)) is not None:
                 raise AlreadyExistsError(f"there is a plan {plan.plan_id} already: ask for a plan again")
-            for gone in plans_to_forget(await self.all(), plan.created_ms, self._plans_max):
+            for gone in plans_to_forget(await self.all(), plan, self._plans_max):
                 draft.delete(keys.plan(gone))
             draft.put(keys.plan(plan.plan_id), encode_plan(plan))
             draft.put(keys.PLAN_COUNTER, encode_counter(made + 1))
@@ -49,12 +52,18 @@ class PlanRecords:
         return decode_plan(entry)
 
     async def all(self) -> list[Plan]:
-        """All plans that are kept."""
+        """All plans that are kept and can be read; how many cannot is logged."""
         entries = await self._store.list(keys.PLANS)
         found: list[Plan] = []
-        for start in range(0, len(entries), _READ_AT_ONCE):
-            found.extend(map(decode_plan, entries[start : start + _READ_AT_ONCE]))
-            await asyncio.sleep(0)  # PLANS_MAX of them take long enough to be felt by everybody else
+        for number, entry in enumerate(entries, 1):
+            try:
+                found.append(decode_plan(entry))
+            except MetadataError as error:
+                _log.warning("%s", error)
+            if number % _READ_AT_ONCE == 0:
+                await asyncio.sleep(0)  # PLANS_MAX of them take long enough to be felt by everybody else
+        if len(found) < len(entries):
+            _log.warning("%d of %d plans cannot be read and are left out", len(entries) - len(found), len(entries))
         return found
 
     async def decide(self, decision: Decision, now_ms: int) -> Plan:

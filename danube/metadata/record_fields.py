@@ -7,6 +7,7 @@ from typing import TypeVar
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
 from danube.model.plans import Arguments
+from danube.model.untrusted_json import decode_json
 
 RECORD_VERSION = 1
 
@@ -28,7 +29,7 @@ class Fields:
             self._fields = fields
             return
         try:
-            parsed = json.loads(entry.value)
+            parsed = decode_json(entry.value)
         except ValueError as error:
             raise self.damaged("no JSON") from error
         self._fields = parsed if isinstance(parsed, dict) else {}

@@ -7,6 +7,10 @@ MIB = 1024 * KIB
 NAME_BYTES_MAX = 255
 """Of one name part in UTF-8, so that every name fits a file name and a metadata key."""
 
+# JSON of others
+JSON_DEPTH_MAX = 64
+"""Levels of a JSON value that is read from messages, files or callers: far more than any of ours has."""
+
 # Messages and batches
 CLIENT_RECEIVE_BYTES_MAX = 4 * MIB
 """What all four official clients accept in one gRPC message."""
@@ -360,6 +364,8 @@ PLAN_KEEP_S = 7 * 24 * 3_600.0
 """A plan that was applied, rejected or has expired can be looked at for this long."""
 PLANS_MAX = 1_000
 """Kept at one time, those that are over first to go; with so many that wait, none is made."""
+PLANS_OPEN_PER_CALLER_MAX = 100
+"""Of one caller, waiting or ready: what one of them leaves behind leaves room for the others."""
 PLAN_NAMES_MAX = 20
 """Topics, and subscriptions, that a plan names; the rest is counted."""
 PLAN_READERS_MAX = 5
@@ -372,6 +378,8 @@ PLAN_CONSUMERS_MARGIN = 1
 """The same of producers, and of consumers."""
 PLAN_ARGUMENTS_BYTES_MAX = 16 * KIB
 """Of a plan's arguments as JSON."""
+PLAN_ARGUMENTS_DEPTH_MAX = JSON_DEPTH_MAX // 2
+"""Their levels: within the records of plans and of the audit log they can be read again."""
 PLANS_PAGE_MAX = 100
 """Plans of one page."""
 PLANS_PAGE_BYTES_MAX = 1 * MIB

@@ -1,9 +1,9 @@
 """Plans: what an operation that moves or destroys would do, bound to the state that it was made for. Pure.
 
 A plan is made, perhaps approved by a person, and applied once. Whoever applies it works out the impact anew and asks
-`check_applicable`, which refuses a plan that is too old, of other arguments, not approved, applied already, or made for
-another state than the one that stands now. What must not have changed at all is in the fingerprint; what moves by
-itself (messages, bytes, consumers) has a ceiling.
+`check_applicable`, which refuses a plan that is too old, of other arguments, not approved, applied already, made by
+another caller, or made for another state than the one that stands now. What must not have changed at all is in the
+fingerprint; what moves by itself (messages, bytes, consumers) has a ceiling.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from danube.model.errors import LimitReachedError, PlanRefusedError, PlanWaitsError
+from danube.model.errors import InvalidRequestError, LimitReachedError, PlanRefusedError, PlanWaitsError
 from danube.model.limits import (
     PLAN_APPROVAL_TTL_S,
     PLAN_BYTES_MARGIN,
@@ -22,6 +22,7 @@ from danube.model.limits import (
     PLAN_MESSAGES_MARGIN,
     PLAN_TTL_S,
     PLANS_MAX,
+    PLANS_OPEN_PER_CALLER_MAX,
 )
 
 Arguments = Mapping[str, Any]
@@ -67,6 +68,8 @@ class Approval(StrEnum):
     WAITING = "waiting"
     APPROVED = "approved"
     REJECTED = "rejected"
+    NEVER = "never"
+    """A dry run: the plan is shown, is kept nowhere, and can never be applied."""
 
 
 class PlanStatus(StrEnum):
@@ -79,6 +82,8 @@ class PlanStatus(StrEnum):
     REJECTED = "rejected"
     EXPIRED = "expired"
     APPLIED = "applied"
+    SHOWN = "shown"
+    """A dry run, which can never be applied."""
 
     @property
     def is_over(self) -> bool:
@@ -130,6 +135,8 @@ class PlanRequest:
     effect: Effect
     caller: Caller
     needs_approval: bool
+    dry_run: bool = False
+    """Only show the plan: it is kept nowhere and has no id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -174,6 +181,8 @@ class Plan:
         """Where it stands at this time."""
         if self.applied_ms is not None:
             return PlanStatus.APPLIED
+        if self.approval is Approval.NEVER:
+            return PlanStatus.SHOWN
         if self.approval is Approval.REJECTED:
             return PlanStatus.REJECTED
         if now_ms >= self.expires_ms:
@@ -222,16 +231,22 @@ class PlansPage:
 
 
 def new_plan(request: PlanRequest, impact: Impact, *, plan_id: str, now_ms: int) -> Plan:
-    """A plan for what was asked, with the impact of this moment."""
+    """A plan for what was asked, with the impact of this moment; without the id where it is only shown.
+
+    Raises InvalidRequestError where the request does not say who asks: nobody could apply the plan.
+    """
+    if not request.caller.who:
+        raise InvalidRequestError("the request for a plan does not say who asks: name the caller")
+    approval = Approval.WAITING if request.needs_approval else Approval.NOT_NEEDED
     ttl_s = PLAN_APPROVAL_TTL_S if request.needs_approval else PLAN_TTL_S
     return Plan(
-        plan_id=plan_id,
+        plan_id="" if request.dry_run else plan_id,
         operation=request.operation,
         arguments=request.arguments,
         effect=request.effect,
         impact=impact,
         asked_by=request.caller,
-        approval=Approval.WAITING if request.needs_approval else Approval.NOT_NEEDED,
+        approval=Approval.NEVER if request.dry_run else approval,
         created_ms=now_ms,
         expires_ms=now_ms + round(ttl_s * 1_000),
     )
@@ -260,11 +275,18 @@ def applied(plan: Plan, application: PlanApplication, now_ms: int) -> Plan:
     return replace(plan, applied_by=application.caller, applied_ms=now_ms)
 
 
-def plans_to_forget(plans: Sequence[Plan], now_ms: int, plans_max: int = PLANS_MAX) -> list[str]:
-    """The ids of the plans that go when one more is made: what is over, the oldest first.
+def plans_to_forget(plans: Sequence[Plan], new: Plan, plans_max: int = PLANS_MAX) -> list[str]:
+    """The ids of the plans that go when the new one is kept: what is over, the oldest first.
 
-    Raises LimitReachedError when too many are not over.
+    Raises LimitReachedError when too many are not over, of all callers or of this one: none takes the place of all.
     """
+    now_ms = new.created_ms
+    own = [plan for plan in plans if _is_same_caller(plan.asked_by, new.asked_by) and not plan.status(now_ms).is_over]
+    if len(own) >= PLANS_OPEN_PER_CALLER_MAX:
+        raise LimitReachedError(
+            f"{len(own)} plans of {new.asked_by.who} ({new.asked_by.face}) wait to be decided about or applied, the"
+            " most that one caller may have: apply or reject some, or wait until they are too old"
+        )
     over = sorted((plan for plan in plans if plan.status(now_ms).is_over), key=lambda plan: plan.over_ms)
     too_old = sum(plan.over_ms + _KEEP_MS <= now_ms for plan in over)
     too_many = len(plans) + 1 - plans_max
@@ -278,6 +300,8 @@ def plans_to_forget(plans: Sequence[Plan], now_ms: int, plans_max: int = PLANS_M
 
 def check_decidable(plan: Plan, decision: Decision, now_ms: int) -> None:
     """Raise PlanRefusedError unless this caller may approve or reject the plan now."""
+    if not decision.caller.who:
+        raise PlanRefusedError(f"nobody is named who decides about plan {plan.plan_id}: name the caller")
     if decision.caller.face is Face.MCP:
         raise PlanRefusedError(
             f"an assistant cannot decide about plan {plan.plan_id}: a person does, with"
@@ -300,6 +324,7 @@ def check_applicable(plan: Plan, application: PlanApplication, impact: Impact, n
             " without a plan_id to get a plan for these arguments"
         )
     _check_status(plan, now_ms)
+    _check_caller(plan, application.caller)
     _check_impact(plan, impact)
 
 
@@ -330,6 +355,8 @@ def _check_status(plan: Plan, now_ms: int) -> None:
             raise PlanRefusedError(f"plan {plan.plan_id} was applied already and acts once: ask for a new plan")
         case PlanStatus.REJECTED:
             raise PlanRefusedError(f"plan {plan.plan_id} was rejected: leave it, or talk to who rejected it")
+        case PlanStatus.SHOWN:
+            raise PlanRefusedError("this plan was a dry run, which is only shown: ask for a plan without dry_run")
         case PlanStatus.EXPIRED:
             raise PlanRefusedError(f"plan {plan.plan_id} is too old: ask for a new plan")
         case PlanStatus.WAITING:
@@ -339,6 +366,22 @@ def _check_status(plan: Plan, now_ms: int) -> None:
             )
         case PlanStatus.READY:
             return
+
+
+def _check_caller(plan: Plan, caller: Caller) -> None:
+    """An approved plan is for everybody; one that nobody has approved is for who made it, on the face that made it."""
+    if plan.approval is Approval.APPROVED and plan.decided_by is not None:
+        return
+    if not caller.who or not _is_same_caller(plan.asked_by, caller):
+        raise PlanRefusedError(
+            f"plan {plan.plan_id} was made by {plan.asked_by.who} ({plan.asked_by.face}), and no approval makes it one"
+            " for others: ask for a plan of your own"
+        )
+
+
+def _is_same_caller(one: Caller, other: Caller) -> bool:
+    """The program is left out: it is told by itself, and may be another version."""
+    return (one.who, one.face) == (other.who, other.face)
 
 
 def _check_impact(plan: Plan, now: Impact) -> None:

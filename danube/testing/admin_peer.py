@@ -181,11 +181,17 @@ class AdminPeer:
         effect: Effect = Effect.DESTROY,
         caller: Caller = PERSON,
         needs_approval: bool = False,
+        dry_run: bool = False,
         **arguments: object,
     ) -> Plan:
         """Ask for a plan."""
         request = PlanRequest(
-            operation=operation, arguments=arguments, effect=effect, caller=caller, needs_approval=needs_approval
+            operation=operation,
+            arguments=arguments,
+            effect=effect,
+            caller=caller,
+            needs_approval=needs_approval,
+            dry_run=dry_run,
         )
         return decode_oversight.plan(
             await self.call("/danube.control.Plans/CreatePlan", encode_oversight.create_plan(request))

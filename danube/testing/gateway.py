@@ -285,7 +285,7 @@ class MemoryGateway(MemoryRules):
         await self._called("create_plan")
         impact = self._impact(request)
         plan = new_plan(request, impact, plan_id=f"plan-{len(self.kept_plans) + 1}", now_ms=self.clock.now_ms())
-        return self._keep(plan)
+        return plan if request.dry_run else self._keep(plan)
 
     async def plan(self, plan_id: str) -> Plan:
         await self._called("plan")

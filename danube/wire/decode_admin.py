@@ -1,6 +1,5 @@
 """Protobuf bytes -> model values, for the calls of the admin port that the original has. Rejects as `decode` does."""
 
-import json
 from dataclasses import fields
 
 from danube.model.admin_calls import (
@@ -16,6 +15,7 @@ from danube.model.admin_calls import (
 from danube.model.errors import InvalidRequestError
 from danube.model.limits import PARTITIONS_MAX
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
+from danube.model.untrusted_json import decode_json
 from danube.wire.gen import DanubeAdmin_pb2
 from danube.wire.intake import member, member_name, parse, topic_name, undecodable
 
@@ -133,7 +133,7 @@ def policies(response: bytes) -> NamespacePolicies:
     """A PolicyResponse; a limit that it does not name is none."""
     text = parse(DanubeAdmin_pb2.PolicyResponse, response).policies
     try:
-        found = json.loads(text)
+        found = decode_json(text)
     except ValueError:
         raise undecodable(DanubeAdmin_pb2.PolicyResponse) from None
     limits = found if isinstance(found, dict) else {}

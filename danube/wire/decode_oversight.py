@@ -1,6 +1,5 @@
 """Protobuf bytes -> model values, for plans and the audit log of `danube.control`. Rejects as `decode` does."""
 
-import json
 from enum import StrEnum
 from typing import TypeVar
 
@@ -20,6 +19,7 @@ from danube.model.limits import (
     CALLER_CHARS_MAX,
     NAME_BYTES_MAX,
     PLAN_ARGUMENTS_BYTES_MAX,
+    PLAN_ARGUMENTS_DEPTH_MAX,
     PLANS_PAGE_MAX,
 )
 from danube.model.plans import (
@@ -38,6 +38,7 @@ from danube.model.plans import (
     PlansPage,
     canonical,
 )
+from danube.model.untrusted_json import decode_json
 from danube.wire.encode_oversight import BETWEEN_TIME_AND_PLAN
 from danube.wire.gen import DanubeControl_pb2
 from danube.wire.intake import parse
@@ -56,6 +57,7 @@ def create_plan(request: bytes) -> PlanRequest:
         effect=_word(Effect, message.effect),
         caller=_caller(message.caller),
         needs_approval=message.needs_approval,
+        dry_run=message.dry_run,
     )
 
 
@@ -97,7 +99,7 @@ def audit_entry(request: bytes) -> AuditEntry:
     return AuditEntry(
         caller=_caller(message.caller),
         operation=_short("operation", message.operation, AUDIT_TEXT_CHARS_MAX),
-        arguments=_arguments(message.arguments),
+        arguments=_arguments(message.arguments, any_text=True),
         effect=_word(Effect, message.effect),
         outcome=_word(Outcome, message.outcome),
         plan_id=_plan_id(message.plan_id) if message.HasField("plan_id") else None,
@@ -122,12 +124,16 @@ def _caller(message: DanubeControl_pb2.Caller) -> Caller:
     )
 
 
-def _arguments(text: str) -> Arguments:
+def _arguments(text: str, *, any_text: bool = False) -> Arguments:
     size = len(text)
     try:
-        arguments = json.loads(text) if size <= PLAN_ARGUMENTS_BYTES_MAX else {}
+        arguments = (
+            decode_json(text, depth_max=PLAN_ARGUMENTS_DEPTH_MAX, any_text=any_text)
+            if size <= PLAN_ARGUMENTS_BYTES_MAX
+            else {}
+        )
         size = max(size, len(canonical(arguments)))
-    except (ValueError, RecursionError):  # also for NaN, infinity and what is nested too deeply
+    except ValueError:  # also for NaN, infinity and what is nested too deeply
         arguments = None
     if size > PLAN_ARGUMENTS_BYTES_MAX:
         raise InvalidRequestError(f"the arguments are longer than {PLAN_ARGUMENTS_BYTES_MAX} bytes of JSON: cut them")

@@ -29,6 +29,7 @@ def create_plan(request: PlanRequest) -> bytes:
         effect=request.effect,
         caller=_caller(request.caller),
         needs_approval=request.needs_approval,
+        dry_run=request.dry_run,
     )
     return message.SerializeToString()
 

@@ -39,9 +39,13 @@ class Shell:
     shown_as: str = ""
     """What the one fact of these is called; by its name when empty."""
 
-    def call(self, operation: AnyOperation, params: Params, *, plan_id: str | None = None) -> Result:
+    def call(
+        self, operation: AnyOperation, params: Params, *, plan_id: str | None = None, dry_run: bool = False
+    ) -> Result:
         """Execute the operation, on a connection of its own, and follow the pages of a listing to their end."""
-        return console.awaited(_called(self, operation, params, plan_id), log_level=self.look.log_level)
+        return console.awaited(
+            _called(self, operation, params, plan_id, dry_run=dry_run), log_level=self.look.log_level
+        )
 
     def say(self, text: str) -> None:
         """Tell the person, unless told to be quiet."""
@@ -113,10 +117,12 @@ def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an Admi
     )
 
 
-async def _called(shell: Shell, operation: AnyOperation, params: Params, plan_id: str | None) -> Result:
+async def _called(
+    shell: Shell, operation: AnyOperation, params: Params, plan_id: str | None, *, dry_run: bool = False
+) -> Result:
     async with shell.connect(shell.target) as gateway:
         session = session_of(shell, gateway)
-        result = await execute(session, operation, params, plan_id=plan_id)
+        result = await execute(session, operation, params, plan_id=plan_id, dry_run=dry_run)
         if operation.listing is None or getattr(params, "limit", None) is not None:
             return result
         return await _whole(session, operation, params, result)

@@ -34,9 +34,9 @@ def carry_out(shell: Shell, operation: AnyOperation, params: Params, words: Plan
     """Plan, ask, and apply; or apply a plan that was made before."""
     if words.plan_id is not None:
         return show(shell, operation, shell.call(operation, params, plan_id=words.plan_id))
-    planned = _planned(shell, operation, params)
+    planned = _planned(shell, operation, params, dry_run=words.dry_run)
     if words.dry_run:
-        shell.say(f"nothing has changed; apply this plan with --plan-id {planned.plan.plan_id}")
+        shell.say("nothing has changed; to do it, run it without --dry-run")
         return show(shell, operation, planned)
     if planned.status is PlanStatus.READY and _has_consent(shell, operation, params, planned.plan):
         return show(shell, operation, shell.call(operation, params, plan_id=planned.plan.plan_id))
@@ -73,8 +73,8 @@ def consent(shell: Shell, operation: AnyOperation, params: Params) -> ExitCode:
     return show(shell, operation, shell.call(operation, params))
 
 
-def _planned(shell: Shell, operation: AnyOperation, params: Params) -> PlannedResult:
-    result = shell.call(operation, params)
+def _planned(shell: Shell, operation: AnyOperation, params: Params, *, dry_run: bool) -> PlannedResult:
+    result = shell.call(operation, params, dry_run=dry_run)
     if not isinstance(result, PlannedResult):
         raise TypeError(f"{operation.name} answers no plan")
     return result

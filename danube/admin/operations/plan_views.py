@@ -84,6 +84,11 @@ def planned_result(plan: Plan, now_ms: int) -> PlannedResult:
     return PlannedResult(status=status, plan=plan_view(plan, now_ms), next_step=_next_step(plan, status))
 
 
+def is_applicable_on(plan: PlanView, face: Face) -> bool:
+    """Whether it may be offered to be applied there: a plan that nobody approved is for the face that made it."""
+    return plan.status is PlanStatus.READY and (plan.decided_by is not None or plan.asked_through is face)
+
+
 def caller_text(caller: Caller) -> str:
     """A caller in a few words."""
     return f"{caller.who} ({caller.client})" if caller.client else caller.who
@@ -102,6 +107,8 @@ def _next_step(plan: Plan, status: PlanStatus) -> str:
                 f"Nothing has changed yet. A person has to approve it: `danube-admin plans approve {plan.plan_id}` in a"
                 f" terminal, the TUI or the web page. Then call {plan.operation} again with plan_id {plan.plan_id}."
             )
+        case PlanStatus.SHOWN:
+            return "Nothing has changed, and this plan cannot be applied: it was a dry run. Run it without to do it."
         case PlanStatus.REJECTED | PlanStatus.EXPIRED:
             return (
                 f"Nothing has changed, and nothing will: the plan is {status}. Ask for a new one if it is still wanted."

@@ -6,10 +6,10 @@ from danube.admin.execution import parse_arguments
 from danube.admin.operations import BY_NAME, operation_of
 from danube.admin.operations.fields import Completes, Params, marks
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.operations.plan_views import PlanView
+from danube.admin.operations.plan_views import PlanView, is_applicable_on
 from danube.admin.present import Table, View, plan_view_of, printable
 from danube.model.errors import DanubeError
-from danube.model.plans import Effect, PlanStatus
+from danube.model.plans import Effect, Face, PlanStatus
 
 APPROVE = "approve_plan"
 REJECT = "reject_plan"
@@ -58,7 +58,7 @@ def acts_on(plan: PlanView) -> dict[str, Act]:
     if plan.status is PlanStatus.WAITING:
         return {"a": approve_act(plan.plan_id), "x": reject_act(plan.plan_id)}
     operation = BY_NAME.get(plan.operation)
-    if plan.status is not PlanStatus.READY or operation is None:
+    if operation is None or not is_applicable_on(plan, Face.TUI):
         return {}
     try:
         return {"y": apply_act(operation, parse_arguments(operation, plan.arguments), plan.plan_id)}

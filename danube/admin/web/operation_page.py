@@ -13,7 +13,7 @@ from danube.admin.operations import BY_NAME, REGISTRY
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.oversight import AuditTrail
-from danube.admin.operations.plan_views import PlannedResult, PlanView
+from danube.admin.operations.plan_views import PlannedResult, PlanView, is_applicable_on
 from danube.admin.present import View, plan_view_of, view_of
 from danube.admin.web.catalog import (
     Group,
@@ -33,7 +33,7 @@ from danube.admin.web.server import Person, WebServer
 from danube.admin.web.statuses import problem_of, status_of
 from danube.admin.web.tables import Fact, Grid, facts_of, grids_of
 from danube.model.errors import DanubeError, InvalidRequestError, NotPermittedError
-from danube.model.plans import Effect, PlanStatus, canonical
+from danube.model.plans import Effect, Face, PlanStatus, canonical
 
 PLAN_FIELD = "_plan_id"
 ARGUMENTS_FIELD = "_arguments"
@@ -76,7 +76,7 @@ def operation_routes(server: WebServer, renderer: Renderer) -> list[Route]:
 def plan_card(plan: PlanView, note: str = "") -> PlanCard:
     """The card of a plan."""
     operation = BY_NAME.get(plan.operation)
-    is_ready = plan.status is PlanStatus.READY and operation is not None
+    is_ready = operation is not None and is_applicable_on(plan, Face.WEB)
     hidden = {"Plan", "Operation", "Effect", "Status"}
     return PlanCard(
         plan=plan,

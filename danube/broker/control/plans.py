@@ -41,12 +41,12 @@ class PlanControl:
         self._rng = rng
 
     async def create(self, request: PlanRequest) -> Plan:
-        """What the operation would do now, kept as a plan.
+        """What the operation would do now, kept as a plan unless it is only to be shown.
 
         Raises:
             UnsupportedError: this broker does not plan that operation.
             InvalidRequestError: its arguments or its effect are others.
-            LimitReachedError: PLANS_MAX plans wait.
+            LimitReachedError: PLANS_MAX plans wait, or PLANS_OPEN_PER_CALLER_MAX of this caller.
             What the operation itself would raise: a plan never promises what cannot be done.
         """
         operation = self._operation(request.operation)
@@ -55,7 +55,8 @@ class PlanControl:
         impact = counted(await operation.parse(request.arguments).impact())
         plan_id = f"plan-{self._rng.new_id() % 2**_ID_BITS:012x}"
         plan = new_plan(request, impact, plan_id=plan_id, now_ms=self._clock.now_ms())
-        await self._records.create(plan)
+        if not request.dry_run:
+            await self._records.create(plan)
         return plan
 
     async def get(self, plan_id: str) -> Plan:

@@ -257,18 +257,20 @@ class Caller(_message.Message):
     def __init__(self, who: _Optional[str] = ..., face: _Optional[str] = ..., client: _Optional[str] = ...) -> None: ...
 
 class CreatePlanRequest(_message.Message):
-    __slots__ = ("operation", "arguments", "effect", "caller", "needs_approval")
+    __slots__ = ("operation", "arguments", "effect", "caller", "needs_approval", "dry_run")
     OPERATION_FIELD_NUMBER: _ClassVar[int]
     ARGUMENTS_FIELD_NUMBER: _ClassVar[int]
     EFFECT_FIELD_NUMBER: _ClassVar[int]
     CALLER_FIELD_NUMBER: _ClassVar[int]
     NEEDS_APPROVAL_FIELD_NUMBER: _ClassVar[int]
+    DRY_RUN_FIELD_NUMBER: _ClassVar[int]
     operation: str
     arguments: str
     effect: str
     caller: Caller
     needs_approval: bool
-    def __init__(self, operation: _Optional[str] = ..., arguments: _Optional[str] = ..., effect: _Optional[str] = ..., caller: _Optional[_Union[Caller, _Mapping[str, object]]] = ..., needs_approval: _Optional[bool] = ...) -> None: ...
+    dry_run: bool
+    def __init__(self, operation: _Optional[str] = ..., arguments: _Optional[str] = ..., effect: _Optional[str] = ..., caller: _Optional[_Union[Caller, _Mapping[str, object]]] = ..., needs_approval: _Optional[bool] = ..., dry_run: _Optional[bool] = ...) -> None: ...
 
 class Plan(_message.Message):
     __slots__ = ("plan_id", "operation", "arguments", "effect", "impact", "asked_by", "approval", "created_ms", "expires_ms", "decided_by", "decided_ms", "applied_by", "applied_ms")

@@ -169,14 +169,34 @@ async def test_plans_that_are_over_are_forgotten_after_a_while(state: LocalState
 async def test_there_are_only_so_many_plans(state: LocalState, folder: Path) -> None:
     plan = await state.create(REQUEST, IMPACT)
     (written,) = json.loads((folder / PLANS_FILE).read_bytes())
-    many = [{**written, "plan_id": f"plan-{number}"} for number in range(PLANS_MAX)]
+    many = [
+        {**written, "plan_id": f"plan-{number}", "asked_by": {**written["asked_by"], "who": f"person-{number}"}}
+        for number in range(PLANS_MAX)
+    ]
     (folder / PLANS_FILE).write_text(json.dumps(many))
     with pytest.raises(LimitReachedError, match="apply or reject some"):
         await state.create(REQUEST, IMPACT)
     assert plan.plan_id not in {each.plan_id for each in await state.plans()}
 
 
-@pytest.mark.parametrize("content", ["", "{}", "[1]", '[{"plan_id": "x"}]', "\x00"])
+async def test_a_plan_that_was_only_shown_is_not_kept_and_not_applied(state: LocalState) -> None:
+    shown = await state.create(replace(REQUEST, dry_run=True), IMPACT)
+    assert (shown.plan_id, await state.plans()) == ("", [])
+    with pytest.raises(PlanNotFoundError):
+        await state.mark_applied(application_of(shown), IMPACT)
+
+
+async def test_a_plan_is_not_for_another_caller_or_face(state: LocalState) -> None:
+    plan = await state.create(REQUEST, IMPACT)
+    for other in (replace(PERSON, face=Face.MCP), replace(PERSON, who="bob@desk")):
+        with pytest.raises(PlanRefusedError, match=r"made by ada@desk \(cli\)"):
+            await state.mark_applied(replace(application_of(plan), caller=other), IMPACT)
+    assert (await state.mark_applied(application_of(plan), IMPACT)).applied_by == PERSON
+
+
+@pytest.mark.parametrize(
+    "content", ["", "{}", "[1]", '[{"plan_id": "x"}]', "\x00", "[" * 100_000, '[{"arguments": {"a": NaN}}]']
+)
 async def test_damaged_plans_are_said_to_be_so(state: LocalState, folder: Path, content: str) -> None:
     await state.create(REQUEST, IMPACT)
     (folder / PLANS_FILE).write_text(content)

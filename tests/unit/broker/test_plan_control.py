@@ -15,6 +15,7 @@ from danube.model.errors import (
     DanubeError,
     InvalidNameError,
     InvalidRequestError,
+    LimitReachedError,
     NamespaceNotFoundError,
     PlanNotFoundError,
     PlanRefusedError,
@@ -24,7 +25,8 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnsupportedError,
 )
-from danube.model.plans import Approval, Effect, Plan, PlanStatus
+from danube.model.limits import PLANS_OPEN_PER_CALLER_MAX
+from danube.model.plans import Approval, Effect, Face, Plan, PlanStatus
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.admin_peer import ASSISTANT, PERSON
@@ -165,9 +167,41 @@ async def test_plan_with_another_effect_is_refused(cell: Cell, topic: TopicName)
 async def test_applied_plan_deletes_the_topic_and_says_who_did_it(cell: Cell, topic: TopicName) -> None:
     await cell.admin.create_topic(topic)
     plan = await cell.admin.plan("delete_topic", topic=str(topic))
-    applied = await cell.admin.apply(plan, caller=ASSISTANT)
-    assert (applied.applied_by, applied.status(plan.expires_ms)) == (ASSISTANT, PlanStatus.APPLIED)
+    applied = await cell.admin.apply(plan)
+    assert (applied.applied_by, applied.status(plan.expires_ms)) == (PERSON, PlanStatus.APPLIED)
     assert await cell.admin.get_plan(plan.plan_id) == applied
+    assert await topics(cell) == []
+
+
+async def test_plan_that_a_person_looked_at_is_not_applied_by_an_assistant(cell: Cell, topic: TopicName) -> None:
+    await cell.admin.create_topic(topic)
+    shown = await cell.admin.plan("delete_topic", caller=replace(PERSON, face=Face.WEB), topic=str(topic))
+    for caller in (ASSISTANT, PERSON, replace(PERSON, face=Face.WEB, who="bob")):
+        with pytest.raises(PlanRefusedError, match="ask for a plan of your own"):
+            await cell.admin.apply(shown, caller=caller)
+    assert await topics(cell) == [topic]
+    await cell.admin.apply(shown, caller=replace(PERSON, face=Face.WEB))
+    assert await topics(cell) == []
+
+
+async def test_dry_run_is_shown_and_can_never_be_applied(cell: Cell, topic: TopicName) -> None:
+    await cell.admin.create_topic(topic)
+    shown = await cell.admin.plan("delete_topic", dry_run=True, topic=str(topic))
+    assert (shown.plan_id, shown.status(shown.created_ms)) == ("", PlanStatus.SHOWN)
+    assert shown.impact.changes == ("Delete topic /default/orders.",)
+    assert not (await cell.admin.plans_page()).plans
+    with pytest.raises(PlanNotFoundError):
+        await cell.admin.apply(shown)
+    assert await topics(cell) == [topic]
+
+
+async def test_assistant_that_fills_its_place_stops_nobody_else(cell: Cell, topic: TopicName) -> None:
+    await cell.admin.create_topic(topic)
+    for _ in range(PLANS_OPEN_PER_CALLER_MAX):
+        await cell.admin.plan("delete_topic", caller=ASSISTANT, needs_approval=True, topic=str(topic))
+    with pytest.raises(LimitReachedError, match="the most that one caller may have"):
+        await cell.admin.plan("delete_topic", caller=ASSISTANT, needs_approval=True, topic=str(topic))
+    await cell.admin.apply(await cell.admin.plan("delete_topic", topic=str(topic)))
     assert await topics(cell) == []
 
 

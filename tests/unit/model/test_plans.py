@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.errors import PlanRefusedError, PlanWaitsError
+from danube.model.errors import InvalidRequestError, PlanRefusedError, PlanWaitsError
 from danube.model.limits import (
     PLAN_APPROVAL_TTL_S,
     PLAN_BYTES_MARGIN,
@@ -53,14 +53,17 @@ JSON = st.recursive(
 )
 
 
+REQUEST = PlanRequest(
+    operation="delete_topic",
+    arguments={"topic": "/default/orders"},
+    effect=Effect.DESTROY,
+    caller=ASSISTANT,
+    needs_approval=False,
+)
+
+
 def planned(*, needs_approval: bool = False, impact: Impact = IMPACT, **changed: Any) -> Plan:
-    request = PlanRequest(
-        operation="delete_topic",
-        arguments={"topic": "/default/orders"},
-        effect=Effect.DESTROY,
-        caller=ASSISTANT,
-        needs_approval=needs_approval,
-    )
+    request = replace(REQUEST, needs_approval=needs_approval)
     return replace(new_plan(request, impact, plan_id="plan-1", now_ms=NOW_MS), **changed)
 
 
@@ -89,6 +92,42 @@ def refusal(plan: Plan, *, impact: Impact | None = None, now_ms: int = NOW_MS, *
 
 def test_a_plan_that_fits_is_applied() -> None:
     check_applicable(planned(), application(planned()), IMPACT, NOW_MS)
+
+
+@pytest.mark.parametrize(
+    "caller",
+    [PERSON, replace(ASSISTANT, who="bob@desk"), replace(ASSISTANT, who=""), replace(ASSISTANT, face=Face.WEB)],
+)
+def test_a_plan_without_approval_is_for_who_made_it_on_the_face_that_made_it(caller: Caller) -> None:
+    assert "made by ada@desk (mcp)" in refusal(planned(), caller=caller)
+
+
+def test_a_plan_of_nobody_is_for_nobody() -> None:
+    nobody = replace(ASSISTANT, who="")
+    assert "ask for a plan of your own" in refusal(planned(asked_by=nobody), caller=nobody)
+    with pytest.raises(InvalidRequestError, match="who asks"):
+        new_plan(replace(REQUEST, caller=nobody), IMPACT, plan_id="plan-1", now_ms=NOW_MS)
+    with pytest.raises(PlanRefusedError, match="nobody is named"):
+        check_decidable(
+            planned(needs_approval=True),
+            Decision(plan_id="plan-1", approve=True, caller=replace(PERSON, who="")),
+            NOW_MS,
+        )
+
+
+def test_a_plan_approved_by_nobody_is_not_approved_for_others() -> None:
+    assert "ask for a plan of your own" in refusal(planned(approval=Approval.APPROVED), caller=PERSON)
+
+
+def test_another_version_of_the_same_program_applies_its_plan() -> None:
+    plan = planned()
+    check_applicable(plan, application(plan, caller=replace(ASSISTANT, client="host 2.0")), IMPACT, NOW_MS)
+
+
+def test_a_dry_run_is_never_applied() -> None:
+    shown = new_plan(replace(REQUEST, dry_run=True, needs_approval=True), IMPACT, plan_id="plan-1", now_ms=NOW_MS)
+    assert (shown.plan_id, shown.status(NOW_MS), shown.status(NOW_MS).is_over) == ("", PlanStatus.SHOWN, True)
+    assert "dry run" in refusal(shown)
 
 
 def test_an_approved_plan_is_applied() -> None:

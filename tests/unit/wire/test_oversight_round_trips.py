@@ -45,7 +45,8 @@ from danube.wire.gen import DanubeControl_pb2
 
 UINT64 = st.integers(0, 2**64 - 1)
 TEXTS = st.text(st.characters(codec="utf-8"), max_size=40)
-VALUES = st.none() | st.booleans() | st.integers() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+INTEGERS = st.integers(-(2**63), 2**64 - 1)
+VALUES = st.none() | st.booleans() | INTEGERS | st.text(max_size=5) | st.lists(INTEGERS, max_size=2)
 ARGUMENTS = st.dictionaries(st.text(max_size=5), VALUES, max_size=3)
 CALLERS = st.builds(
     Caller,
@@ -98,6 +99,7 @@ CALLS = {
             effect=st.sampled_from(Effect),
             caller=CALLERS,
             needs_approval=st.booleans(),
+            dry_run=st.booleans(),
         ),
         "get_plan": TEXTS,
         "list_plans": st.builds(

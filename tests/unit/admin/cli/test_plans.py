@@ -46,10 +46,15 @@ def test_a_context_can_say_yes(admin: Admin) -> None:
 
 def test_a_dry_run_shows_the_plan_and_does_nothing(admin: Admin, gateway: MemoryGateway) -> None:
     before = gateway.digest()
+    kept = dict(gateway.kept_plans)
     ended = admin(*DELETE, "--dry-run", "--yes", "-o", "json")
     assert ended.code == 0
-    assert json.loads(ended.out)["plan"]["messages"] == 5
+    shown = json.loads(ended.out)
+    assert shown["plan"]["messages"] == 5
+    assert (shown["status"], shown["plan"]["plan_id"]) == ("shown", "")
+    assert "without --dry-run" in ended.error
     assert gateway.digest() == before
+    assert gateway.kept_plans == kept
 
 
 def test_a_plan_is_applied_by_its_id_and_once(admin: Admin, gateway: MemoryGateway) -> None:
