@@ -3,7 +3,6 @@
 Spark's options are texts, and upper or lower case makes no difference. `docs/spark.md` has the table.
 """
 
-import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
@@ -17,6 +16,7 @@ from danube.model.errors import DanubeError, SettingsError
 from danube.model.face_limits import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROWS, SPARK_RETRY_TOTAL_S
 from danube.model.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.topic import TopicName
+from danube.model.untrusted_json import decode_json
 from spark_analytics.source.link import Endpoint
 from spark_analytics.source.planning import Positions
 from spark_analytics.source.rows import COLUMN_NAMES
@@ -54,7 +54,7 @@ def _parse_positions(text: str) -> Positions:
     if not text.lstrip().startswith("{"):
         return Positions(_position(int(text) if text.strip().isdecimal() else text.strip()))
     try:
-        found = json.loads(text)
+        found = decode_json(text)
     except ValueError:
         raise ValueError('it begins like JSON and is none: write {"/default/orders-part-0": 1200, ...}') from None
     return Positions(by_topic={_parse_topic(topic): _position(value) for topic, value in found.items()})

@@ -16,6 +16,7 @@ from danube.metadata.record_format import TopicStorage, decode_topic
 from danube.metadata.storage_records import StorageRecords
 from danube.metadata.store import MetadataStore
 from danube.model.errors import DataFolderError, NewerDataFolderError
+from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
@@ -42,7 +43,7 @@ def noted_repair(disk: Disk) -> dict[int, int]:
         return {}
     file = disk.open_read(REPAIRED)
     try:
-        fields = json.loads(file.read(0, file.size()))
+        fields = decode_json(file.read(0, file.size()))
         if (version := int(fields["format"])) > _FORMAT:
             raise NewerDataFolderError(
                 f"{REPAIRED} was written by a newer version (format {version}): use that version"

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from danube.model.errors import DataFolderError, DataFolderInUseError, NewerDataFolderError
+from danube.model.untrusted_json import decode_json
 from danube.runtime.disk import Disk, DiskLock, LocalDisk
 from danube.runtime.rng import Rng
 
@@ -162,7 +163,7 @@ def read_identity(folder: Path) -> Identity:
     """
     path = folder / IDENTITY
     try:
-        fields = json.loads(path.read_bytes())
+        fields = decode_json(path.read_bytes())
         version, accepted = int(fields["format"]), fields.get("accepted_restore_id")
         if version > FORMAT:  # first: what else is in it nobody here knows
             raise NewerDataFolderError(f"{folder} was written by a newer version (format {version}): use that version")

@@ -14,14 +14,13 @@ from dataclasses import dataclass
 from danube.broker.access import Hold, ProducerAccesses
 from danube.broker.departures import Departures
 from danube.broker.farewell import Cause, Farewell
+from danube.broker.system_topics import refuse_producer, refuse_publishing
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
-from danube.model.audit import AUDIT_TOPIC
 from danube.model.calls import AccessMode, ClientKind, CreateProducer, SendMessage
 from danube.model.errors import (
     DispatchStrategyMismatchError,
     LimitReachedError,
-    NotPermittedError,
     PreconditionFailedError,
     TopicNotFoundError,
     TopicNotServedError,
@@ -34,7 +33,7 @@ from danube.model.limits import (
 )
 from danube.model.message import producer_id
 from danube.model.stream import ProducerAccess, PublishOpen
-from danube.model.topic import DispatchStrategy, TopicName
+from danube.model.topic import DispatchStrategy
 from danube.runtime.clock import Clock, TimerHandle
 
 
@@ -95,7 +94,7 @@ class Producers:
         Raises:
             DispatchStrategyMismatchError, TopicNotFoundError, NamespaceNotFoundError, TopicExistsError,
             PreconditionFailedError, LimitReachedError.
-            NotPermittedError: to the audit log, which the broker writes alone.
+            NotPermittedError: to a system topic, which brokers write alone.
             TopicHeldError: an exclusive producer has the topic, and this one does not say that it will be exclusive.
         """
         session = await self._find_or_attach(request)
@@ -103,7 +102,7 @@ class Producers:
         return session.producer_id
 
     async def _find_or_attach(self, request: CreateProducer) -> ProducerSession:
-        _refuse_audit_log(request.topic)
+        refuse_producer(request)
         if request.schema_subject is not None:
             raise PreconditionFailedError(
                 f"schema subject {request.schema_subject!r} is not registered: there is no schema registry yet; "
@@ -262,7 +261,7 @@ class Producers:
         topic = self._topics.find(message.topic)
         if topic is None or producer_id(topic.record.name, message.producer_name) != message.producer_id:
             raise self._departures.publish_refusal(message.producer_id)
-        _refuse_audit_log(topic.record.name)
+        refuse_publishing(topic.record.name)
         if _is_full(topic):
             raise _no_room(topic, message.producer_id)
         return self._attach(topic, message.producer_id, message.producer_name)
@@ -295,11 +294,6 @@ def _no_room(topic: AnyTopic, identity: int) -> TopicNotServedError:
 def _is_full(topic: AnyTopic) -> bool:
     most = topic.limits.max_producers_per_topic or PRODUCERS_PER_TOPIC_MAX
     return len(topic.producers) >= min(most, PRODUCERS_PER_TOPIC_MAX)
-
-
-def _refuse_audit_log(name: TopicName) -> None:
-    if name.is_of(AUDIT_TOPIC):
-        raise NotPermittedError(f"{name} is the audit log, which the broker writes alone: publish to another topic")
 
 
 def _reliable(topic: AnyTopic) -> ReliableTopic:

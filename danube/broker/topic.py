@@ -12,6 +12,7 @@ from danube.broker.lost_log import LostLog
 from danube.broker.rate_limits import PublishRate
 from danube.broker.sequences import Sequences
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
+from danube.broker.system_topics import payload_check
 from danube.broker.throttle import Published, Throttle
 from danube.metadata.records import TopicRecord
 from danube.model.errors import DanubeError, MessageTooLargeError, SubscriptionNotFoundError, UnavailableError
@@ -20,6 +21,7 @@ from danube.model.policies import NO_LIMITS, Limits
 from danube.runtime.clock import Clock
 from danube.storage.batch import RecordView
 from danube.storage.log import AppendDone, TopicLog
+from danube.wire.decode import received_message
 
 _log = logging.getLogger(__name__)
 
@@ -57,6 +59,7 @@ class Topic(ABC, Generic[S]):
         """The largest payload that is taken now."""
         self.dispatch_rate = 0
         """Messages a second that one subscription may send; 0 is no limit."""
+        self._check_payload = payload_check(record.name)
         self._throttle: Throttle | None = None
 
     def hold(self, limits: Limits, clock: Clock) -> None:
@@ -76,10 +79,13 @@ class Topic(ABC, Generic[S]):
     def publish(self, message: bytes, published: Published) -> None:
         """Take an encoded StreamMessage.
 
-        Raises UnavailableError where it cannot be taken now, and InvalidRequestError of a topic that was deleted.
+        Raises UnavailableError where it cannot be taken now, and InvalidRequestError of a topic that was deleted, or
+        that takes other messages alone.
         """
         if self.farewell is not None:
             raise self.farewell.publish_refusal()
+        if self._check_payload is not None:
+            self._check_payload(received_message(message).payload)
         if self._throttle is None:
             self._take(message, published)
         else:
@@ -210,7 +216,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
         self._unsettled += 1
 
     def publish_batch(self, body: bytes, count: int, published: AppendDone) -> None:
-        """Take a client's batch of `count` records.
+        """Take a client's batch of `count` payloads.
 
         Raises as `TopicLog.append_batch` and `publish`, OverloadedError too while the topic is above its publish rate,
         and MessageTooLargeError.
@@ -219,6 +225,9 @@ class ReliableTopic(Topic[ReliableSubscription]):
             raise self.farewell.publish_refusal()
         if len(body) > self.message_bytes_max:
             self.check_size(RecordView(body).longest)
+        if self._check_payload is not None:
+            for payload in RecordView(body).slice(0, count):
+                self._check_payload(payload)
         if self._throttle is not None:
             self._throttle.check_batch()
 

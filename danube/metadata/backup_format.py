@@ -26,6 +26,7 @@ from danube.metadata.image_format import decode_image, encode_image
 from danube.metadata.state import State, StateImage
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, MetadataError
 from danube.model.metadata_limits import METADATA_BACKUP_BYTES_MAX, METADATA_BACKUP_ORIGIN_BYTES_MAX
+from danube.model.untrusted_json import decode_json
 
 BACKUP_VERSION = 1
 
@@ -136,7 +137,7 @@ def _image(packed: memoryview, name: str) -> StateImage:
 
 def _origin(packed: bytes, name: str) -> Origin:
     try:
-        fields = json.loads(packed)
+        fields = decode_json(packed)
         known = {key: fields[key] for key in Origin.__slots__ if key in fields}
         origin = Origin(**{**known, "members": tuple(known.get("members", ()))})
     except (ValueError, TypeError, KeyError) as error:

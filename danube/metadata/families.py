@@ -1,7 +1,6 @@
 """Keys by the family that they belong to, and values as a person reads them. Pure."""
 
 import base64
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -24,6 +23,7 @@ from danube.metadata.record_format import (
 from danube.metadata.restore_mark import decode_mark
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
+from danube.model.untrusted_json import decode_json
 
 _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.NAMESPACES: decode_namespace,
@@ -73,6 +73,6 @@ def trouble_of(entry: Entry) -> str | None:
 def value_of(entry: Entry) -> Any:  # noqa: ANN401 - JSON
     """The value as JSON has it; one that is none as its bytes, in base64."""
     try:
-        return json.loads(entry.value)
+        return decode_json(entry.value)
     except ValueError:
         return {"base64": base64.b64encode(entry.value).decode()}

@@ -23,6 +23,7 @@ from danube.model.errors import (
     UnknownOutcomeError,
 )
 from danube.model.metadata_limits import METADATA_OUTCOMES_MAX
+from danube.model.untrusted_json import decode_json
 from danube.runtime.disk import LocalDisk
 
 SCHEMA_VERSION = 1
@@ -108,7 +109,7 @@ class SqliteFile:
     def outcome(self, command_id: str) -> Outcome | None:
         rows = self._connection.execute("SELECT outcome FROM outcomes WHERE command_id = ?", (command_id,))
         row = rows.fetchone()
-        return outcome_of(json.loads(row[0])) if row else None
+        return outcome_of(decode_json(row[0])) if row else None
 
     def read_entry(self, key: str) -> Entry | None:
         """As `entry`, for the store's readers. Raises MetadataError when the file fails."""
@@ -142,7 +143,7 @@ class SqliteFile:
         with self._using():
             entries = [Entry(*row) for row in self._connection.execute(f"{_ENTRY} ORDER BY key")]
             outcomes = self._connection.execute("SELECT command_id, outcome FROM outcomes ORDER BY number")
-            remembered = tuple((command_id, outcome_of(json.loads(text))) for command_id, text in outcomes)
+            remembered = tuple((command_id, outcome_of(decode_json(text))) for command_id, text in outcomes)
             return StateImage(self.revision, self.last_lease_id, tuple(entries), (), remembered)
 
     def fill(self, image: StateImage) -> None:

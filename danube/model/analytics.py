@@ -18,9 +18,11 @@ from danube.model.face_limits import (
     ANALYTICS_PART_ROWS_MAX,
     ANALYTICS_RUN_GRACE_S,
     ANALYTICS_RUN_ID_CHARS_MAX,
+    LAG_NUMBER_END,
 )
 from danube.model.telemetry import SYSTEM_NAMESPACE
 from danube.model.topic import TopicName
+from danube.model.untrusted_json import decode_json
 
 VERSION = 1
 ANALYTICS_TOPIC = TopicName(SYSTEM_NAMESPACE, "analytics")
@@ -115,8 +117,8 @@ def encode_record(record: RunRecord) -> bytes:
 def decode_record(payload: bytes) -> RunRecord | None:
     """A record as it was published; None for what is none, or of a version or kind that is not known here: skip it."""
     try:
-        fields = json.loads(payload)
-    except (ValueError, RecursionError):
+        fields = decode_json(payload)
+    except ValueError:
         return None
     if not isinstance(fields, dict) or fields.get("version") is True or fields.get("version") != VERSION:
         return None
@@ -236,7 +238,7 @@ def _run(told: Sequence[RunRecord], now_ms: int) -> Run | None:
 def _tables(told: Sequence[RunRecord], finished: RunRecord) -> Mapping[str, Sequence[Row]] | None:
     """The rows of all parts, each once and in order; None when one is missing or there are more or fewer than said."""
     parts = {record.fields["part"]: record.fields for record in told if record.kind is RecordKind.PART}
-    if set(parts) != set(range(finished.fields["parts"])):
+    if len(parts) != finished.fields["parts"] or not all(number in parts for number in range(len(parts))):
         return None
     tables: dict[str, list[Row]] = {table: [] for table in finished.fields["rows"]}
     for number in sorted(parts):
@@ -255,14 +257,16 @@ _FIELDS: Mapping[RecordKind, Mapping[str, type | tuple[type, ...]]] = {
 
 
 def _is_whole(fields: Fields, kind: RecordKind) -> bool:
-    """Whether every field is there and of its type: anybody who may write to the topic may write anything."""
+    """Whether every field is there, of its type and no larger than it can be: anybody may publish a result."""
     wanted = {**_HEAD, **_FIELDS[kind]}
     if not all(isinstance(fields.get(name), of) and not isinstance(fields[name], bool) for name, of in wanted.items()):
         return False
+    times = [fields[name] for name in ("at_ms", "as_of_ms", "time_limit_s") if name in wanted]
     counts = [count for name in ("rows", "totals") if kind is RecordKind.FINISHED for count in fields[name].values()]
     rows = fields["rows"] if kind is RecordKind.PART else []
     return (
         bool(_RUN_ID.fullmatch(fields["run_id"]))
+        and all(0 <= time < LAG_NUMBER_END for time in times)
         and all(isinstance(count, int) for count in counts)
         and len(rows) <= ANALYTICS_PART_ROWS_MAX
         and all(isinstance(row, dict) for row in rows)

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from danube.model.errors import InvalidRequestError
 from danube.model.topic import TopicName
+from danube.model.untrusted_json import decode_json
 
 VERSION = 1
 SYSTEM_NAMESPACE = "system"
@@ -160,12 +161,12 @@ def decode_record(record: bytes) -> tuple[Stamp, Reading] | None:
     Keys that are not known are left out, as a later broker may add some. Raises InvalidRequestError for anything else.
     """
     try:
-        fields = json.loads(record)
+        fields = decode_json(record)
     except ValueError:
         raise InvalidRequestError("this is not a telemetry record: it is no JSON") from None
     if not isinstance(fields, dict) or not isinstance(fields.get("version"), int):
         raise InvalidRequestError("this is not a telemetry record: it has no version")
-    kind = KINDS.get(str(fields.get("kind")))
+    kind = KINDS.get(fields["kind"]) if isinstance(fields.get("kind"), str) else None
     if fields["version"] != VERSION or kind is None:
         return None
     return Stamp(**_pick(_STAMP_FIELDS, fields)), kind(**_pick(kind._fields, fields))

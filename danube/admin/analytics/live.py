@@ -40,6 +40,8 @@ class LiveLag:
     partitions: list[PartitionLag]
     records: int
     """Of telemetry that were read."""
+    skipped: int
+    """That are no telemetry, and were left out."""
     is_whole: bool
     """Whether all telemetry of the time and all topics were read."""
 
@@ -49,7 +51,7 @@ async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, polic
     since_ms = clock.now_ms() - round(policy.history_s * 1_000)
     stored = await gateway.system_records(TELEMETRY_TOPIC, since_ms=since_ms, limit=LAG_LIVE_RECORDS_MAX)
     topics, all_read = await _topics(gateway, wanted)
-    records = await _decoded(stored, wanted)
+    records, skipped = await _decoded(stored, wanted)
     now_ms = max([clock.now_ms(), *(stamp.at_ms for stamp, _ in records)])
     told, heard = await _observations(records, now_ms)
     _add_present(told, topics, wanted, now_ms)
@@ -65,7 +67,7 @@ async def live_lag(gateway: AdminGateway, clock: Clock, wanted: LagFilter, polic
         if not deserted(verdict, heard, policy):
             found.append(PartitionLag(topic=topic, subscription=subscription, verdict=verdict))
     is_whole = all_read and len(stored) < LAG_LIVE_RECORDS_MAX
-    return LiveLag(as_of_ms=now_ms, partitions=found, records=len(records), is_whole=is_whole)
+    return LiveLag(as_of_ms=now_ms, partitions=found, records=len(records), skipped=skipped, is_whole=is_whole)
 
 
 async def require_telemetry(gateway: AdminGateway) -> None:
@@ -94,22 +96,26 @@ async def _topics(gateway: AdminGateway, wanted: LagFilter) -> tuple[list[TopicD
     return found, False
 
 
-async def _decoded(stored: Sequence[SystemRecord], wanted: LagFilter) -> list[tuple[Stamp, Reading]]:
-    """The records that lag is judged from and that can be read; whoever may write to the topic may write anything.
+async def _decoded(stored: Sequence[SystemRecord], wanted: LagFilter) -> tuple[list[tuple[Stamp, Reading]], int]:
+    """The records that lag is judged from, and how many are none: they are skipped, whatever they hold.
 
     Others get their turn in between: with many records this takes a while.
     """
     found: list[tuple[Stamp, Reading]] = []
+    skipped = 0
     for first in range(0, len(stored), LAG_LIVE_SLICE_RECORDS):
         for each in stored[first : first + LAG_LIVE_SLICE_RECORDS]:
             try:
                 record = decode_record(each.payload)
             except InvalidRequestError:
+                skipped += 1
                 continue
-            if record is not None and _is_sound(*record) and _is_wanted(record[1], wanted):
+            if record is not None and not _is_sound(*record):
+                skipped += 1
+            elif record is not None and _is_wanted(record[1], wanted):
                 found.append(record)
         await asyncio.sleep(0)
-    return found
+    return found, skipped
 
 
 async def _observations(

@@ -1,5 +1,7 @@
 """Results that jobs published, read from the system topic: `danube/model/analytics.py`."""
 
+import logging
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from danube.admin.gateway import AdminGateway
@@ -10,6 +12,8 @@ from danube.model.lag_group import GroupLag, LagFilter, PartitionLag, groups_of
 from danube.model.lag_rows import GROUPS, PARTITIONS, group_of, partition_of
 from danube.model.lag_verdict import LagPolicy
 from danube.runtime.clock import Clock
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,13 +32,29 @@ async def published_runs(gateway: AdminGateway, clock: Clock) -> list[Run]:
     now_ms = clock.now_ms()
     since_ms = max(0, now_ms - round(ANALYTICS_KEEP_S * 1_000))
     stored = await gateway.system_records(ANALYTICS_TOPIC, since_ms=since_ms, limit=ANALYTICS_RECORDS_MAX)
-    records = (decode_record(each.payload) for each in stored)
-    return runs_of((record for record in records if record is not None), now_ms)
+    records = [record for each in stored if (record := decode_record(each.payload)) is not None]
+    if len(records) < len(stored):
+        _log.info("%d of %d records are no results and are left out", len(stored) - len(records), len(stored))
+    return runs_of(records, now_ms)
 
 
-def newest_lag(runs: list[Run], wanted: LagFilter) -> Run | None:
+def newest_lag(runs: Iterable[Run], wanted: LagFilter) -> Run | None:
     """The finished lag result of the latest time that has what is asked for."""
-    return newest_result([run for run in runs if _filter_of(run).covers(wanted)], LAG_JOB)
+    return newest_readable((run for run in runs if (given := _filter_of(run)) and given.covers(wanted)), LAG_JOB)
+
+
+def newest_readable(runs: Iterable[Run], job: str) -> Run | None:
+    """The finished result of the latest time; one whose rows are none is left out."""
+    left = list(runs)
+    while (run := newest_result(left, job)) is not None:
+        try:
+            lag_of(run, LagFilter())
+        except InvalidRequestError as error:
+            _log.info("run %s is left out: %s", run.run_id, error)
+            left.remove(run)
+        else:
+            return run
+    return None
 
 
 def lag_of(run: Run, wanted: LagFilter) -> PublishedLag:
@@ -47,12 +67,10 @@ def lag_of(run: Run, wanted: LagFilter) -> PublishedLag:
     return PublishedLag(run=run, groups=asked or groups_of(kept, policy), partitions=kept, policy=policy)
 
 
-def _filter_of(run: Run) -> LagFilter:
-    """What the run was asked for."""
+def _filter_of(run: Run) -> LagFilter | None:
+    """What the run was asked for; None where it does not say so."""
     given = run.window.get("filter")
     if not isinstance(given, dict):
-        return LagFilter(subscription="")  # of no subscription: the record does not say what it holds
+        return None
     values = {name: given.get(name) for name in ("topic", "subscription", "namespace")}
-    if not all(value is None or isinstance(value, str) for value in values.values()):
-        raise InvalidRequestError(f"run {run.run_id} does not say what it was asked for")
-    return LagFilter(**values)
+    return LagFilter(**values) if all(value is None or isinstance(value, str) for value in values.values()) else None

@@ -1,6 +1,5 @@
 """Parameters of an operation as arguments and options of a command, and what was typed back as parameters."""
 
-import json
 import re
 import types
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from danube.admin.execution import parse_arguments
 from danube.admin.operations.fields import Completes, Opposite, PageParams, Params
 from danube.admin.operations.operation import AnyOperation
 from danube.model.errors import InvalidRequestError
+from danube.model.untrusted_json import decode_json
 
 Complete = Callable[[str], Callable[..., list[str]]]
 """Makes the completion of a kind of name."""
@@ -237,6 +237,6 @@ def _completion(field: Field, complete: Complete) -> Callable[..., list[str]] | 
 
 def _from_json(field: Field, text: str) -> Any:  # noqa: ANN401 - whatever the parameter takes
     try:
-        return json.loads(text)
+        return decode_json(text)
     except ValueError as error:
         raise InvalidRequestError(f"{field.word} is no JSON: {error}") from None

@@ -9,7 +9,7 @@ from typing import Annotated, NoReturn
 from pydantic import Field
 
 from danube.admin.analytics.jobs import JOBS, Job, command_of, require_spark
-from danube.admin.analytics.published import published_runs
+from danube.admin.analytics.published import newest_readable, published_runs
 from danube.admin.operations.fields import (
     VOLATILE,
     Completes,
@@ -21,7 +21,7 @@ from danube.admin.operations.fields import (
 )
 from danube.admin.operations.lag import AnalyzeLagParams, LagGroupRow, report_of_run
 from danube.admin.operations.operation import Call, Example, Operation
-from danube.model.analytics import LAG_JOB, Run, RunState, check_run_id, newest_result
+from danube.model.analytics import LAG_JOB, Run, RunState, check_run_id
 from danube.model.errors import (
     InternalError,
     NotFoundError,
@@ -148,7 +148,7 @@ async def _get(call: Call, params: GetAnalyticsParams) -> AnalyticsAnswer:
     if params.run_id is not None and run is None:
         await _raise_unknown(params.run_id, [each.run_id for each in shown])
     if run is None:
-        run = newest_result(runs, params.job)
+        run = newest_readable(runs, params.job)
     if run is None:
         under_way = any(each.state is RunState.RUNNING and each.job == params.job for each in runs)
         step = "a run is under way: call this again in half a minute" if under_way else "call run_analytics to make one"

@@ -190,7 +190,8 @@ async def _answer(call: Call, source: LagSource, wanted: LagFilter) -> _Answer:
 async def _live(call: Call, wanted: LagFilter, reason: str) -> _Answer:
     policy = LagPolicy(history_s=LAG_HISTORY_S)
     found = await live_lag(call.gateway, call.clock, wanted, policy)
-    seen = f"{found.records:,} telemetry records of the last {policy.history_s:.0f} s and the present state"
+    skipped = f" ({found.skipped:,} others are none and were skipped)" if found.skipped else ""
+    seen = f"{found.records:,} telemetry records{skipped} of the last {policy.history_s:.0f} s and the present state"
     cut = "" if found.is_whole else "; the cluster is too large to read all of it live: run_analytics does"
     return _Answer(
         answered_by=LagSource.LIVE,

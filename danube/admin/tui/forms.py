@@ -16,6 +16,7 @@ from danube.admin.operations.fields import Completes, PageParams, Params
 from danube.admin.operations.operation import AnyOperation
 from danube.model.errors import DanubeError
 from danube.model.face_limits import TUI_RESULT_ROWS
+from danube.model.untrusted_json import decode_json
 
 LONG_TEXT_CHARS = 4_000
 """A text that may be longer than this gets several lines."""
@@ -199,6 +200,6 @@ def _parsed(field: FormField, value: bool | str) -> Any:  # noqa: ANN401, FBT001
     if field.kind is Kind.ITEMS and not value.lstrip().startswith("["):
         return [part.strip() for part in value.split(",") if part.strip()]
     try:
-        return json.loads(value)
+        return decode_json(value)
     except ValueError:
         return value

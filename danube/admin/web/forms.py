@@ -12,6 +12,7 @@ from danube.admin.operations.operation import AnyOperation
 from danube.admin.present import label
 from danube.model.errors import InvalidRequestError
 from danube.model.face_limits import WEB_ROWS_DEFAULT, WEB_ROWS_MAX
+from danube.model.untrusted_json import decode_json
 
 Pairs = Sequence[tuple[str, str]]
 """Names and values in their order, as a query string or a form has them; a name may come twice."""
@@ -124,8 +125,8 @@ def field_texts(arguments: Mapping[str, Any]) -> dict[str, str]:
 def parse_json_object(text: str | bytes) -> dict[str, Any]:
     """A JSON object. Raises InvalidRequestError."""
     try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
+        value = decode_json(text)
+    except ValueError:
         raise InvalidRequestError("the body is not JSON: send an object with the parameters") from None
     if not isinstance(value, dict):
         raise InvalidRequestError("the body is JSON and no object: send one with the parameters")
@@ -200,8 +201,8 @@ def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
 
 def _json(name: str, text: str) -> Any:  # noqa: ANN401 - whatever the person wrote
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return decode_json(text)
+    except ValueError:
         raise InvalidRequestError(f"{name}: this is not JSON") from None
 
 

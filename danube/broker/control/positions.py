@@ -7,6 +7,7 @@ from danube.broker.control.topics import served_topic
 from danube.broker.dispatch.events import RetryBlocked, Seek, SkipBlocked, SkipRange
 from danube.broker.new_subscriptions import NewSubscriptions, save_cursor
 from danube.broker.subscription import ReliableSubscription
+from danube.broker.system_topics import refuse_creating
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Also, Records
@@ -169,6 +170,7 @@ class PositionControl:
 
     async def add_partitions(self, wanted: AddPartitions) -> list[TopicName]:
         """Give a partitioned topic more partitions; answers all it has. Raises as `Topics.add_partitions`."""
+        refuse_creating(wanted.base)
         await self._topics.add_partitions(wanted.base, wanted.count)
         return self._topics.matching(wanted.base)
 

@@ -3,6 +3,7 @@
 from danube.broker.consumers import Consumers
 from danube.broker.control.describe import AnySubscription
 from danube.broker.control.topics import served_topic
+from danube.broker.system_topics import refuse_at_once
 from danube.broker.topic import AnyTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Also
@@ -36,7 +37,10 @@ class SubscriptionControl:
         Raises:
             What `also` raises.
             TopicNotFoundError, SubscriptionNotFoundError.
-            PreconditionFailedError: a consumer is connected; nothing was changed.
+            PreconditionFailedError: a consumer is connected, or it is of a system topic and there is no plan; nothing
+            was changed.
         """
         served_topic(self._topics, wanted.topic)
+        if also is None:
+            refuse_at_once(wanted.topic, "unsubscribe")
         await self._consumers.unsubscribe(wanted.topic, wanted.subscription, also=also)

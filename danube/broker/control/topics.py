@@ -6,6 +6,7 @@ from danube.broker.control.brokers import BrokerControl
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.farewell import Cause
 from danube.broker.moves import Moves
+from danube.broker.system_topics import refuse_at_once, refuse_creating
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Also, TopicRecord
@@ -32,12 +33,17 @@ class TopicControl:
         self._brokers = brokers
 
     async def create(self, wanted: CreateTopic) -> None:
-        """Create a plain topic. Raises NamespaceNotFoundError, TopicExistsError, LimitReachedError."""
+        """Create a plain topic.
+
+        Raises NamespaceNotFoundError, TopicExistsError, LimitReachedError, and NotPermittedError for a system topic.
+        """
+        refuse_creating(wanted.topic)
         _refuse_schema(wanted.schema_subject)
         await self._topics.create(wanted.topic, wanted.strategy, wanted.schema_subject)
 
     async def create_partitioned(self, wanted: CreatePartitionedTopic) -> None:
         """Create all partitions of a topic or none. Raises as `create`."""
+        refuse_creating(wanted.base)
         _refuse_schema(wanted.schema_subject)
         await self._topics.create_partitioned(wanted.base, wanted.partitions, wanted.strategy, wanted.schema_subject)
 
@@ -57,9 +63,11 @@ class TopicControl:
 
         It does not wait for the clients, which are told (`Moves.say_farewell`); `also` goes into the same transaction.
         Raises TopicNotFoundError, TopicNotServedError, what `also` raises, and PreconditionFailedError for a single
-        partition and for the audit log.
+        partition, for the audit log, and without a plan for any system topic.
         """
         self.deletable(name)
+        if also is None:
+            refuse_at_once(name, "delete_topic")
         try:
             deleted = await self._topics.delete(name, also=also)
         except TopicNotFoundError:  # the metadata has it no more: the answer to who deleted it got lost

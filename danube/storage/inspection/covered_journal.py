@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
+from danube.model.untrusted_json import decode_json
 from danube.runtime.disk import Disk
 from danube.storage.inspection.aside import PREFIX
 
@@ -46,7 +47,7 @@ def _written(disk: Disk) -> Iterator[CoveredJournal]:
         if not folder.startswith(PREFIX):
             continue
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
-            fields = json.loads(_content(disk, f"{folder}/{NAME}"))
+            fields = decode_json(_content(disk, f"{folder}/{NAME}"))
             yield CoveredJournal(
                 journal_id=int(fields["journal_id"]),
                 end_position=int(fields["end_position"]),

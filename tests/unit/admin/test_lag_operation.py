@@ -214,9 +214,12 @@ async def test_what_strangers_wrote_to_the_telemetry_topic_is_left_out(gateway: 
     known = json.loads(encode_telemetry(*history(gateway)[0]))
     wrong = {"at_ms": "x", "head": 2**60, "position": -1, "lag_messages": [], "topic": 7, "sequence": None}
     strange = [{**known, name: value} for name, value in wrong.items()]
-    gateway.publish_system(TELEMETRY_TOPIC, b"\xff", b"{}", *(json.dumps(each).encode() for each in strange))
+    no_json = (b"\xff", b"{}", b"[" * 100_000, b'{"version": 1, "kind": "topic", "at_ms": 1e999}')
+    gateway.publish_system(TELEMETRY_TOPIC, *no_json, *(json.dumps(each).encode() for each in strange))
     after = await asked(gateway)
     assert after.groups == before.groups
+    assert f"({len(no_json) + len(strange)} others are none and were skipped)" in after.reason
+    assert "skipped" not in before.reason
 
 
 async def test_hostile_names_are_rows_like_others(gateway: MemoryGateway) -> None:
