@@ -2,12 +2,14 @@
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
 from danube.model.face_limits import LAG_NUMBER_END
 from danube.model.telemetry import KINDS, VERSION
 
+SKIPPED: Final = "skipped"
+_CORRUPT, _OTHER, _SOUND = "_corrupt", "_is_other", "_is_sound"
 _RECORD: Final = (
     "version BIGINT, kind STRING, broker_id STRING, start_id STRING, sequence BIGINT, at_ms BIGINT, full BOOLEAN,"
     " gone BOOLEAN"
@@ -35,19 +37,28 @@ _AS_TOLD: Final = ("oldest_unread_append_ms", "head_append_ms", "blocked")
 """Null is not 0 here."""
 
 
-def telemetry_records(messages: DataFrame) -> DataFrame:
+def telemetry_records(messages: DataFrame, seen: Observation | None = None) -> DataFrame:
     """Each record once, typed, from the column `value` (bytes) of messages of the topic.
 
-    Left out: what is no JSON object, other versions and kinds, and what at-least-once delivery brought twice. Fields of
-    the kinds `broker` and `topic` that lag does not ask for are not read.
+    Left out: what is no such JSON object, other versions and kinds, and what at-least-once delivery brought twice.
+    Fields of the kinds `broker` and `topic` that lag does not ask for are not read. `seen` is told how many messages
+    are no records, as SKIPPED.
     """
-    parsed = messages.select(F.from_json(F.col("value").cast("string"), f"{_RECORD}, {_SUBSCRIPTION}").alias("record"))
-    records = parsed.select("record.*").where(
-        (F.col("version") == VERSION)
-        & F.col("kind").isin(*KINDS)
+    text = F.try_validate_utf8(F.col("value").cast("string"))
+    schema = f"{_RECORD}, {_SUBSCRIPTION}, {_CORRUPT} STRING"
+    parsed = messages.select(F.from_json(text, schema, {"columnNameOfCorruptRecord": _CORRUPT}).alias("record"))
+    is_other = F.coalesce((F.col("version") != VERSION) | ~F.col("kind").isin(*KINDS), F.lit(col=False))
+    is_sound = (
+        F.col(_CORRUPT).isNull()
+        & F.col("version").isNotNull()
+        & F.col("kind").isNotNull()
         & _are_there("broker_id", "start_id", "sequence", "at_ms")
         & _are_numbers("sequence", "at_ms")
     )
+    judged = parsed.select("record.*").withColumns({_OTHER: is_other, _SOUND: is_sound})
+    if seen is not None:
+        judged = judged.observe(seen, F.count_if(~F.col(_OTHER) & ~F.col(_SOUND)).alias(SKIPPED))
+    records = judged.where(~F.col(_OTHER) & F.col(_SOUND)).drop(_CORRUPT, _OTHER, _SOUND)
     return records.dropDuplicates(["broker_id", "start_id", "sequence"])
 
 
@@ -59,6 +70,7 @@ def subscription_records(records: DataFrame) -> DataFrame:
     observed = records.where(
         (F.col("kind") == "subscription")
         & _are_there("topic", "topic_id", "subscription", "subscription_id")
+        & F.col("topic").rlike("^/[^/]+/[^/]+$")
         & _are_numbers("at_ms", "sequence", "consumers", *_ADDED_UP, *_AS_TOLD)
     )
     return observed.select(

@@ -19,7 +19,7 @@ from spark_analytics.progress import Steps
 from spark_analytics.results import Cluster
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame, Observation, SparkSession
 
 _PUBLISHED_AFTER_MS = 60_000
 """A record is appended after the time that it tells of; far less than this later."""
@@ -142,12 +142,16 @@ def _judge_on_spark(request: LagRequest, as_of_ms: int, window: dict[str, Any], 
 def _judge(
     spark: "SparkSession", request: LagRequest, as_of_ms: int, window: dict[str, Any], steps: Steps
 ) -> LagResult:
+    from pyspark.sql import Observation  # noqa: PLC0415 - as above
+
     from spark_analytics.jobs.lag import Times, lag_groups, lag_partitions  # noqa: PLC0415 - as above
+    from spark_analytics.telemetry import SKIPPED  # noqa: PLC0415 - as above
 
     policy = _policy(request)
-    records = _telemetry(spark, request, as_of_ms).cache()
-    count = records.count()
-    steps.done(f"read {count:,} telemetry records")
+    seen = Observation()
+    records = _telemetry(spark, request, as_of_ms, seen).cache()
+    count, skipped = records.count(), int(seen.get[SKIPPED])
+    steps.done(f"read {count:,} telemetry records" + (f", and skipped {skipped:,} that are none" if skipped else ""))
     partitions = lag_partitions(_asked_for(records, request.wanted), Times.at(as_of_ms), policy).cache()
     totals = {PARTITIONS: partitions.count()}
     groups = lag_groups(partitions, policy).cache()
@@ -155,7 +159,7 @@ def _judge(
     result = LagResult(
         run_id=request.run_id,
         as_of_ms=as_of_ms,
-        window={**window, "records": count},
+        window={**window, "records": count, SKIPPED: skipped},
         groups=_rows(groups),
         partitions=_rows(partitions),
         totals=totals,
@@ -166,7 +170,7 @@ def _judge(
     return result
 
 
-def _telemetry(spark: "SparkSession", request: LagRequest, as_of_ms: int) -> "DataFrame":
+def _telemetry(spark: "SparkSession", request: LagRequest, as_of_ms: int, seen: "Observation") -> "DataFrame":
     from spark_analytics.telemetry import telemetry_records  # noqa: PLC0415 - as above
 
     options = {
@@ -176,7 +180,7 @@ def _telemetry(spark: "SparkSession", request: LagRequest, as_of_ms: int) -> "Da
         "ending_timestamp": str(as_of_ms + _PUBLISHED_AFTER_MS),
         "columns": "value",
     }
-    return telemetry_records(spark.read.format("danube").options(**options).load())
+    return telemetry_records(spark.read.format("danube").options(**options).load(), seen)
 
 
 def _asked_for(records: "DataFrame", wanted: LagFilter) -> "DataFrame":

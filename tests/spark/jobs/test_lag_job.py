@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Observation as Metrics
 
 from danube.model.lag_group import GroupLag, PartitionLag, groups_of, worst_first
 from danube.model.lag_records import judge_all
@@ -15,7 +16,7 @@ from danube.model.lag_verdict import LagPolicy, LagVerdict, Observation
 from danube.model.telemetry import Reading, Stamp, SubscriptionReading, encode_record
 from spark_analytics.jobs import lag as job
 from spark_analytics.jobs.lag import VERDICT, Times, lag_groups, lag_partitions
-from spark_analytics.telemetry import telemetry_records
+from spark_analytics.telemetry import SKIPPED, telemetry_records
 from tests.golden.telemetry.make import BROKER
 from tests.unit.model.lag_cases import AT_S, CASES, GONE, POLICY, ms, named, seen
 
@@ -183,6 +184,31 @@ def test_what_is_no_record_of_this_version_is_left_out(spark: SparkSession) -> N
     newer = json.dumps({**fields, "sequence": 77_777, "colour": "blue"}).encode()
     found = telemetry_records(messages(spark, [known, known], *strange, newer))
     assert sorted(row["sequence"] for row in found.collect()) == [fields["sequence"], 77_777]
+
+
+def test_messages_that_are_no_telemetry_are_skipped_and_counted(spark: SparkSession) -> None:
+    known = record("/default/orders", "billing", seen(50, 9, 4))
+    good = encode_record(*known)
+    fields = json.loads(good)
+    wrong = {"head": [1], "position": 2**70, "full": "x", "lag_messages": 1.5}
+    bad = [
+        *(b"[" * 100_000, b'{"a":' * 100_000, b'{"version":1,"kind":"broker","x":' + b"[" * 100_000),
+        *(b"\xff\xfe", b"NaN", b"9" * 5_000, good.replace(b"orders", b"\xff")),
+        *(json.dumps({**fields, name: value}).encode() for name, value in wrong.items()),
+    ]
+    other = json.dumps({**fields, "version": 2}).encode()
+    counts = Metrics()
+    found = telemetry_records(messages(spark, [known], *bad, other), counts).cache()
+    assert (found.count(), counts.get[SKIPPED]) == (1, len(bad))
+    (row,) = plain(lag_partitions(found, Times.at(ms(AT_S)), POLICY))
+    assert (row["topic"], row["head"], row["position"]) == ("/default/orders", 9, 4)
+
+
+def test_a_topic_that_has_no_name_is_no_row(spark: SparkSession) -> None:
+    known = record("/default/orders", "billing", seen(50, 9, 4))
+    nameless = json.dumps({**json.loads(encode_record(*known)), "topic": {"a": 1}, "sequence": 77}).encode()
+    telemetry = telemetry_records(messages(spark, [known], nameless))
+    assert [row["topic"] for row in plain(lag_partitions(telemetry, Times.at(ms(AT_S)), POLICY))] == ["/default/orders"]
 
 
 def test_numbers_that_no_broker_tells_are_left_out(spark: SparkSession) -> None:

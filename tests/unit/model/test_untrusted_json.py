@@ -119,6 +119,13 @@ def test_nothing_else_reads_json() -> None:
 # Decoders of what is stored
 
 
+ROOTS = (
+    *(keys.NAMESPACES, keys.TOPICS, keys.PARTITIONED, keys.SUBSCRIPTIONS, keys.CONSUMERS, keys.COUNTERS, keys.PLANS),
+    *(keys.PRODUCERS, keys.STORED_TOPICS, keys.DELETED_TOPICS, keys.STORED_JOURNALS, keys.REGISTERED, keys.CLUSTER_ID),
+    *(keys.RESTORED, keys.LEADER),
+)
+
+
 def _oversight(data: bytes) -> None:
     request = DanubeControl_pb2.CreatePlanRequest(
         operation="x", arguments=data.decode(errors="replace"), effect="destroy"
@@ -134,11 +141,19 @@ def _policies(data: bytes) -> None:
 
 def _metadata(data: bytes) -> None:
     """Every family: what is wrong is said, and the value is shown."""
-    for key in (keys.NAMESPACES, keys.TOPICS, keys.SUBSCRIPTIONS, keys.CONSUMERS, keys.COUNTERS, keys.PLANS):
+    for key in ROOTS:
         entry = Entry(f"{key}/a/b/c", data, 1, 1, 0)
         trouble_of(entry)
         value_of(entry)
-    trouble_of(Entry(keys.plan("plan-1"), data, 1, 1, 0))
+    for own in (
+        keys.plan("plan-1"),
+        keys.CLUSTER_ID,
+        keys.RESTORED,
+        keys.LEADER,
+        keys.PLAN_COUNTER,
+        f"{keys.REGISTERED}/7",
+    ):
+        trouble_of(Entry(own, data, 1, 1, 0))
 
 
 def _repair(data: bytes) -> None:
