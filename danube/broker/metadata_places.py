@@ -19,6 +19,7 @@ from danube.metadata.backup_format import Backup, Origin
 from danube.metadata.backup_raft import begin_group, own_address, read_raft
 from danube.metadata.backup_shared_log import PlantableBackend, begin_log, read_log
 from danube.metadata.backup_sqlite import read_sqlite, write_sqlite
+from danube.metadata.raft.admin_commands import add_command
 from danube.metadata.raft.folder import FOLDER
 from danube.metadata.state import StateImage
 from danube.model.errors import (
@@ -173,7 +174,8 @@ class FolderPlace:
         made = Planted(
             f"raft, {self.name}: a new group {cluster_id} with one member, {node_id} at {address}",
             f"start this broker with the Raft address {address}; the others start with --join, each without its old"
-            f" folder {FOLDER}/ in its data folder, and are added with `danube-admin cluster add-node`",
+            f" folder {FOLDER}/ in its data folder, and are added with `{add_command(address, 'ADDRESS')}`, each by the"
+            " address of its Raft port",
         )
         return made, staging / FOLDER, self._path / FOLDER
 

@@ -298,4 +298,4 @@ async def test_a_broker_that_the_seeds_do_not_know_does_not_start(form: Form) ->
     async with asyncio.timeout(PATIENCE_S):
         _, said = await stranger.communicate()
     assert stranger.returncode == 1
-    assert f"cluster add-node {group.address(SEEDS)}" in said.decode()
+    assert f"cluster add-node --node-addr {group.address(SEEDS)}" in said.decode()

@@ -207,7 +207,8 @@ ADD_NODE = Operation(
     params=AddNodeParams,
     result=AddedNode,
     run=_add,
-    done="Node added: {node_id} at {node_addr}. It does not vote yet: danube-admin cluster promote-node",
+    done="Node added: {node_id} at {node_addr}. Next, to give it a vote: `danube-admin cluster promote-node --node-id"
+    " {node_id}`",
     toolset=TOOLSET,
     examples=(Example("The broker that waits at 127.0.0.1:7654", {"node_addr": "127.0.0.1:7654"}),),
     is_idempotent=True,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from danube.metadata.image_format import encode_image
+from danube.metadata.raft.admin_commands import add_command, remove_command
 from danube.metadata.raft.asking import Invitation, Probe
 from danube.metadata.raft.dump import HeldImage, MemoryBytes
 from danube.metadata.raft.node import RaftNode
@@ -95,7 +96,9 @@ def decide(standing: Standing) -> Decision:
     if standing.invitation is not None:
         return Accept(standing.invitation)
     if standing.join:
-        return Wait(f"to be added: run `danube-admin cluster add-node {own.address}` against a broker of the cluster")
+        return Wait(
+            f"to be added: run `{add_command('HOST:7650', own.address)}`, where HOST is any broker of the cluster"
+        )
     others = [seed for seed in standing.seeds if seed != own.address and seed not in standing.selves]
     if not others:
         return Found((str(own.id),))
@@ -107,31 +110,28 @@ def _refusal(standing: Standing) -> Refuse | None:
     if len(standing.seeds) > RAFT_VOTES_MAX:
         return Refuse(
             f"{len(standing.seeds)} seeds are too many: begin with three or five brokers, and add the others with"
-            f" `danube-admin cluster add-node` ({RAFT_VOTES_MAX} is the most)"
+            f" `{add_command(own.address, 'ADDRESS')}`, each by the address of its Raft port ({RAFT_VOTES_MAX} is the"
+            " most)"
         )
     for seed, probe in sorted(standing.answers.items()):
         if probe.cluster_id:
-            known = _known_as(own, probe)
-            if known == "address":
+            members = [RaftNode(member) for member in probe.more.get("members", ())]
+            if any(member.node_id == own.node_id for member in members):
+                continue
+            adding = f"start this one with --join and run `{add_command(seed, own.address)}`"
+            former = next((member.node_id for member in members if member.address == own.address), None)
+            if former is not None:
                 return Refuse(
                     f"the cluster of {seed} knows the broker at {own.address} as another one: its data folder was lost"
-                    f" or exchanged. Remove the old one (`danube-admin cluster remove-node`), start this one with"
-                    " --join and add it"
+                    f" or exchanged. Remove the old one (`{remove_command(seed, former)}`),"
+                    f" {adding}"
                 )
-            if known == "" and probe.has_leader:
+            if probe.has_leader:
                 return Refuse(
-                    f"{seed} belongs to a cluster already ({probe.cluster_id}), which does not know this broker: start"
-                    f" it with --join and run `danube-admin cluster add-node {own.address}`, or correct its seeds"
+                    f"{seed} belongs to a cluster already ({probe.cluster_id}), which does not know this broker:"
+                    f" {adding}, or correct its seeds"
                 )
     return None
-
-
-def _known_as(own: RaftNode, probe: Probe) -> str:
-    """How the cluster of a member knows this broker: as the `member`, by its `address` only, or not at all."""
-    members = [RaftNode(member) for member in probe.more.get("members", ())]
-    if any(member.node_id == own.node_id for member in members):
-        return "member"
-    return "address" if any(member.address == own.address for member in members) else ""
 
 
 def _among_seeds(standing: Standing, others: Sequence[str]) -> Decision:

@@ -81,14 +81,16 @@ def test_an_invitation_is_accepted() -> None:
 def test_who_is_to_join_waits_and_says_what_to_run() -> None:
     decision = decide(_standing(A, _probe(B), _probe(C), join=True))
     assert decision == Wait(
-        "to be added: run `danube-admin cluster add-node 10.0.0.1:7650` against a broker of the cluster"
+        "to be added: run `danube-admin --endpoint http://HOST:50051 cluster add-node --node-addr 10.0.0.1:7650`, where"
+        " HOST is any broker of the cluster"
     )
 
 
 def test_a_cluster_that_does_not_know_this_broker_is_left_alone() -> None:
     decision = decide(_standing(A, _probe(B, "c1", leads=True, members=(B, C))))
     assert isinstance(decision, Refuse)
-    assert "--join" in decision.reason
+    adding = "danube-admin --endpoint http://10.0.0.2:50051 cluster add-node --node-addr 10.0.0.1:7650"
+    assert f"start this one with --join and run `{adding}`" in decision.reason
 
 
 def test_a_broker_that_lost_its_folder_does_not_come_back_under_its_old_name() -> None:
@@ -96,6 +98,7 @@ def test_a_broker_that_lost_its_folder_does_not_come_back_under_its_old_name() -
     decision = decide(_standing(A, _probe(B, "c1", leads=True, members=(before, B, C))))
     assert isinstance(decision, Refuse)
     assert "was lost" in decision.reason
+    assert "`danube-admin --endpoint http://10.0.0.2:50051 cluster remove-node --node-id 99`" in decision.reason
 
 
 def test_a_broker_that_is_none_of_the_seeds_does_not_form_a_cluster_beside_them() -> None:

@@ -166,7 +166,9 @@ async def test_who_asks_about_members_is_told_when_the_member_ends(alone: GroupS
 async def test_a_broker_that_waits_in_vain_says_for_what(tmp_path: Path) -> None:
     sequencer = await _open(LocalDisk(tmp_path), join=True, start_timeout_s=0.3)
     store = ReplicatedStore(sequencer, SystemClock(), SystemRng())
-    with pytest.raises(MetadataError, match="it waited to be added: run `danube-admin cluster add-node"):
+    with pytest.raises(
+        MetadataError, match="it waited to be added: run `danube-admin --endpoint http://HOST:50051 cluster add-node"
+    ):
         await store.start()
     await store.close()
 
