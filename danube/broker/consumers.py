@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from danube.broker.consumer import Consumer
 from danube.broker.departures import Departures
-from danube.broker.dispatch.key_ring import check_filters
+from danube.broker.dispatch.key_filter import check_filters, check_filters_together
 from danube.broker.farewell import Cause, Farewell
 from danube.broker.new_subscriptions import NewSubscriptions
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
@@ -220,6 +220,9 @@ class Consumers:
             filters = ()  # the others do not go by keys
         former = subscription.consumers.get(request.consumer_name)
         is_known = former is not None and former.filters == filters
+        if filters and not is_known:
+            others = (each.filters for each in subscription.consumers.values() if each is not former)
+            check_filters_together(request.subscription, (filters, *others))
         identity = consumer_id(request.topic, request.subscription, request.consumer_name)
         consumer = subscription.subscribe(request.consumer_name, identity, filters)
         if not is_known:

@@ -246,6 +246,12 @@ KEY_FILTERS_MAX = 100
 """Of one consumer."""
 KEY_FILTER_BYTES_MAX = 256
 """Of one of them."""
+KEY_FILTERS_PER_SUBSCRIPTION_MAX = 10_000
+"""Of all consumers of one subscription: each new key is held against all of them."""
+KEY_FILTERS_BYTES_PER_SUBSCRIPTION_MAX = 128 * KIB
+"""The same, together: a usual key takes some ms then, and none longer than some 50 ms, whatever is in the two."""
+KEY_FILTERS_LOOK_BYTES = 128 * KIB
+"""Of filters that keys are held against before others get their turn: a usual key of as many filters as may be."""
 KEY_OWNERS_MAX = 16_384
 """Keys whose consumer is remembered; past it they are looked up anew."""
 REDELIVERIES_DEFAULT = 5

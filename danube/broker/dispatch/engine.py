@@ -31,7 +31,7 @@ from danube.broker.dispatch.events import (
 from danube.broker.dispatch.flow import Flow
 from danube.broker.dispatch.in_flight import AttachedConsumer, DeliveryState
 from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer
-from danube.broker.dispatch.key_ring import check_filters
+from danube.broker.dispatch.key_filter import check_filters
 from danube.broker.dispatch.key_shared import KeySharedFlow
 from danube.broker.dispatch.ordered import OrderedFlow
 from danube.broker.dispatch.progress import Progress

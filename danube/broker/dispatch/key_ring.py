@@ -1,12 +1,11 @@
 """Which consumer has a key: consistent hashing with the original's points, and patterns of keys. Pure."""
 
-import re
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import lru_cache
 
-from danube.model.errors import InvalidRequestError
-from danube.model.limits import KEY_FILTER_BYTES_MAX, KEY_FILTERS_MAX, KEY_OWNERS_MAX
+from danube.broker.dispatch.key_filter import KeyBytes, KeyFilter
+from danube.model.limits import KEY_FILTERS_LOOK_BYTES, KEY_OWNERS_MAX
 
 VIRTUAL_NODES = 100
 """Points of one consumer on the ring; the original's."""
@@ -15,37 +14,6 @@ _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3
 _MASK_64 = 0xFFFFFFFFFFFFFFFF
 _MASK_32 = 0xFFFFFFFF
-
-
-def check_filters(patterns: Iterable[str]) -> tuple[str, ...]:
-    """Answer the patterns if a consumer may have them. Raises InvalidRequestError."""
-    filters = tuple(patterns)
-    if len(filters) > KEY_FILTERS_MAX:
-        raise InvalidRequestError(f"a consumer has {len(filters)} key filters, the limit is {KEY_FILTERS_MAX}")
-    for pattern in filters:
-        if len(pattern.encode()) > KEY_FILTER_BYTES_MAX:
-            raise InvalidRequestError(f"key filter {pattern[:40]!r}... is longer than {KEY_FILTER_BYTES_MAX} bytes")
-    return filters
-
-
-class KeyFilter:
-    """Whether any of some patterns takes a key; without patterns all are taken.
-
-    `*` is any run of bytes and `?` one byte of the key's UTF-8, as in the original; the whole key must match. Costs at
-    most O(key x pattern), whatever the pattern.
-    """
-
-    __slots__ = ("_patterns",)
-
-    def __init__(self, patterns: tuple[str, ...]) -> None:
-        self._patterns = [re.compile(_expression(pattern), re.DOTALL) for pattern in patterns]
-
-    def takes(self, key: str) -> bool:
-        """Whether the key is one of those."""
-        if not self._patterns:
-            return True
-        encoded = key.encode()
-        return any(pattern.fullmatch(encoded) for pattern in self._patterns)
 
 
 class KeyRing:
@@ -64,11 +32,17 @@ class KeyRing:
         """All of them, sorted; made at the first look after joins and leaves, however many those were."""
         self._hashes: list[int] = []
         self._is_stale = False
+        self._filters_bytes = 0
         self._owners: dict[str, int | None] = {}
         """Answers so far; emptied when they may be others."""
 
     def __len__(self) -> int:
         return len(self._filters)
+
+    @property
+    def looks_a_turn(self) -> int:
+        """New keys whose consumer is looked for before others get their turn: each is held against all filters."""
+        return max(1, KEY_FILTERS_LOOK_BYTES // max(1, self._filters_bytes))
 
     def add(self, consumer_id: int, patterns: tuple[str, ...] = ()) -> None:
         """Come in, or change patterns; nothing changes for one that is here with these."""
@@ -78,13 +52,16 @@ class KeyRing:
         if consumer_id not in self._filters:
             self._points_of[consumer_id] = [(point, consumer_id) for point in points_of(consumer_id)]
             self._is_stale = True
+        self._filters_bytes -= former.bytes if (former := self._filters.get(consumer_id)) else 0
         self._filters[consumer_id] = KeyFilter(patterns)
+        self._filters_bytes += self._filters[consumer_id].bytes
         self._owners.clear()
 
     def remove(self, consumer_id: int) -> None:
         """Leave, if it is here."""
         self._patterns.pop(consumer_id, None)
-        if self._filters.pop(consumer_id, None) is not None:
+        if (former := self._filters.pop(consumer_id, None)) is not None:
+            self._filters_bytes -= former.bytes
             del self._points_of[consumer_id]
             self._is_stale = True
             self._owners.clear()
@@ -101,10 +78,11 @@ class KeyRing:
         if self._is_stale:
             self._place()
         refused: set[int] = set()
+        wanted = KeyBytes(key)
         for consumer_id in self._from(bisect_left(self._hashes, ring_hash(key))):
             if consumer_id in refused:
                 continue
-            if self._filters[consumer_id].takes(key):
+            if self._filters[consumer_id].takes(wanted):
                 return consumer_id
             refused.add(consumer_id)
             if len(refused) == len(self._filters):
@@ -142,14 +120,3 @@ def _hash_32(data: bytes) -> int:
     mixed = ((mixed ^ (mixed >> 16)) * 0x85EBCA6B) & _MASK_32
     mixed = ((mixed ^ (mixed >> 13)) * 0xC2B2AE35) & _MASK_32
     return mixed ^ (mixed >> 16)
-
-
-def _expression(pattern: str) -> bytes:
-    """A regular expression that never goes back: after each `*` the first match of what follows is as good as any."""
-    first, *rest = (
-        b".".join(re.escape(part) for part in piece.split(b"?")) for piece in re.split(rb"\*+", pattern.encode())
-    )
-    if not rest:
-        return first
-    *middle, last = rest
-    return first + b"".join(b"(?>.*?%b)" % piece for piece in middle) + b".*" + last

@@ -15,12 +15,14 @@ from heapq import heappop, heappush
 from danube.broker.dispatch.events import KeyRun
 from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries, DeliveryState
 from danube.broker.dispatch.instructions import Instruction, ReadKeys, Send
-from danube.broker.dispatch.key_ring import KeyRing, check_filters
+from danube.broker.dispatch.key_filter import check_filters
+from danube.broker.dispatch.key_ring import KeyRing
 from danube.broker.dispatch.progress import Progress
 from danube.model.limits import KEY_SHARED_LOOKAHEAD, KEYS_READ_MAX
 from danube.model.ranges import OffsetRange, RangeSet
 
 _NEVER_S = float("inf")
+_AT_ONCE_S = 0.0
 
 
 @dataclass(slots=True, eq=False)
@@ -82,6 +84,8 @@ class KeySharedFlow:
         self._known: deque[KeyRun] = deque()
         """Keys of messages that are not taken up yet."""
         self._is_asking = False
+        self._looks = self._ring.looks_a_turn
+        """Left before others get their turn; there are new ones when the timer has fired."""
 
     def attach(self, consumer: AttachedConsumer, filters: tuple[str, ...]) -> None:
         filters = check_filters(filters)
@@ -89,6 +93,7 @@ class KeySharedFlow:
         if member is None or member.filters != filters:
             member = self._members[consumer.consumer_id] = _Member(consumer.consumer_id, filters)
             self._ring.add(consumer.consumer_id, filters)
+            self._looks = min(self._looks, self._ring.looks_a_turn)
             self._place_anew()
         member.consumer, member.leaves_at_s = consumer, _NEVER_S
         self._plan_leaves()
@@ -147,14 +152,17 @@ class KeySharedFlow:
             member.ready.clear()
 
     def expire(self, now_s: float) -> None:
-        """Those who have been away for too long lose their keys."""
+        """Those who have been away for too long lose their keys; and keys can be looked at again."""
         if now_s < self.due_s:
             return
-        for member in [each for each in self._members.values() if each.leaves_at_s <= now_s]:
+        leaving = [each for each in self._members.values() if each.leaves_at_s <= now_s]
+        for member in leaving:
             del self._members[member.consumer_id]
             self._ring.remove(member.consumer_id)
+        self._looks = self._ring.looks_a_turn
         self._plan_leaves()
-        self._place_anew()
+        if leaving:
+            self._place_anew()
 
     def keys_read(self, runs: tuple[KeyRun, ...]) -> None:
         """Late and repeated ones do no harm: a message has the same key for ever."""
@@ -171,7 +179,9 @@ class KeySharedFlow:
         while True:
             for member in list(self._active.values()):
                 self._serve(member, deadline_s, out)
-            if not self._may_take_up():
+            if self._looks <= 0 or not self._may_take_up():
+                if self._looks <= 0:
+                    self.due_s = _AT_ONCE_S
                 return out
             run = self._next_run()
             if run is None:
@@ -215,7 +225,8 @@ class KeySharedFlow:
         """Put what is ready into the heap of who has its key."""
         if not self._members:
             return
-        while self._unplaced:
+        while self._unplaced and self._looks > 0:
+            self._looks -= 1
             offset = self._unplaced.pop()
             lane = self._open.get(offset)
             if lane is None:
@@ -318,6 +329,7 @@ class KeySharedFlow:
         self._unplaced.append(start)
 
     def _plan_leaves(self) -> None:
+        """When there is something to do next; what is left to be looked at is due at once, as `send` finds."""
         self.due_s = min((each.leaves_at_s for each in self._members.values()), default=_NEVER_S)
 
 

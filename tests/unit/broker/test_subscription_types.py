@@ -4,8 +4,9 @@ import asyncio
 
 import pytest
 
+from danube.broker.dispatch import key_filter
 from danube.model.calls import OutgoingMessage, Subscribe
-from danube.model.errors import InvalidRequestError
+from danube.model.errors import InvalidRequestError, LimitReachedError
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
@@ -194,6 +195,21 @@ async def test_keys_and_messages_that_are_not_in_memory_are_read_from_the_disk(
             await keyed.acknowledge(message.offset)
     assert sorted(got) == list(range(30))
     assert all(got.index(number) < got.index(number + 3) for number in range(27))
+
+
+async def test_filters_of_all_consumers_together_are_bounded(keyed: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(key_filter, "KEY_FILTERS_PER_SUBSCRIPTION_MAX", 3)
+    await keyed.begin()
+    for name in ("a", "b"):
+        await keyed.join(name, "x-*")
+    with pytest.raises(LimitReachedError, match="'s' would have 4 key filters"):
+        await keyed.join("c", "y-*", "z-*")
+    await keyed.join("b", "x-*", "y-*")  # its former ones count no more
+    with pytest.raises(LimitReachedError, match="'s' would have 4 key filters"):
+        await keyed.join("c", "z-*")
+    await keyed.join("c")
+    monkeypatch.setattr(key_filter, "KEY_FILTERS_PER_SUBSCRIPTION_MAX", 1)
+    await keyed.join("b", "x-*", "y-*")  # who is here with these comes back
 
 
 async def test_too_many_filters_are_refused_and_leave_nothing_behind(keyed: Group) -> None:

@@ -58,6 +58,36 @@ def test_a_later_message_of_a_key_waits_through_nacks_and_timeouts() -> None:
     assert made.now(Acknowledged(0, 1)) == [(1, 2, 1)]
 
 
+def test_with_many_filters_others_get_a_turn_between_keys_and_every_message_goes_out() -> None:
+    filters = tuple(f"{number:0256d}" for number in range(99))
+    made = Driven(KEY_SHARED, POLICY, durable_end=20, keys="abcdefghijklmnopqrst")
+    sent: list[tuple[int, int, int]] = []
+    for consumer_id in range(1, 6):
+        sent += made.now(ConsumerAttached(consumer_id, 100, filters=(*filters, "?")))
+    turns = 0
+    is_due = True
+    while is_due:
+        turns += 1
+        several = made.now(TimerFired())
+        assert len(several) <= 1
+        sent += several
+        is_due = SetTimer(0.0) in made.said
+    assert sorted(offset for _, offset, _ in sent) == list(range(20))
+    assert turns >= 15
+
+
+def test_keys_that_many_filters_refuse_are_passed_over_in_turns() -> None:
+    filters = tuple(f"{number:0256d}" for number in range(100))
+    made = Driven(KEY_SHARED, POLICY, durable_end=20, keys="abcdefghijklmnopqrst")
+    for consumer_id in range(1, 6):
+        made.now(ConsumerAttached(consumer_id, 100, filters=filters))
+    assert made.engine.unclaimed < 20
+    made.now(TimerFired())
+    while SetTimer(0.0) in made.said:
+        made.now(TimerFired())
+    assert (made.engine.unclaimed, made.engine.lag) == (20, 0)
+
+
 def test_an_acknowledgement_of_what_was_not_sent_yet_does_not_count() -> None:
     made = subscription("aaaa", windows=(10,))
     assert made.now(Acknowledged(1, 4)) == []
