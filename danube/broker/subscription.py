@@ -5,6 +5,7 @@ consumer is its name: the same name gets the same id, and a second stream for an
 """
 
 import logging
+import shlex
 from abc import ABC, abstractmethod
 from collections import deque
 from dataclasses import dataclass, field
@@ -229,11 +230,10 @@ class ReliableSubscription(Subscription):
         followers = "what follows with its key" if self.record.type is SubscriptionType.KEY_SHARED else "what follows"
         _log.warning(
             "subscription %r on %s is blocked: the message at offset %d failed as often as it may, and %s waits; have "
-            "it sent again with `danube-admin topics retry-blocked`, or give it up with `danube-admin topics skip`",
-            name,
-            topic,
-            blocked[0].start,
-            followers,
+            "it sent again with `danube-admin topics retry-blocked %s`, or give it up with `danube-admin topics skip"
+            " %s`",
+            *(name, topic, blocked[0].start, followers),
+            *(f"{topic} -s {shlex.quote(name)}",) * 2,
         )
 
     def _unreadable(self, consumer_id: int) -> None:

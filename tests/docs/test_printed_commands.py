@@ -18,6 +18,11 @@ from danube.testing.gateway import MemoryGateway, connect_to
 ROOT = Path(__file__).parents[2]
 ANYTHING = "7"
 """Stands for what a message fills in."""
+FILLED_IN = {
+    "--access 7": "--access read",
+    "--approval 7": "--approval none",
+    "%s": "/default/orders -s 'billing and more'",  # in a line of the log
+}
 MENTIONED = {"danube-admin 7", "danube-admin plans approve"}
 """Named for what they are, where there is nothing to fill in."""
 
@@ -45,7 +50,9 @@ COMMANDS = sorted({*printed()} - MENTIONED)
 
 def typed(command: str) -> None:
     """Parse a command as the program does, and run nothing. Raises UsageError for one that it would not take."""
-    _, *words = shlex.split(command.replace("--access 7", "--access read").replace("--approval 7", "--approval none"))
+    for text, value in FILLED_IN.items():
+        command = command.replace(text, value)
+    _, *words = shlex.split(command)
     if words[-1] == "--help":
         return
     found: Any = typer.main.get_command(app(connect_to(MemoryGateway())))

@@ -33,6 +33,7 @@ from danube.admin.tui.pilot import run_operation
 from danube.admin.web.catalog import api_method, api_path, page_path
 from danube.admin.web.exposure import Exposure, WebToken
 from danube.admin.web.serving import serving
+from danube.model.exit_codes import ExitCode
 from danube.model.plans import Caller, Face
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
@@ -61,10 +62,9 @@ async def call_command(place: Place, operation: AnyOperation, arguments: dict[st
         return json.loads(await on_terminal(words, arguments["plan_id"]))
     if plan_id is not None:
         words += ["--plan-id", plan_id]
-    elif operation.is_planned:
-        words.append("--dry-run")
     code, out, err = await run(words)
-    assert code == 0, (code, out, err)
+    is_plan = operation.is_planned and plan_id is None  # nobody could be asked
+    assert code == (ExitCode.NEEDS_YES if is_plan else ExitCode.OK), (code, out, err)
     return json.loads(out)
 
 

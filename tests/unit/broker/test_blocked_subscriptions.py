@@ -98,8 +98,8 @@ async def test_log_tells_once_that_it_is_blocked_and_once_that_it_is_free(
     await refuse(cell, topic, inbox, 3)
     blocked = (
         "subscription 'subscription' on /default/orders is blocked: the message at offset 0 failed as often as it may, "
-        "and what follows waits; have it sent again with `danube-admin topics retry-blocked`, or give it up with "
-        "`danube-admin topics skip`"
+        "and what follows waits; have it sent again with `danube-admin topics retry-blocked /default/orders -s "
+        "subscription`, or give it up with `danube-admin topics skip /default/orders -s subscription`"
     )
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [("WARNING", blocked)]
     await cell.admin.apply(
