@@ -137,3 +137,17 @@ def test_a_part_of_the_longest_rows_fits_a_message() -> None:
     row |= {"worst_partition": row["topic"], "eta_partition": row["topic"]}
     fields = {"part": 0, "table": "groups", "rows": [row] * ANALYTICS_PART_ROWS_MAX}
     assert len(encode_record(replace(records()[1], fields=fields))) < MESSAGE_BYTES_MAX
+
+
+@pytest.mark.parametrize("limit", [1e308, -1, 2**63, 2**48, None, True, "10"])
+def test_a_time_that_no_job_tells_makes_no_record(limit: object) -> None:
+    fields = json.loads(encode_record(started()))
+    assert decode_record(json.dumps(fields).encode()) == started()
+    for name in ("time_limit_s", "as_of_ms", "at_ms"):
+        assert decode_record(json.dumps({**fields, name: limit}).encode()) is None
+
+
+def test_a_run_that_says_it_has_more_parts_than_memory_is_no_result() -> None:
+    told = result()
+    last = replace(told[-1], fields={**told[-1].fields, "parts": 2**62})
+    assert newest_result(runs_of([started(), *told[:-1], last], 100), LAG_JOB) is None
