@@ -30,7 +30,9 @@ from danube.broker.control.topics import TopicControl
 from danube.broker.data_folder import REPAIRED, DataFolder, open_data_folder
 from danube.broker.dead_letters import DeadLetters
 from danube.broker.departures import Departures
+from danube.broker.disk_reserve import DiskReserve
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.dispatch_settings import DispatchSettings
 from danube.broker.expiry import Expiry
 from danube.broker.farewell import going_down
 from danube.broker.meta_store import MetaStore, open_meta_store
@@ -46,7 +48,7 @@ from danube.broker.settings import BrokerSettings, Mode, advertised_urls, bound_
 from danube.broker.storage_settings import storage_settings
 from danube.broker.sweeping import sweep_on
 from danube.broker.telemetry import Telemetry, TelemetrySource
-from danube.broker.topics import DispatchSettings, Topics
+from danube.broker.topics import Topics
 from danube.metadata.cluster_records import own_cluster_id
 from danube.metadata.plan_records import PlanRecords
 from danube.metadata.producer_records import ProducerEpochs
@@ -58,6 +60,7 @@ from danube.model.limits import DRAIN_TIMEOUT_S
 from danube.model.policies import PoisonPolicy
 from danube.rpc.carrier import Carrier, Service
 from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.options import CarrierOptions
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.process import OwnProcess, Process
@@ -146,7 +149,8 @@ class _Assembly:
     def __init__(self, settings: BrokerSettings, world: World, parts: AsyncExitStack) -> None:
         self._settings = settings
         self._world = world
-        self._carrier = world.carrier or GrpcCarrier(world.clock)
+        options = CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
+        self._carrier = world.carrier or GrpcCarrier(world.clock, options)
         self._parts = parts
         self._tasks = TaskScope("broker")
         self.replaced = asyncio.Event()
@@ -180,6 +184,7 @@ class _Assembly:
             subscription_expiry_s=settings.subscription_expiry_s,
         )
         self._start_sweeps(context, expiry, Retaining(context.topics, storage))
+        await self._keep_reserve(context, DiskReserve(folder.path, folder.disk, storage, self._reader))
         storage.start()
         urls = self._urls(context, admin, metrics)
         context.control.brokers.announce(urls)
@@ -436,6 +441,11 @@ class _Assembly:
         self._tasks.spawn(sweep_on(clock, "retention", retaining.sweep), "retention")
         positions = context.control.positions
         self._tasks.spawn(sweep_on(clock, "putting subscriptions elsewhere", positions.sweep), "positions")
+
+    async def _keep_reserve(self, context: ServiceContext, reserve: DiskReserve) -> None:
+        await reserve.keep()
+        context.make_room = reserve.give_up
+        self._tasks.spawn(sweep_on(context.clock, "keeping room on the disk", reserve.keep), "disk reserve")
 
     async def _start_telemetry(self, context: ServiceContext, storage: Storage, broker_id: int) -> None:
         interval_s = self._settings.telemetry_interval_s

@@ -8,17 +8,36 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from danube.broker.dispatch.events import KeyRun
-from danube.model.limits import KEY_CHARS_MAX
+from danube.model.limits import BATCH_WINDOWS_BYTES_MAX, KEY_CHARS_MAX
 from danube.storage.batch import RecordKind, RecordView
 from danube.storage.log import StoredBatch
 from danube.wire.decode import effective_key
 from danube.wire.encode import record_of_payload, stamp_offset
 
 
+class BatchWindows:
+    """All the windows of a broker, within one bound: of more, those that were filled longest ago are read again."""
+
+    def __init__(self, bytes_max: int = BATCH_WINDOWS_BYTES_MAX) -> None:
+        self._bytes_max = bytes_max
+        self._filled: dict[BatchWindow, int] = {}
+        self.bytes = 0
+        """Of the batches in them; of one that several have, as often."""
+
+    def note(self, window: "BatchWindow", size: int) -> None:
+        """A window holds so many bytes now."""
+        self.bytes += size - self._filled.pop(window, 0)
+        if size:
+            self._filled[window] = size
+        while self.bytes > self._bytes_max and len(self._filled) > 1:
+            next(iter(self._filled)).clear()
+
+
 class BatchWindow:
     """The batches read last, by offset; slicing the same batch again costs nothing but the slice."""
 
-    def __init__(self) -> None:
+    def __init__(self, windows: BatchWindows | None = None) -> None:
+        self._windows = windows or BatchWindows()
         self._batches: Sequence[StoredBatch] = ()
         self._bases: list[int] = []
         self._view: RecordView | None = None
@@ -28,6 +47,7 @@ class BatchWindow:
         """Replace what is held."""
         self._batches = batches
         self._bases = [batch.base_offset for batch in batches]
+        self._windows.note(self, sum(len(batch.body) for batch in batches))
 
     def clear(self) -> None:
         """Hold nothing."""

@@ -5,6 +5,7 @@ for each message, so a change holds at once for streams that are open.
 """
 
 from collections.abc import Callable
+from functools import partial
 from weakref import WeakKeyDictionary
 
 from danube.broker.rate_limits import TokenBucket
@@ -59,7 +60,9 @@ class PacedStream:
     )
 
     def __init__(self, stream: ServerStream, pace: Pace, ready: Callable[[], None]) -> None:
-        """`ready` is called when there is room again because time has passed."""
+        """`ready` is called when there is room again because time has passed. It must not hold this stream: what is
+        queued on it goes with it, and does not wait for the garbage collector.
+        """
         self._stream = stream
         self._topic = pace.topic
         self._pace = pace
@@ -78,7 +81,7 @@ class PacedStream:
     @property
     def room(self) -> int:
         if self._topic.dispatch_rate:
-            self.write = self._write_counted
+            self.write = partial(_write_counted, self._stream, self._pace)
             if self._must_wait():
                 return 0
         return self._stream.room
@@ -97,11 +100,6 @@ class PacedStream:
             self._wake.cancel()
             self._wake = None
 
-    def _write_counted(self, message: bytes) -> None:
-        if self._topic.dispatch_rate:
-            self._pace.bucket().take(1, self._pace.clock.monotonic_s())
-        self._stream.write(message)
-
     def _must_wait(self) -> bool:
         clock = self._pace.clock
         now_s = clock.monotonic_s()
@@ -113,3 +111,9 @@ class PacedStream:
     def _woken(self) -> None:
         self._wake = None
         self._ready()
+
+
+def _write_counted(stream: ServerStream, pace: Pace, message: bytes) -> None:
+    if pace.topic.dispatch_rate:
+        pace.bucket().take(1, pace.clock.monotonic_s())
+    stream.write(message)

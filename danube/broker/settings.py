@@ -183,6 +183,12 @@ class BrokerSettings(BaseModel):
     cache_bytes_max: int = Field(
         limits.CACHE_BYTES_MAX, ge=0, le=1 << 40, description="Bytes of recent messages kept in memory."
     )
+    stream_memory_bytes_max: int = Field(
+        limits.STREAM_MEMORY_BYTES_MAX,
+        ge=limits.STREAM_MEMORY_BYTES_MIN,
+        le=1 << 40,
+        description="Bytes in memory of messages that clients' streams were not sent yet; they share it fairly.",
+    )
     telemetry_interval_s: Annotated[float, AfterValidator(_interval)] = Field(
         limits.TELEMETRY_INTERVAL_S,
         ge=0,

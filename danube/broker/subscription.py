@@ -11,6 +11,7 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from danube.broker.consumer import Consumer
+from danube.broker.delivery import BatchWindows
 from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange
@@ -149,8 +150,9 @@ class ReliableSubscription(Subscription):
         policy: RedeliveryPolicy,
         window: int,
         grace_s: float = KEY_SHARED_GRACE_S,
+        windows: BatchWindows | None = None,
     ) -> None:
-        """`grace_s` is how long a Key-Shared consumer that is away keeps its keys."""
+        """`grace_s` is how long a Key-Shared consumer that is away keeps its keys; `windows` bounds what is read."""
         super().__init__(record, clock)
         self._window = window
         engine = DispatchEngine(
@@ -164,6 +166,7 @@ class ReliableSubscription(Subscription):
             tasks=tasks,
             on_unreadable=self._unreadable,
             on_blocked=self._log_blocked,
+            windows=windows,
         )
         self.counts = self.driver.counts
         self.nacked = 0

@@ -4,13 +4,11 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial
 
 from danube.broker.dispatch.events import Event
 from danube.broker.dispatch.instructions import DeadLetter
-from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.broker.failures import redelivery_policy
+from danube.broker.dispatch_settings import DispatchSettings
 from danube.broker.farewell import Cause, Farewell
 from danube.broker.lost_log import LostLog
 from danube.broker.other_topics import OtherTopics
@@ -28,7 +26,7 @@ from danube.model.errors import (
     TopicNotServedError,
     UnknownOutcomeError,
 )
-from danube.model.limits import KEY_SHARED_GRACE_S, PARTITIONS_MAX, TOPICS_PER_BROKER_MAX
+from danube.model.limits import PARTITIONS_MAX, TOPICS_PER_BROKER_MAX
 from danube.model.policies import NO_POLICIES, Limits, Policies, PolicyChange, limits_of
 from danube.model.subscription import Cursor
 from danube.model.topic import DispatchStrategy, TopicName
@@ -46,26 +44,6 @@ _AUDIT_LOG = Policies(durability=Durability.FSYNC.number)
 
 CarryDeadLetter = Callable[[ReliableTopic, str, Callable[[Event], None], DeadLetter], None]
 """Copies a message of a topic's subscription to where it is to go, and has the callback told what became of it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class DispatchSettings:
-    """How subscriptions deliver."""
-
-    window: int
-    """Messages one consumer may hold unacknowledged, where nothing else is set."""
-    policy: RedeliveryPolicy
-    """What becomes of messages that fail, the same."""
-    grace_s: float = KEY_SHARED_GRACE_S
-    """How long a Key-Shared consumer that is away keeps its keys."""
-
-    def window_of(self, record: SubscriptionRecord) -> int:
-        """What holds for a subscription."""
-        return self.window if record.window is None else record.window
-
-    def policy_of(self, record: SubscriptionRecord) -> RedeliveryPolicy:
-        """What holds for a subscription."""
-        return redelivery_policy(record.failure_policy) if record.failure_policy else self.policy
 
 
 class Topics:
@@ -426,6 +404,7 @@ class Topics:
             policy=self.dispatch.policy_of(record),
             window=self.dispatch.window_of(record),
             grace_s=self.dispatch.grace_s,
+            windows=self.dispatch.windows,
         )
         if self.dead_letters is not None:
             told = subscription.driver.handle

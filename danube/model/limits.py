@@ -28,6 +28,27 @@ RPC_METADATA_BYTES_MAX = 16 * KIB
 """Of one call's metadata."""
 RPC_CONCURRENT_CALLS_MAX = 10_000
 """Calls and streams under way on one port."""
+RPC_WINDOW_BYTES = 256 * KIB
+"""Sent to the broker on one stream before it reads: what a call whose turn has not come holds, and what a producer with
+one batch on its way behind another needs. A message that is being read gets all the window it takes."""
+RPC_REQUESTS_ARRIVING_MAX = 4
+"""Of one connection and method; each may be as large as RPC_RECEIVE_BYTES_MAX. Others wait for their turn."""
+STREAM_MEMORY_BYTES_MAX = 256 * MIB
+"""Written to all streams of a broker and not yet taken by their transport."""
+STREAM_MEMORY_BYTES_MIN = 16 * MIB
+"""The least that may be set: any single message passes."""
+STREAM_MEMORY_SHARES = 128
+"""One stream may queue this part of what is free: of 256 MiB 600 that stall one after the other leave 2 MiB."""
+STREAM_MEMORY_FREED_RATIO = 16
+"""Where nothing is free, stalled streams give way until this part of the bound is."""
+STREAM_MESSAGE_COPIES = 2
+"""Of a message that is being sent: the carrier's own and gRPC's."""
+STREAM_ANSWERS_BYTES_MIN = 64 * KIB
+"""One stream that takes batches may always queue so many bytes of acknowledgements."""
+STREAM_MEMORY_LOOK_S = 1.0
+"""While writers wait for memory, how often stalled streams are looked for."""
+STREAM_STALL_S = 10.0
+"""A stream that took nothing for so long gives way to writers that wait for memory."""
 STREAM_QUEUE_BYTES_MAX = 1 * MIB
 """Written to one stream and not yet taken by its transport."""
 STREAM_QUEUE_MESSAGES_MAX = 1_000
@@ -76,6 +97,8 @@ CACHE_BYTES_MAX = 64 * MIB
 """Recent batches kept in memory, all topics together."""
 READ_BYTES_MAX = 1 * MIB
 """One read for dispatch."""
+BATCH_WINDOWS_BYTES_MAX = 64 * MIB
+"""Read so and not sent yet, all subscriptions together; what is beyond is read again."""
 READ_AHEAD_ANSWERS = 4
 """Read from the files at once for who reads in order: handing work to a thread costs a good part of reading 1 MiB."""
 READ_AHEAD_PACE = 128 * MIB
@@ -199,6 +222,10 @@ DISK_WARN_BYTES = 1024 * MIB
 """Free bytes below which the log says so."""
 DISK_REFUSE_BYTES = 256 * MIB
 """Free bytes below which appends are refused: what remains is for cutting the journal, and for the system."""
+DISK_RESERVE_BYTES_MAX = 16 * MIB
+"""Of the file that is given up to delete something on a full disk."""
+DISK_RESERVE_RATIO = 16
+"""It is at most this part of the whole disk."""
 
 # Streams of batches
 PUBLISH_WINDOW_BYTES = BATCH_BYTES_MAX

@@ -9,10 +9,12 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from grpc import aio
+
 from danube.model import errors
 from danube.rpc.carrier import Caller, UnaryHandler
 from danube.rpc.failure import status_for
-from danube.rpc.grpc_context import Context, ServerSide, abort, caller_of
+from danube.rpc.grpc_context import Context, ServerSide, abort, caller_of, receive_request, without_frames
 from danube.rpc.pending_answer import PendingAnswer
 from danube.wire.status import Status, status_of
 
@@ -52,10 +54,18 @@ class GrpcCall(PendingAnswer):
 
 def unary_method(
     path: str, handler: UnaryHandler, side: ServerSide
-) -> Callable[[bytes, Context], Coroutine[Any, Any, bytes]]:
+) -> Callable[[object, Context], Coroutine[Any, Any, bytes]]:
     """The coroutine function that grpc.aio runs for each call of `handler`."""
 
-    async def run(request: bytes, context: Context) -> bytes:
+    async def run(_requests: object, context: Context) -> bytes:
+        try:
+            return await answered(context)
+        except aio.AbortError as error:
+            del _requests, context
+            raise without_frames(error) from None
+
+    async def answered(context: Context) -> bytes:
+        request = await receive_request(context, path, side)
         call = GrpcCall(path, context, side)
         outcome: bytes | Status | None
         side.active += 1

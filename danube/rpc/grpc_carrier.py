@@ -19,6 +19,7 @@ from danube.rpc.grpc_context import ServerSide
 from danube.rpc.grpc_server import GrpcServer, Router
 from danube.rpc.options import CarrierOptions
 from danube.rpc.port_probe import check_free
+from danube.rpc.stream_memory import StreamMemory
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 
@@ -40,6 +41,7 @@ class GrpcCarrier:
         """`tls_name` is the name that a server's certificate must have, where that is not the host that is dialled."""
         self._clock = clock
         self._options = options or CarrierOptions()
+        self._memory = StreamMemory(self._options.stream_memory_bytes_max, clock)
         self._server_credentials = server_credentials
         self._channel_credentials = channel_credentials
         self._tls_name = tls_name
@@ -49,7 +51,7 @@ class GrpcCarrier:
         host, _ = split_address(address)
         await check_free(address)
         tasks = TaskScope(f"server at {address}")
-        side = ServerSide(self._clock, self._options, tasks, secure=self._server_credentials is not None)
+        side = ServerSide(self._clock, self._options, tasks, self._memory, secure=self._server_credentials is not None)
         server = aio.server(
             handlers=[cast("grpc.GenericRpcHandler[bytes, bytes]", Router(services, side))],
             options=_server_arguments(self._options),
@@ -92,6 +94,9 @@ def _server_arguments(options: CarrierOptions) -> _Arguments:
         *_shared_arguments(options),
         ("grpc.so_reuseport", 0),  # else a second broker binds the same port and nobody notices
         ("grpc.max_concurrent_streams", options.concurrent_calls_max),
+        # With its probes gRPC lets a fast peer send 128 MiB on each stream that is not read.
+        ("grpc.http2.bdp_probe", 0),
+        ("grpc.http2.lookahead_bytes", options.window_bytes),
         # Official clients ping as often as they like; a server that counts strikes would send them away.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", 1),

@@ -1,4 +1,7 @@
-"""A listening gRPC server: generic methods on raw bytes, found by their path."""
+"""A listening gRPC server: generic methods on raw bytes, found by their path.
+
+To gRPC all of them take streams, so that we decide when the one message of a call is read: `receive_request`.
+"""
 
 import asyncio
 from collections.abc import Iterable
@@ -62,10 +65,10 @@ def _methods(service: Service, side: ServerSide) -> dict[str, "grpc.RpcMethodHan
     methods: dict[str, grpc.RpcMethodHandler[bytes, bytes]] = {}
     for name, handler in service.unary.items():
         path = f"/{service.name}/{name}"
-        methods[path] = grpc.unary_unary_rpc_method_handler(unary_method(path, handler, side))
+        methods[path] = grpc.stream_unary_rpc_method_handler(unary_method(path, handler, side))
     for name, factory in service.server_streams.items():
         path = f"/{service.name}/{name}"
-        methods[path] = grpc.unary_stream_rpc_method_handler(server_stream_method(path, factory, side))
+        methods[path] = grpc.stream_stream_rpc_method_handler(server_stream_method(path, factory, side))
     for name, factory in service.streams.items():
         path = f"/{service.name}/{name}"
         methods[path] = grpc.stream_stream_rpc_method_handler(stream_method(path, factory, side))

@@ -13,27 +13,34 @@ from grpc import aio
 from danube.model.errors import DanubeError
 from danube.rpc.carrier import Caller, StreamFactory, StreamHandler
 from danube.rpc.failure import log_callback_failure, status_for
-from danube.rpc.grpc_context import EOF, Context, ServerSide, abort, caller_of
-from danube.rpc.outbox import Outbox
+from danube.rpc.grpc_context import (
+    EOF,
+    HALF_CLOSE_WAIT_S,
+    Context,
+    ServerSide,
+    abort,
+    caller_of,
+    receive_request,
+    without_frames,
+)
+from danube.rpc.stream_memory import Outbox
 from danube.rpc.wakeup import Wakeup
 from danube.runtime.clock import sleep_for
 from danube.wire.status import Status
 
 _CANCEL_NOTICE_S = 5.0
 """A write fails a moment before gRPC cancels the call's coroutine; longer than this is not waited for it."""
-_HALF_CLOSE_WAIT_S = 0.02
-"""To grpc.aio a peer that left looks like one that half-closed, until a moment later."""
 
 
 class GrpcServerStream:
     """The answering end of one stream over gRPC."""
 
-    def __init__(self, path: str, context: Context, side: ServerSide) -> None:
+    def __init__(self, path: str, context: Context, side: ServerSide, *, both_ways: bool = False) -> None:
         self._path = path
         self._context = context
         self._side = side
         self._caller = caller_of(context, side)
-        self._outbox = Outbox(side.options.queue_bytes_max, side.options.queue_messages_max)
+        self._outbox = Outbox(side.options, side.memory, self, both_ways=both_ways)
         self._changed = Wakeup()
         self._open_wanted = False
         self._opened = False
@@ -64,6 +71,12 @@ class GrpcServerStream:
         self._changed.notify()
 
     def fail(self, error: DanubeError) -> None:
+        self._fail(error)
+
+    def room_again(self) -> None:
+        self._changed.notify()
+
+    def give_way(self, error: DanubeError) -> None:
         self._fail(error)
 
     def pause_reading(self) -> None:
@@ -114,6 +127,7 @@ class GrpcServerStream:
             raise
         finally:
             self._over = True
+            self._outbox.close()
             del self._context
 
     async def _pump(self, handler: StreamHandler | None) -> None:
@@ -141,6 +155,8 @@ class GrpcServerStream:
                 self._tell(handler.on_ready)
         elif self._finished:
             return True
+        elif self._outbox.ready() and handler is not None:
+            self._tell(handler.on_ready)
         else:
             await self._changed.wait()
         return False
@@ -151,7 +167,7 @@ class GrpcServerStream:
                 while self._paused:
                     await self._changed.wait()
                 self._tell(handler.on_message, message)
-            await sleep_for(self._side.clock, _HALF_CLOSE_WAIT_S)
+            await sleep_for(self._side.clock, HALF_CLOSE_WAIT_S)
             while self._paused:
                 await self._changed.wait()
             self._tell(handler.on_half_close)
@@ -182,13 +198,17 @@ class GrpcServerStream:
 
 def server_stream_method(
     path: str, factory: StreamFactory, side: ServerSide
-) -> Callable[[bytes, Context], Coroutine[Any, Any, None]]:
+) -> Callable[[object, Context], Coroutine[Any, Any, None]]:
     """The coroutine function that grpc.aio runs for each server stream of `factory`."""
 
-    async def run(request: bytes, context: Context) -> None:
+    async def run(_requests: object, context: Context) -> None:
         side.active += 1
         try:
+            request = await receive_request(context, path, side)
             await GrpcServerStream(path, context, side).answer(factory, request)
+        except aio.AbortError as error:
+            del _requests, context
+            raise without_frames(error) from None
         finally:
             side.ended()
 
@@ -203,7 +223,10 @@ def stream_method(
     async def run(_requests: object, context: Context) -> None:
         side.active += 1
         try:
-            await GrpcServerStream(path, context, side).converse(factory)
+            await GrpcServerStream(path, context, side, both_ways=True).converse(factory)
+        except aio.AbortError as error:
+            del _requests, context
+            raise without_frames(error) from None
         finally:
             side.ended()
 

@@ -13,6 +13,7 @@ from danube.rpc.carrier import Caller, CarrierServer, Channel, ClientStream, Ser
 from danube.rpc.memory_server import MemoryServer
 from danube.rpc.memory_stream import MemoryClientStream, MemoryStream
 from danube.rpc.options import CarrierOptions
+from danube.rpc.stream_memory import StreamMemory
 from danube.runtime.clock import Clock, TimerHandle
 from danube.wire.status import Status, error_from, status_of
 
@@ -25,6 +26,7 @@ class MemoryCarrier:
     def __init__(self, clock: Clock, options: CarrierOptions | None = None) -> None:
         self.clock = clock
         self.options = options or CarrierOptions()
+        self.memory = StreamMemory(self.options.stream_memory_bytes_max, clock)
         self._servers: dict[str, MemoryServer] = {}
         self._last_port = 0
 
@@ -89,7 +91,7 @@ class MemoryChannel:
     def stream(
         self, path: str, *, timeout_s: float | None = None, metadata: Sequence[tuple[str, str]] = ()
     ) -> ClientStream:
-        return MemoryClientStream(self._open(path, timeout_s, metadata))
+        return MemoryClientStream(self._open(path, timeout_s, metadata, both_ways=True))
 
     def server_stream(
         self,
@@ -99,7 +101,7 @@ class MemoryChannel:
         timeout_s: float | None = None,
         metadata: Sequence[tuple[str, str]] = (),
     ) -> ClientStream:
-        stream = self._open(path, timeout_s, metadata)
+        stream = self._open(path, timeout_s, metadata, both_ways=False)
         stream.request(request)
         stream.half_close()
         return MemoryClientStream(stream, half_closed=True)
@@ -109,9 +111,12 @@ class MemoryChannel:
         for end in tuple(self._under_way):
             end(self._closed_error())
 
-    def _open(self, path: str, timeout_s: float | None, metadata: Sequence[tuple[str, str]]) -> MemoryStream:
+    def _open(
+        self, path: str, timeout_s: float | None, metadata: Sequence[tuple[str, str]], *, both_ways: bool
+    ) -> MemoryStream:
         self._check_open()
-        stream = MemoryStream(path, self._caller(timeout_s, metadata), self._carrier.options)
+        caller, carrier = self._caller(timeout_s, metadata), self._carrier
+        stream = MemoryStream(path, caller, carrier.options, carrier.memory, both_ways=both_ways)
         try:
             server = self._server()
         except DanubeError as error:

@@ -14,7 +14,7 @@ from danube.rpc.carrier import Caller, StreamFactory, StreamHandler
 from danube.rpc.failure import log_callback_failure, status_for
 from danube.rpc.inbox import Inbox
 from danube.rpc.options import CarrierOptions
-from danube.rpc.outbox import Outbox
+from danube.rpc.stream_memory import Outbox, StreamMemory
 from danube.rpc.wakeup import Wakeup
 from danube.wire.status import Status, error_from
 
@@ -22,7 +22,9 @@ from danube.wire.status import Status, error_from
 class MemoryStream:
     """The server's end, and what crosses between it and its `MemoryClientStream`."""
 
-    def __init__(self, path: str, caller: Caller, options: CarrierOptions) -> None:
+    def __init__(
+        self, path: str, caller: Caller, options: CarrierOptions, memory: StreamMemory, *, both_ways: bool
+    ) -> None:
         self._path = path
         self._caller = caller
         self._options = options
@@ -32,7 +34,7 @@ class MemoryStream:
         self._half_closed = False
         self._half_close_told = False
         self._paused = False
-        self._outbox = Outbox(options.queue_bytes_max, options.queue_messages_max)
+        self._outbox = Outbox(options, memory, self, both_ways=both_ways)
         self._open_wanted = False
         self._finished = False
         self._failure: Status | None = None
@@ -68,6 +70,12 @@ class MemoryStream:
             self.take_turn()
 
     def fail(self, error: DanubeError) -> None:
+        self._fail(error)
+
+    def room_again(self) -> None:
+        self.take_turn()
+
+    def give_way(self, error: DanubeError) -> None:
         self._fail(error)
 
     def pause_reading(self) -> None:
@@ -175,6 +183,8 @@ class MemoryStream:
             self.inbox.put(self._outbox.head)
             if self._outbox.sent() and self._answers and self._handler is not None:
                 self._tell(self._handler.on_ready)
+        if self._outbox.ready() and self._answers and self._handler is not None:
+            self._tell(self._handler.on_ready)
 
     def _tell(self, notify: Callable[..., None], *args: bytes) -> None:
         try:
@@ -195,6 +205,7 @@ class MemoryStream:
 
     def _end(self, error: DanubeError | None) -> None:
         self._over = True
+        self._outbox.close()
         self.inbox.end(error)
         self.changed.notify()
         for callback in self._at_end:

@@ -13,12 +13,16 @@ class CarrierOptions:
     """Of one message, at either end."""
     metadata_bytes_max: int = limits.RPC_METADATA_BYTES_MAX
     """Of one call's metadata; each entry counts 32 bytes beside its key and value, as in HTTP/2."""
+    window_bytes: int = limits.RPC_WINDOW_BYTES
+    """Sent to a server on one stream before it reads."""
     concurrent_calls_max: int = limits.RPC_CONCURRENT_CALLS_MAX
     """Under way at one server."""
     queue_bytes_max: int = limits.STREAM_QUEUE_BYTES_MAX
     """Written to one stream by its server and not yet taken by the transport."""
     queue_messages_max: int = limits.STREAM_QUEUE_MESSAGES_MAX
     """The same, in messages."""
+    stream_memory_bytes_max: int = limits.STREAM_MEMORY_BYTES_MAX
+    """Written to all streams of a carrier's servers and not yet taken by the transport, with the transport's copies."""
     inbound_bytes_max: int = limits.STREAM_INBOUND_BYTES_MAX
     """Received on one stream and not yet taken by whoever reads it; one message may pass it."""
     inbound_messages_max: int = limits.STREAM_INBOUND_MESSAGES_MAX

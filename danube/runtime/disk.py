@@ -301,6 +301,18 @@ class LocalDisk:
         return LocalFile(os.open(self.root / name, flags | os.O_CLOEXEC, 0o600))
 
 
+def preallocate(path: Path, size: int) -> None:
+    """Make a file that takes so many bytes of the disk, or none at all. Raises OSError."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, size)
+    except BaseException:
+        path.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+
+
 def _write_synced(path: Path, chunks: Sequence[Buffer]) -> None:
     """Write a new file and sync it, little by little."""
     file = LocalFile(os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))

@@ -73,6 +73,7 @@ class Cutter:
         runner: BlockingRunner,
         cache_bytes: int,
         is_room_short: Callable[[], bool],
+        is_full: Callable[[], bool] = lambda: False,
         named: Named | None = None,
     ) -> None:
         """`named` answers, in a shared folder, the topics whose records name this journal."""
@@ -83,6 +84,7 @@ class Cutter:
         self._clock = clock
         self._runner = runner
         self._is_room_short = is_room_short
+        self._is_full = is_full
         self._named = named
         self._cache_bytes = cache_bytes
         """Of the journal's newest data that are read from memory, roughly."""
@@ -110,7 +112,7 @@ class Cutter:
         if any(self._is_due(each, self._passed_to) for each in self._late):
             return True
         files = files_of_pass([file for file in self._pending() if self._is_cold(file)])
-        return is_worth_a_pass(files, self._waited_s(files[0]) if files else 0.0)
+        return is_worth_a_pass(files, self._waited_s(files[0]) if files else 0.0, is_full=self._is_full())
 
     def wants_new_file(self) -> bool:
         """Whether the journal should go on in a new file now, so that what deleted topics have in the last one can go.
@@ -118,10 +120,12 @@ class Cutter:
         It is asked often, looks now and then, and answers yes once.
         """
         now_s = self._clock.monotonic_s()
-        if now_s - self._looked_s < JOURNAL_FILE_AGE_MIN_S:
+        is_full = self._is_full()
+        if now_s - self._looked_s < JOURNAL_FILE_AGE_MIN_S and not is_full:
             return False
         self._looked_s = now_s
-        if not is_worth_closing(self._journal.bytes_in_last_file(self._topics.is_dead), now_s - self._ended_s):
+        dead_bytes = self._journal.bytes_in_last_file(self._topics.is_dead)
+        if not is_worth_closing(dead_bytes, now_s - self._ended_s, is_full=is_full):
             return False
         self._ended_s = now_s
         return True

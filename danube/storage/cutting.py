@@ -68,24 +68,26 @@ class Waiting:
         return now_s - self._since_s.get(file.sequence, now_s)
 
 
-def is_worth_a_pass(files: Sequence[ClosedFile], waited_s: float) -> bool:
+def is_worth_a_pass(files: Sequence[ClosedFile], waited_s: float, *, is_full: bool = False) -> bool:
     """Whether these files, the first closed ones, should be cut now, or wait until there is more for each topic.
 
-    `waited_s` is for how long the first of them has waited.
+    `waited_s` is for how long the first of them has waited. On a full disk they do not wait.
     """
     if not files:
         return False
-    if len(files) >= CUT_FILES_WAIT_MAX or waited_s >= CUT_WAIT_S:
+    if len(files) >= CUT_FILES_WAIT_MAX or waited_s >= CUT_WAIT_S or is_full:
         return True
     topics = frozenset[int]().union(*(file.topics for file in files))
     return files[-1].end_position - files[0].base_position >= len(topics) * CUT_TOPIC_BYTES
 
 
-def is_worth_closing(dead_bytes: int, waited_s: float) -> bool:
+def is_worth_closing(dead_bytes: int, waited_s: float, *, is_full: bool = False) -> bool:
     """Whether the journal's open file is to be closed so that what deleted topics have in it can go.
 
-    `waited_s` is how long ago one was closed for that.
+    `waited_s` is how long ago one was closed for that. On a full disk nothing is waited for.
     """
+    if is_full and dead_bytes >= JOURNAL_FILE_DEAD_BYTES:
+        return True
     wait_s = JOURNAL_FILE_AGE_MIN_S if dead_bytes >= JOURNAL_FILE_DEAD_BYTES else JOURNAL_FILE_DEAD_WAIT_S
     return dead_bytes > 0 and waited_s >= wait_s
 

@@ -1,6 +1,7 @@
 """Room on the disk: looked at now and then, said when it gets little, and appends refused before it is none."""
 
 import logging
+import math
 from collections.abc import Callable
 
 from danube.model.errors import StorageUnavailableError
@@ -9,16 +10,29 @@ from danube.runtime.disk import DiskRoom
 from danube.storage.watermarks import SpaceLevel, Watermarks, enough_bytes, space_level
 
 _MIB = 1024 * 1024
+_IN_USE = (
+    "the disk is full, and the room that was kept back is in use to delete something: free more space, and appends go"
+    " on by themselves. Reading goes on all the time"
+)
 
 _log = logging.getLogger(__name__)
 
 
 class SpaceGate:
-    """What every append asks first; a refusal costs nothing but that."""
+    """What every append asks first; a refusal costs nothing but that.
+
+    Between two looks it goes by what it admitted itself, so that the mark holds however fast messages come.
+    """
 
     def __init__(self, marks: Watermarks) -> None:
         self._marks = marks
         self._refusal: str | None = None
+        self._room: DiskRoom | None = None
+        self._admit_until: float = math.inf
+        """What `admitted_bytes` may grow to before the next look."""
+        self._is_reserve_used = False
+        self.admitted_bytes = 0
+        """By all appends that the journal took."""
         self.level = SpaceLevel.OK
         self.free_bytes: int | None = None
         """As last seen; None before the first look."""
@@ -28,16 +42,36 @@ class SpaceGate:
         """Why nothing is appended, or None."""
         return self._refusal
 
-    def check(self) -> None:
-        """Raise StorageUnavailableError while there is too little room."""
+    def check(self, size: int) -> None:
+        """Raise StorageUnavailableError while there is too little room for an append of so many bytes."""
+        if self._refusal is None and self.admitted_bytes + size > self._admit_until and self._room is not None:
+            self._judge(
+                DiskRoom(min(self._room.free_bytes, self._marks.refuse_below_bytes - 1), self._room.total_bytes)
+            )
         if self._refusal is not None:
             raise StorageUnavailableError(self._refusal)
 
-    def note(self, room: DiskRoom) -> None:
-        """Go by what is free now; a change of the level is said in the log, once."""
+    def note(self, room: DiskRoom, unwritten_bytes: int = 0) -> None:
+        """Go by what is free now, and by what of it was admitted and is not written; a change of the level is said in
+        the log, once.
+        """
+        self._room = room
         self.free_bytes = room.free_bytes
+        left_bytes = room.free_bytes - unwritten_bytes - self._marks.refuse_below_bytes
+        self._admit_until = self.admitted_bytes + left_bytes if self._marks.refuse_below_bytes else math.inf
+        self._judge(room)
+
+    def note_reserve(self, *, is_used: bool) -> None:
+        """While what is kept back for administration is used, nothing is appended."""
+        self._is_reserve_used = is_used
+        if self._room is not None:
+            self._judge(self._room)
+
+    def _judge(self, room: DiskRoom) -> None:
         level = space_level(room.free_bytes, self.level, self._marks)
         self._refusal = _refusal(room, self._marks.refuse_below_bytes) if level is SpaceLevel.REFUSE else None
+        if self._is_reserve_used:
+            level, self._refusal = SpaceLevel.REFUSE, _IN_USE
         if level is not self.level:
             self.level = level
             self._say(room)
@@ -74,9 +108,16 @@ def _warning(room: DiskRoom, marks: Watermarks) -> str:
     return f"{left}: {refused}; free some space"
 
 
-async def look_at_space(gate: SpaceGate, room: Callable[[], DiskRoom], runner: BlockingRunner) -> None:
-    """Note what is free; a disk that does not say is left as it was seen last."""
+async def look_at_space(
+    gate: SpaceGate, room: Callable[[], DiskRoom], runner: BlockingRunner, backlog_bytes: int
+) -> None:
+    """Note what is free; a disk that does not say is left as it was seen last.
+
+    `backlog_bytes` are waiting to be written now.
+    """
+    written_bytes = gate.admitted_bytes - backlog_bytes
     try:
-        gate.note(await runner.run(room))
+        found = await runner.run(room)
+        gate.note(found, gate.admitted_bytes - written_bytes)
     except OSError as error:
         _log.warning("the disk does not say how much is free: %s", error)

@@ -112,6 +112,7 @@ class Storage:
             runner=ground.cut_runner,
             cache_bytes=ground.settings.journal.cache_bytes_max,
             is_room_short=lambda: self._gate.level is not SpaceLevel.OK,
+            is_full=lambda: self._gate.level is SpaceLevel.REFUSE,
             named=ground.named,
         )
         self._retainer = Retainer(
@@ -221,6 +222,10 @@ class Storage:
         """Why appends are refused for now, or None: too little room on the disk."""
         return self._gate.refusal
 
+    def note_reserve(self, *, is_used: bool) -> None:
+        """Whether room is in use that is kept back for administration on a full disk: no message is taken then."""
+        self._gate.note_reserve(is_used=is_used)
+
     def topic(
         self, topic_id: int, epoch: int, *, name: TopicName | None = None, uses_reserve: bool = False
     ) -> TieredLog:
@@ -307,7 +312,8 @@ class Storage:
 
     async def look_at_space(self) -> None:
         """See how much room the disk has, and refuse or take appends accordingly."""
-        await look_at_space(self._gate, self._ground.disk.room, self._ground.read_runner)
+        backlog_bytes = self._journal.stats.backlog_bytes
+        await look_at_space(self._gate, self._ground.disk.room, self._ground.read_runner, backlog_bytes)
 
     @property
     def stats(self) -> StorageStats:

@@ -105,13 +105,15 @@ class TieredLog:
 
     def append_record(self, record: bytes, done: AppendDone) -> None:
         if not self._uses_reserve:
-            self._cold.gate.check()
+            self._cold.gate.check(len(record))
         self._journal.append_record(record, done)
+        self._cold.gate.admitted_bytes += len(record)
 
     def append_batch(self, body: bytes, done: AppendDone) -> None:
         if not self._uses_reserve:
-            self._cold.gate.check()
+            self._cold.gate.check(len(body))
         self._journal.append_batch(body, done)
+        self._cold.gate.admitted_bytes += len(body)
 
     def set_durability(self, durability: Durability | None) -> None:
         self._journal.set_durability(durability)

@@ -42,8 +42,16 @@ class JournalAppends(Protocol):
 class JournalTopicLog:
     """A view of one topic of a journal; as many as one likes may be open."""
 
-    def __init__(self, topic: "TopicState", appends: JournalAppends, reads: "JournalReads") -> None:
+    def __init__(
+        self,
+        topic: "TopicState",
+        appends: JournalAppends,
+        reads: "JournalReads",
+        forget_cursor: Callable[[int, int], None],
+    ) -> None:
+        """`forget_cursor` gets the ids of a topic and of a subscription whose cursor is not asked for any more."""
         self._topic = topic
+        self._forget_cursor = forget_cursor
         self._appends = appends
         self._reads = reads
         self._listeners: list[Callable[[int], None]] = []
@@ -110,8 +118,7 @@ class JournalTopicLog:
 
     def forget_cursor(self, subscription_id: int) -> None:
         self._appends.forget_cursor(self._topic, subscription_id)
-        if self._topic.cursors:
-            self._topic.cursors.pop(subscription_id, None)
+        self._forget_cursor(self._topic.topic_id, subscription_id)
 
     def forget_other_cursors(self, subscription_ids: Container[int]) -> None:
         for subscription_id in [each for each in self._topic.cursors or () if each not in subscription_ids]:

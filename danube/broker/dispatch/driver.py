@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
-from danube.broker.delivery import BatchWindow
+from danube.broker.delivery import BatchWindow, BatchWindows
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import (
     ConsumerAttached,
@@ -71,6 +71,7 @@ class DispatchDriver:
         on_unreadable: Callable[[int], None],
         on_dead_letter: Callable[[DeadLetter], None] | None = None,
         on_blocked: Callable[[], None] | None = None,
+        windows: BatchWindows | None = None,
     ) -> None:
         """`on_unreadable` gets the id of a consumer whose messages cannot be read: its stream is to be ended.
 
@@ -89,8 +90,9 @@ class DispatchDriver:
         self._clock = clock
         self._tasks = tasks
         self._outlets: dict[int, _Outlet] = {}
-        self._window = BatchWindow()
-        self._key_window = BatchWindow()
+        windows = windows or BatchWindows()
+        self._window = BatchWindow(windows)
+        self._key_window = BatchWindow(windows)
         """Keys are read ahead of what is sent, so the two would push each other's batches out."""
         self._keys_wanted: ReadKeys | None = None
         self._is_telling = False

@@ -1,6 +1,6 @@
 """`danube_admin.NamespaceAdmin`: each method one line into `control/`."""
 
-from danube.broker.services.answers import answer_change, answer_later
+from danube.broker.services.answers import answer_change, answer_later, making_room
 from danube.broker.services.context import ServiceContext
 from danube.rpc.carrier import Service
 from danube.wire import decode_admin, encode_admin
@@ -15,6 +15,6 @@ def namespace_admin_service(context: ServiceContext) -> Service:
             "GetNamespaceTopics": answer_later(context, name, namespaces.topics, encode_admin.namespace_topics),
             "GetNamespacePolicies": answer_later(context, name, namespaces.policies, encode_admin.policies),
             "CreateNamespace": answer_change(context, name, namespaces.create),
-            "DeleteNamespace": answer_change(context, name, namespaces.delete),
+            "DeleteNamespace": answer_change(context, name, making_room(context, namespaces.delete)),
         },
     )

@@ -1,7 +1,7 @@
 """`danube_admin.TopicAdmin`: each method one line into `control/`."""
 
 from danube.broker.services.admin_refusals import refuse
-from danube.broker.services.answers import answer_change, answer_later, answer_now
+from danube.broker.services.answers import answer_change, answer_later, answer_now, making_room
 from danube.broker.services.context import ServiceContext
 from danube.rpc.carrier import Service
 from danube.wire import decode_admin, decode_policies, encode_admin, encode_policies
@@ -20,8 +20,8 @@ def topic_admin_service(context: ServiceContext) -> Service:
             "CreatePartitionedTopic": answer_change(
                 context, decode.create_partitioned_topic, topics.create_partitioned
             ),
-            "DeleteTopic": answer_change(context, decode.topic, topics.delete),
-            "Unsubscribe": answer_change(context, decode.unsubscribe, subscriptions.unsubscribe),
+            "DeleteTopic": answer_change(context, decode.topic, making_room(context, topics.delete)),
+            "Unsubscribe": answer_change(context, decode.unsubscribe, making_room(context, subscriptions.unsubscribe)),
             "ListNamespaceTopics": answer_later(context, decode.namespace, topics.in_namespace, encode.topics),
             "ListBrokerTopics": answer_now(decode.broker, topics.on_broker, encode.topics),
             "DescribeTopic": answer_later(context, decode.topic, topics.describe, encode.topic_details),

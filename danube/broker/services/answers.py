@@ -46,3 +46,15 @@ def answer_change(
 ) -> UnaryHandler:
     """A call that changes something and answers that it did."""
     return answer_later(context, decode, change, lambda _: encode_admin.success())
+
+
+def making_room(
+    context: ServiceContext, ask: Callable[[Wanted], Awaitable[Answer]]
+) -> Callable[[Wanted], Awaitable[Answer]]:
+    """The same of what deletes: on a full disk it may use the room that is kept back for it."""
+
+    async def work(wanted: Wanted) -> Answer:
+        await context.make_room()
+        return await ask(wanted)
+
+    return work

@@ -1,5 +1,7 @@
 """ConsumerService: subscribe, receive, acknowledge."""
 
+from functools import partial
+
 from danube.broker.consumers import Membership
 from danube.broker.pacing import PacedStream
 from danube.broker.services.context import ServiceContext
@@ -85,7 +87,7 @@ class _Receiving:
             wanted = decode.receive(message)
             member = self._context.consumers.get(wanted.consumer_id)
             pace = self._context.paces.of(member.topic, member.subscription)
-            self._paced = PacedStream(self._stream, pace, self.on_ready)
+            self._paced = PacedStream(self._stream, pace, partial(member.subscription.ready, member.consumer))
             self._member = member
             self._context.consumers.attach(member, self._paced)
         except DanubeError as error:
@@ -107,4 +109,5 @@ class _Receiving:
 
     def _fail_late(self, error: DanubeError) -> None:
         clock = self._context.clock
-        self._failure = clock.call_at(clock.monotonic_s() + RECEIVE_FAILURE_DELAY_S, lambda: self._stream.fail(error))
+        fail = partial(self._stream.fail, error.with_traceback(None))  # which would hold this object
+        self._failure = clock.call_at(clock.monotonic_s() + RECEIVE_FAILURE_DELAY_S, fail)

@@ -19,6 +19,10 @@ from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 
 
+async def _no_need() -> None:
+    """There is room."""
+
+
 @dataclass(slots=True, kw_only=True)
 class ServiceContext:
     """The broker, as its services see it."""
@@ -34,6 +38,8 @@ class ServiceContext:
     counts: RpcCounts
     clock: Clock
     tasks: TaskScope
+    make_room: Callable[[], Coroutine[Any, Any, None]] = _no_need
+    """Called before something is deleted: deleting takes room on the disk as well."""
     broker_url: str = ""
     """Identity of this broker, with scheme; known once it listens."""
     connect_url: str = ""

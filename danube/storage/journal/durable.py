@@ -78,6 +78,13 @@ class DurableTopics:
         """Let go of a topic for good; answers what was kept of it."""
         return self._topics.pop(topic_id, None)
 
+    def forget_cursor(self, topic_id: int, subscription_id: int) -> None:
+        """Let go of the cursor of a subscription that was deleted; its id is never used again."""
+        topic = self._topics.get(topic_id)
+        if topic is not None and topic.cursors:
+            topic.cursors.pop(subscription_id, None)
+        self._contents.cursors.pop((topic_id, subscription_id), None)
+
     def take_in(self, written_round: Round, written: Written) -> None:
         """A round is durable: from here on it can be found."""
         if written.file.sequence != self._contents.start.sequence:
@@ -140,8 +147,10 @@ class DurableTopics:
             self._contents.note_numbers(topic.topic_id, topic.note_numbers(batch.numbers, base))
 
     def _take_in_cursor(self, topic_id: int, subscription_id: int, pending: PendingCursor, position: int) -> None:
+        if pending.is_gone:
+            return
         topic = self._topics.get(topic_id)
-        if topic is not None and not pending.is_gone:
+        if topic is not None:
             topic.save_cursor(subscription_id, pending.cursor)
         self._contents.cursors[topic_id, subscription_id] = (position, pending.cursor)
 

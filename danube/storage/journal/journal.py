@@ -158,7 +158,10 @@ class Journal:
         Raises ValueError for an id that was not among the known topics, or was forgotten, though it has records here.
         """
         return JournalTopicLog(
-            self._durable.open(topic_id, epoch, durability or self._durability), self._commit, self._reads
+            self._durable.open(topic_id, epoch, durability or self._durability),
+            self._commit,
+            self._reads,
+            self._durable.forget_cursor,
         )
 
     def adopt(self, base: TopicBase) -> None:

@@ -6,8 +6,9 @@ import pytest
 
 from danube.broker.control.durability import DurabilityControl
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.dispatch_settings import DispatchSettings
 from danube.broker.topic import ReliableTopic
-from danube.broker.topics import DispatchSettings, Topics
+from danube.broker.topics import Topics
 from danube.metadata.draft import Draft
 from danube.metadata.records import Records
 from danube.model.durability import Durability

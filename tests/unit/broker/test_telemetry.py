@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.dispatch_settings import DispatchSettings
 from danube.broker.farewell import Cause, Farewell
 from danube.broker.telemetry import Telemetry, TelemetrySource
 from danube.broker.telemetry_changes import Entity, Mark
@@ -22,7 +23,7 @@ from danube.broker.telemetry_readings import (
     read_topic,
 )
 from danube.broker.topic import ReliableTopic
-from danube.broker.topics import DispatchSettings, Topics
+from danube.broker.topics import Topics
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records import Records
 from danube.model.errors import OverloadedError

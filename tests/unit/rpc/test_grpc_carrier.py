@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import cast
 
 import grpc
@@ -10,6 +11,7 @@ import pytest
 from grpc import aio
 
 from danube.model import errors
+from danube.model.limits import MIB, RPC_REQUESTS_ARRIVING_MAX, RPC_WINDOW_BYTES
 from danube.rpc.carrier import CarrierServer, ServerStream, Service, StreamHandler, UnaryCall
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
@@ -19,6 +21,10 @@ from danube.wire.status import ERROR_CODE_KEY
 CARRIER = GrpcCarrier(SystemClock())
 PATH = "/test.Things/Do"
 HEADERS_FRAME = 1
+RST_STREAM_FRAME = 3
+SETTINGS_FRAME = 4
+PING_FRAME = 6
+WINDOW_UPDATE_FRAME = 8
 END_STREAM = 1
 
 
@@ -177,18 +183,91 @@ def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
 
 
 def request_bytes(path: str) -> bytes:
-    """An HTTP/2 connection that asks one method with an empty message; its headers are literal HPACK."""
-    fields = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "test", "te": "trailers"}
-    fields["content-type"] = "application/grpc"
-    block = b"".join(
-        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(text)]) + text.encode() for name, text in fields.items()
-    )
+    """An HTTP/2 connection that asks one method with an empty message."""
     return (
         b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
         + frame(4, 0, 0, b"")
-        + frame(HEADERS_FRAME, 4, 1, block)
-        + frame(0, END_STREAM, 1, bytes(5))
+        + frame(HEADERS_FRAME, 4, 1, headers(path))
+        + frame(0, END_STREAM, 1, prefix(0))
     )
+
+
+def prefix(size: int) -> bytes:
+    """What gRPC puts before a message of so many bytes."""
+    return b"\0" + size.to_bytes(4, "big")
+
+
+def headers(path: str) -> bytes:
+    """In literal HPACK."""
+    fields = {":method": "POST", ":scheme": "http", ":path": path, ":authority": "test", "te": "trailers"}
+    fields["content-type"] = "application/grpc"
+    return b"".join(
+        b"\0" + bytes([len(name)]) + name.encode() + bytes([len(text)]) + text.encode() for name, text in fields.items()
+    )
+
+
+class Unfinished:
+    """A peer that opens calls and sends no message to its end; it knows what it may send on which stream."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self.writer = writer
+        self.credit: defaultdict[int, int] = defaultdict(int)
+        self.window = 0
+        self.answered: set[int] = set()
+
+    def open(self, stream: int, path: str, size: int) -> None:
+        self.writer.write(frame(HEADERS_FRAME, 4, stream, headers(path)) + frame(0, 0, stream, prefix(size)))
+
+    async def until(self, reached: Callable[[], bool]) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            while not reached():
+                head = await self._reader.readexactly(9)
+                payload = await self._reader.readexactly(int.from_bytes(head[:3], "big"))
+                self._take(head[3], head[4], int.from_bytes(head[5:9], "big"), payload)
+
+    def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
+        if kind == WINDOW_UPDATE_FRAME:
+            self.credit[stream] += int.from_bytes(payload, "big")
+        elif kind == SETTINGS_FRAME and not flags:
+            numbers = [payload[at : at + 6] for at in range(0, len(payload), 6)]
+            self.window = next(int.from_bytes(each[2:], "big") for each in numbers if each[:2] == b"\0\4")
+            self.writer.write(frame(SETTINGS_FRAME, 1, 0, b""))
+        elif kind == PING_FRAME and not flags:
+            self.writer.write(frame(PING_FRAME, 1, 0, payload))
+        elif kind == HEADERS_FRAME:
+            self.answered.add(stream)
+
+
+async def test_of_unfinished_messages_few_of_a_connection_and_method_arrive_and_others_wait_their_turn(
+    server: CarrierServer,
+) -> None:
+    host, _, port = server.address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    peer, large = Unfinished(reader, writer), 8 * MIB
+    writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b""))
+    streams = [1 + 2 * number for number in range(2 * RPC_REQUESTS_ARRIVING_MAX)]
+    for stream in streams:
+        peer.open(stream, PATH, large)
+    try:
+        await peer.until(lambda: sum(peer.credit[stream] >= MIB for stream in streams) == RPC_REQUESTS_ARRIVING_MAX)
+        peer.open(streams[-1] + 2, "/test.Things/Open", 0)  # another method waits for none of them
+        await peer.until(lambda: bool(peer.answered))
+        assert [stream for stream in streams if peer.credit[stream]] == streams[:RPC_REQUESTS_ARRIVING_MAX]
+        assert peer.window == RPC_WINDOW_BYTES
+        writer.write(frame(RST_STREAM_FRAME, 0, streams[0], (8).to_bytes(4, "big")))
+        await peer.until(lambda: peer.credit[streams[RPC_REQUESTS_ARRIVING_MAX]] >= MIB)
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+async def test_a_call_without_a_message_is_refused(server: CarrierServer) -> None:
+    async with aio.insecure_channel(server.address) as channel:
+        call = channel.stream_unary(PATH, None, None)(iter(()))
+        with pytest.raises(aio.AioRpcError) as caught:
+            await call
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
 
 
 async def first_headers_flags(server: CarrierServer, path: str) -> int:

@@ -4,12 +4,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.errors import OverloadedError
-from danube.rpc.outbox import Outbox
+from danube.model.errors import DanubeError, OverloadedError
+from danube.rpc.options import CarrierOptions
+from danube.rpc.stream_memory import Outbox, StreamMemory
+from danube.testing.clock import SimClock
+
+
+class Owner:
+    """A stream that has nothing to do."""
+
+    def room_again(self) -> None:
+        return None
+
+    def give_way(self, error: DanubeError) -> None:
+        raise error
+
+
+def outbox_of(bytes_max: int, messages_max: int) -> Outbox:
+    options = CarrierOptions(queue_bytes_max=bytes_max, queue_messages_max=messages_max)
+    return Outbox(options, StreamMemory(options.stream_memory_bytes_max, SimClock()), Owner())
 
 
 def test_messages_leave_in_order_and_give_their_room_back() -> None:
-    outbox = Outbox(bytes_max=10, messages_max=10)
+    outbox = outbox_of(bytes_max=10, messages_max=10)
     outbox.put(b"abc")
     outbox.put(b"de")
     assert (outbox.head, outbox.room, len(outbox)) == (b"abc", 5, 2)
@@ -18,7 +35,7 @@ def test_messages_leave_in_order_and_give_their_room_back() -> None:
 
 
 def test_last_message_may_pass_the_bound_and_the_next_is_refused() -> None:
-    outbox = Outbox(bytes_max=10, messages_max=10)
+    outbox = outbox_of(bytes_max=10, messages_max=10)
     outbox.put(bytes(9))
     outbox.put(bytes(100))
     assert outbox.room == -99
@@ -28,14 +45,14 @@ def test_last_message_may_pass_the_bound_and_the_next_is_refused() -> None:
 
 
 def test_exactly_full_queue_has_no_room() -> None:
-    outbox = Outbox(bytes_max=10, messages_max=10)
+    outbox = outbox_of(bytes_max=10, messages_max=10)
     outbox.put(bytes(10))
     with pytest.raises(OverloadedError):
         outbox.put(b"")
 
 
 def test_empty_messages_are_bounded_by_their_number() -> None:
-    outbox = Outbox(bytes_max=10, messages_max=2)
+    outbox = outbox_of(bytes_max=10, messages_max=2)
     outbox.put(b"")
     outbox.put(b"")
     assert outbox.room == 0
@@ -44,21 +61,21 @@ def test_empty_messages_are_bounded_by_their_number() -> None:
 
 
 def test_room_is_told_of_once_when_a_full_queue_is_half_empty() -> None:
-    outbox = Outbox(bytes_max=4, messages_max=100)
+    outbox = outbox_of(bytes_max=4, messages_max=100)
     for _ in range(4):
         outbox.put(b"x")
     assert [outbox.sent() for _ in range(4)] == [False, True, False, False]
 
 
 def test_room_is_told_of_when_messages_are_half_gone_too() -> None:
-    outbox = Outbox(bytes_max=1000, messages_max=4)
+    outbox = outbox_of(bytes_max=1000, messages_max=4)
     for _ in range(4):
         outbox.put(b"x")
     assert [outbox.sent() for _ in range(4)] == [False, True, False, False]
 
 
 def test_queue_that_was_never_full_tells_nothing() -> None:
-    outbox = Outbox(bytes_max=5, messages_max=100)
+    outbox = outbox_of(bytes_max=5, messages_max=100)
     for _ in range(4):
         outbox.put(b"x")
     assert [outbox.sent() for _ in range(4)] == [False] * 4
@@ -68,7 +85,7 @@ def test_queue_that_was_never_full_tells_nothing() -> None:
 def test_writer_that_waits_for_room_always_gets_all_through(
     sizes: list[int], bytes_max: int, messages_max: int
 ) -> None:
-    outbox, left, taken = Outbox(bytes_max, messages_max), list(sizes), list[int]()
+    outbox, left, taken = outbox_of(bytes_max, messages_max), list(sizes), list[int]()
     ready = True
     while left or len(outbox):
         while ready and left and outbox.room > 0:

@@ -148,6 +148,7 @@ def test_few_bytes_of_many_topics_wait_for_more_but_not_for_ever() -> None:
     assert not is_worth_a_pass([], 0)
     assert not is_worth_a_pass(closed, 0)
     assert is_worth_a_pass(closed, CUT_WAIT_S)
+    assert is_worth_a_pass(closed, 0, is_full=True)
     assert is_worth_a_pass(files([{1, 2}] * CUT_FILES_WAIT_MAX), 0)
     assert is_worth_a_pass(files([{1, 2}] * 2, file_bytes=CUT_TOPIC_BYTES), 0)
 
@@ -174,6 +175,7 @@ def test_a_file_is_closed_for_much_of_deleted_topics_soon_for_little_later_and_f
     much = JOURNAL_FILE_DEAD_BYTES
     cases = ((much, soon), (much, soon - 1), (much - 1, soon), (1, later), (1, later - 1), (0, 10 * later))
     assert [is_worth_closing(*each) for each in cases] == [True, False, False, True, False, False]
+    assert [is_worth_closing(each, 0, is_full=True) for each in (much, much - 1)] == [True, False]
 
 
 @given(

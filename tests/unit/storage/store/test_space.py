@@ -99,7 +99,7 @@ def refused_by(room: DiskRoom, marks: Watermarks) -> str:
     gate = SpaceGate(marks)
     gate.note(room)
     with pytest.raises(StorageUnavailableError) as caught:
-        gate.check()
+        gate.check(0)
     return str(caught.value)
 
 
