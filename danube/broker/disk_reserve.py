@@ -6,10 +6,11 @@ taken, so that nothing else fills it.
 
 import logging
 from pathlib import Path
+from typing import Protocol
 
 from danube.model.limits import DISK_RESERVE_BYTES_MAX, DISK_RESERVE_RATIO
 from danube.runtime.blocking import BlockingRunner
-from danube.runtime.disk import Disk, preallocate
+from danube.runtime.disk import DiskRoom, preallocate
 from danube.storage.store import Storage
 
 RESERVE = "reserve"
@@ -18,10 +19,17 @@ RESERVE = "reserve"
 _log = logging.getLogger(__name__)
 
 
+class HasRoom(Protocol):
+    """The disk that the folder is on."""
+
+    def room(self) -> DiskRoom:
+        """As `Disk.room`."""
+
+
 class DiskReserve:
     """The reserve of one broker."""
 
-    def __init__(self, folder: Path, disk: Disk, storage: Storage, runner: BlockingRunner) -> None:
+    def __init__(self, folder: Path, disk: HasRoom, storage: Storage, runner: BlockingRunner) -> None:
         self._path = folder / RESERVE
         self._disk = disk
         self._storage = storage

@@ -4,8 +4,10 @@ import asyncio
 import itertools
 import os
 import re
+import sys
 import threading
-from collections.abc import AsyncIterator, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack, aclosing, asynccontextmanager
 from pathlib import Path
 
@@ -32,6 +34,7 @@ SIZES = (64 * 1024, 1024, 1)
 """Of payloads: what is too large for the last gap is followed by what is not."""
 SENDERS = 8
 WAIT_S = PATIENCE_S
+DANUBE_ADMIN = (sys.executable, "-m", "danube.admin")
 PROGRAM = Path(__file__).parent / "wheel" / "full_disk_program.py"
 SETTINGS = {"disk_warn_free_bytes": 0, "disk_refuse_free_bytes": 0, "telemetry_interval_s": 0, "cache_bytes_max": MIB}
 """No room is kept back: the disk itself refuses. The small cache has most of it read from the disk."""
@@ -244,6 +247,42 @@ async def test_appends_are_refused_while_less_is_free_than_is_kept_back(disk: Sm
         disk.clear()
         last = await sends_again(flood, peer)
         assert (await stored(broker))[-1] == last
+
+
+async def test_writers_faster_than_the_looks_at_the_disk_leave_what_is_kept_back(disk: SmallDisk) -> None:
+    async with running(disk, disk_refuse_free_bytes=4 * MIB, journal_file_bytes_max=64 * MIB) as broker:
+        before = disk.free_bytes
+        async with connected(broker) as peer:
+            await Flood().run(peer)
+        assert before > 5 * MIB
+        assert disk.free_bytes > 4 * MIB - MIB // 4  # what cursors, envelopes and the journal's marks take
+
+
+@pytest.mark.parametrize("settings", [{}, {"disk_refuse_free_bytes": 2 * MIB}], ids=["nothing kept back", "a mark"])
+async def test_a_topic_can_be_deleted_on_a_disk_without_any_room_and_its_room_comes_back(
+    disk: SmallDisk, settings: dict[str, int]
+) -> None:
+    async with running(disk, **settings) as broker:
+        async with connected(broker) as peer:
+            await Flood().run(peer)
+            await asyncio.to_thread(disk.fill)
+            assert disk.free_bytes == 0
+            command = [*DANUBE_ADMIN, "--endpoint", f"http://{broker.endpoints.admin}", "--access", "destroy", "--yes"]
+            deleting = await asyncio.create_subprocess_exec(*command, "topics", "delete", str(TOPIC))
+            async with asyncio.timeout(PATIENCE_S):
+                assert await deleting.wait() == 0
+            await asyncio.to_thread(until, lambda: disk.free_bytes > ROOM_BYTES // 2)
+            flood = Flood()
+            last = await sends_again(flood, peer)
+        assert await stored(broker) == [last]
+
+
+def until(reached: Callable[[], bool]) -> None:
+    """Wait for what the disk shows."""
+    pause, end_s = threading.Event(), time.monotonic() + CUT_RETRY_S + PATIENCE_S
+    while not reached():
+        assert time.monotonic() < end_s
+        pause.wait(0.2)
 
 
 async def refused(flood: Flood, peer: Peer, producer: int) -> str:

@@ -290,7 +290,7 @@ def read_only_while_there_is_room(patch: pytest.MonkeyPatch) -> None:
     original = TieredLog.read
 
     async def read(self: TieredLog, offset: int, bytes_max: int) -> list[StoredBatch]:
-        self._cold.gate.check()
+        self._cold.gate.check(0)
         return await original(self, offset, bytes_max)
 
     patch.setattr(TieredLog, "read", read)

@@ -157,3 +157,20 @@ async def test_a_cursor_that_is_forgotten_while_it_is_written_does_not_come_back
     world.writes.release()
     assert await told.outcome() is None
     assert log.cursor(1) is None
+
+
+async def test_of_subscriptions_that_come_and_go_no_cursor_is_kept_neither_in_memory_nor_beside_the_file(
+    world: World,
+) -> None:
+    journal = await world.open()
+    log = journal.topic(TOPIC, 1)
+    log.save_cursor(1, Cursor(1))
+    for subscription_id in range(2, 100):
+        told = Told()
+        log.save_cursor(subscription_id, Cursor(subscription_id), told if subscription_id % 2 else None)
+        if subscription_id % 2:
+            assert await told.outcome() is None
+        log.forget_cursor(subscription_id)
+    assert list(journal._durable._contents.cursors) == [(TOPIC, 1)]
+    log = (await world.reopen()).topic(TOPIC, 1)
+    assert log.cursor(1) == Cursor(1)

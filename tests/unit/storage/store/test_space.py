@@ -44,6 +44,51 @@ async def test_appends_are_refused_below_the_mark_and_go_on_by_themselves(world:
     assert await read_all(log) == records
 
 
+async def test_writers_that_are_faster_than_the_looks_leave_what_is_kept_back(world: StorageWorld) -> None:
+    world.settings = storage_settings(watermarks=MARKS, file_bytes_max=1_000_000)
+    world.sim.capacity_bytes = 200_000
+    storage = await world.open()
+    storage.start()
+    log, stored = storage.topic(1, 1), 0
+    with pytest.raises(StorageUnavailableError, match="disk_refuse_free_bytes"):
+        while True:  # no time passes
+            await fill(log, 1, first=stored, size=4_000)
+            stored += 1
+    assert storage.stats.space_level is SpaceLevel.REFUSE
+    assert world.sim.room().free_bytes > MARKS.refuse_below_bytes - 10_000  # what the cursors, marks and envelopes take
+    assert stored > 30
+    world.sim.capacity_bytes = None
+    await world.clock.run_for(2)
+    await fill(log, 1, first=stored)
+
+
+async def test_what_waits_to_be_written_counts_also_when_the_disk_is_looked_at(world: StorageWorld) -> None:
+    world.sim.capacity_bytes = 200_000
+    storage = await world.open()
+    log = storage.topic(1, 1)
+    for _ in range(30):
+        log.append_record(bytes(4_000), lambda _: None)
+    await storage.look_at_space()
+    with pytest.raises(StorageUnavailableError):
+        for _ in range(30):
+            log.append_record(bytes(4_000), lambda _: None)
+
+
+async def test_nothing_is_appended_while_the_room_kept_back_for_administration_is_used(world: StorageWorld) -> None:
+    world.settings = storage_settings(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=0))
+    storage = await world.open()
+    log, audit = storage.topic(1, 1), storage.topic(2, 1, uses_reserve=True)
+    storage.note_reserve(is_used=True)
+    await storage.look_at_space()
+    with pytest.raises(StorageUnavailableError, match="in use to delete something"):
+        log.append_record(b"no", lambda _: None)
+    assert storage.stats.space_level is SpaceLevel.REFUSE
+    await fill(audit, 0)
+    audit.append_record(b"yes", lambda _: None)
+    storage.note_reserve(is_used=False)
+    await fill(log, 1)
+
+
 async def test_a_disk_that_is_too_full_at_the_start_takes_no_append(world: StorageWorld) -> None:
     world.sim.capacity_bytes = 10_000
     storage = await world.open()

@@ -1,0 +1,79 @@
+"""The file that is given up to delete something on a full disk."""
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from danube.broker.disk_reserve import RESERVE, DiskReserve
+from danube.model.errors import StorageUnavailableError
+from danube.model.limits import DISK_RESERVE_BYTES_MAX, MIB
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.disk import DiskRoom
+from danube.storage.log import AppendDone
+from tests.unit.storage.store.storage_world import StorageWorld
+
+
+class Room:
+    """A disk's size as a test says."""
+
+    def __init__(self, free_mib: int, total_mib: int = 1_000) -> None:
+        self.now = DiskRoom(free_mib * MIB, total_mib * MIB)
+
+    def room(self) -> DiskRoom:
+        return self.now
+
+
+def ignore(_: object) -> None:
+    return None
+
+
+IGNORED: AppendDone = ignore
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[StorageWorld]:
+    one = StorageWorld()
+    yield one
+    await one.end()
+
+
+async def reserve_of(world: StorageWorld, folder: Path, room: Room) -> DiskReserve:
+    return DiskReserve(folder, room, await world.open(), BlockingThread("reserve"))
+
+
+@pytest.mark.parametrize(("total_mib", "size"), [(1_000, DISK_RESERVE_BYTES_MAX), (64, 4 * MIB)])
+async def test_it_takes_room_on_the_disk_and_of_a_small_one_little(
+    world: StorageWorld, tmp_path: Path, total_mib: int, size: int
+) -> None:
+    await (await reserve_of(world, tmp_path, Room(60, total_mib))).keep()
+    found = (tmp_path / RESERVE).stat()
+    assert found.st_size == size
+    assert found.st_blocks * 512 >= size
+
+
+async def test_it_is_not_made_where_it_would_take_the_last_room(world: StorageWorld, tmp_path: Path) -> None:
+    await (await reserve_of(world, tmp_path, Room(31))).keep()
+    assert not (tmp_path / RESERVE).exists()
+
+
+async def test_it_is_given_up_on_a_full_disk_alone_and_messages_wait_until_it_is_there_again(
+    world: StorageWorld, tmp_path: Path
+) -> None:
+    room = Room(100)
+    reserve = await reserve_of(world, tmp_path, room)
+    await reserve.keep()
+    await reserve.give_up()
+    assert (tmp_path / RESERVE).exists()
+    room.now = DiskRoom(MIB, 1_000 * MIB)
+    await reserve.give_up()
+    assert not (tmp_path / RESERVE).exists()
+    log = world.storage.topic(1, 1)
+    for free_mib in (17, 31):
+        room.now = DiskRoom(free_mib * MIB, 1_000 * MIB)
+        await reserve.keep()
+        with pytest.raises(StorageUnavailableError):
+            log.append_record(b"no", IGNORED)
+    room.now = DiskRoom(100 * MIB, 1_000 * MIB)
+    await reserve.keep()
+    log.append_record(b"yes", IGNORED)
