@@ -16,6 +16,8 @@ from danube.storage.store import Storage
 RESERVE = "reserve"
 """The file."""
 
+_PLENTY_BYTES = 8 * DISK_RESERVE_BYTES_MAX  # as of the last look, which was a moment ago
+
 _log = logging.getLogger(__name__)
 
 
@@ -47,6 +49,8 @@ class DiskReserve:
 
     async def give_up(self) -> None:
         """Have the room to delete something: remove the file if the disk is nearly full."""
+        if (self._storage.free_bytes or 0) > _PLENTY_BYTES:
+            return
         try:
             given_up = await self._runner.run(self._remove)
         except OSError as error:

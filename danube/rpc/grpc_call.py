@@ -9,12 +9,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from grpc import aio
-
 from danube.model import errors
 from danube.rpc.carrier import Caller, UnaryHandler
 from danube.rpc.failure import status_for
-from danube.rpc.grpc_context import Context, ServerSide, abort, caller_of, receive_request, without_frames
+from danube.rpc.grpc_context import AbortError, Context, ServerSide, abort, caller_of, receive_request, without_frames
 from danube.rpc.pending_answer import PendingAnswer
 from danube.wire.status import Status, status_of
 
@@ -60,7 +58,7 @@ def unary_method(
     async def run(_requests: object, context: Context) -> bytes:
         try:
             return await answered(context)
-        except aio.AbortError as error:
+        except AbortError as error:
             del _requests, context
             raise without_frames(error) from None
 

@@ -25,6 +25,8 @@ Context: TypeAlias = aio.ServicerContext[bytes, bytes]
 
 HALF_CLOSE_WAIT_S = 0.02
 """To grpc.aio a peer that left looks like one that half-closed, until a moment later."""
+AbortError = aio.AbortError
+"""What gRPC raises through whoever ended a call badly."""
 EOF: object = cast("Any", aio).EOF
 """What grpc.aio reads after the last message; its type stubs leave it out."""
 _CODES = {cast("tuple[int, str]", code.value)[0]: code for code in grpc.StatusCode}
@@ -60,7 +62,7 @@ async def abort(context: Context, status: Status) -> NoReturn:
     await context.abort(_CODES[status.code], status.message, ((ERROR_CODE_KEY, status.error_code),))
 
 
-def without_frames(error: aio.AbortError) -> aio.AbortError:
+def without_frames(error: AbortError) -> AbortError:
     """The error to raise on, out of a function that has deleted its context.
 
     gRPC keeps the error with the call. The frames it went through would keep the call, its stream and what is queued on

@@ -16,6 +16,7 @@ from danube.rpc.failure import log_callback_failure, status_for
 from danube.rpc.grpc_context import (
     EOF,
     HALF_CLOSE_WAIT_S,
+    AbortError,
     Context,
     ServerSide,
     abort,
@@ -206,7 +207,7 @@ def server_stream_method(
         try:
             request = await receive_request(context, path, side)
             await GrpcServerStream(path, context, side).answer(factory, request)
-        except aio.AbortError as error:
+        except AbortError as error:
             del _requests, context
             raise without_frames(error) from None
         finally:
@@ -224,7 +225,7 @@ def stream_method(
         side.active += 1
         try:
             await GrpcServerStream(path, context, side, both_ways=True).converse(factory)
-        except aio.AbortError as error:
+        except AbortError as error:
             del _requests, context
             raise without_frames(error) from None
         finally:

@@ -222,6 +222,11 @@ class Storage:
         """Why appends are refused for now, or None: too little room on the disk."""
         return self._gate.refusal
 
+    @property
+    def free_bytes(self) -> int | None:
+        """On the disk, as last seen."""
+        return self._gate.free_bytes
+
     def note_reserve(self, *, is_used: bool) -> None:
         """Whether room is in use that is kept back for administration on a full disk: no message is taken then."""
         self._gate.note_reserve(is_used=is_used)

@@ -11,6 +11,7 @@ from danube.model.limits import DISK_RESERVE_BYTES_MAX, MIB
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import DiskRoom
 from danube.storage.log import AppendDone
+from danube.storage.watermarks import Watermarks
 from tests.unit.storage.store.storage_world import StorageWorld
 
 
@@ -33,7 +34,8 @@ IGNORED: AppendDone = ignore
 
 @pytest.fixture
 async def world() -> AsyncIterator[StorageWorld]:
-    one = StorageWorld()
+    one = StorageWorld(watermarks=Watermarks(warn_below_bytes=0, refuse_below_bytes=0))
+    one.sim.capacity_bytes = 10 * MIB
     yield one
     await one.end()
 
