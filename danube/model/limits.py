@@ -28,9 +28,6 @@ RPC_METADATA_BYTES_MAX = 16 * KIB
 """Of one call's metadata."""
 RPC_CONCURRENT_CALLS_MAX = 10_000
 """Calls and streams under way on one port."""
-RPC_WINDOW_BYTES = 256 * KIB
-"""Sent to the broker on one stream before it reads: what a call whose turn has not come holds, and what a producer with
-one batch on its way behind another needs. A message that is being read gets all the window it takes."""
 RPC_REQUESTS_ARRIVING_MAX = 4
 """Of one connection and method; each may be as large as RPC_RECEIVE_BYTES_MAX. Others wait for their turn."""
 STREAM_MEMORY_BYTES_MAX = 256 * MIB
@@ -56,7 +53,8 @@ STREAM_QUEUE_MESSAGES_MAX = 1_000
 STREAM_INBOUND_MESSAGES_MAX = 16
 """Received on one stream and not yet taken by its handler."""
 STREAM_INBOUND_BYTES_MAX = 1 * MIB
-"""The same, in bytes; one message may pass it."""
+"""The same, in bytes; a message that is being read may pass it. Of a call whose turn to be read has not come no more
+arrives; with a quarter of it producers of batches lose a fifth of their rate."""
 RPC_STATUS_MESSAGE_CHARS_MAX = 1_000
 """Of an error's sentence on the wire, so that it fits every peer's metadata limit."""
 RPC_RECONNECT_DELAY_MIN_S = 0.1

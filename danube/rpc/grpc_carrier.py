@@ -96,7 +96,7 @@ def _server_arguments(options: CarrierOptions) -> _Arguments:
         ("grpc.max_concurrent_streams", options.concurrent_calls_max),
         # With its probes gRPC lets a fast peer send 128 MiB on each stream that is not read.
         ("grpc.http2.bdp_probe", 0),
-        ("grpc.http2.lookahead_bytes", options.window_bytes),
+        ("grpc.http2.lookahead_bytes", options.inbound_bytes_max),
         # Official clients ping as often as they like; a server that counts strikes would send them away.
         ("grpc.keepalive_permit_without_calls", 1),
         ("grpc.http2.min_ping_interval_without_data_ms", 1),

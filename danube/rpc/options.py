@@ -13,8 +13,6 @@ class CarrierOptions:
     """Of one message, at either end."""
     metadata_bytes_max: int = limits.RPC_METADATA_BYTES_MAX
     """Of one call's metadata; each entry counts 32 bytes beside its key and value, as in HTTP/2."""
-    window_bytes: int = limits.RPC_WINDOW_BYTES
-    """Sent to a server on one stream before it reads."""
     concurrent_calls_max: int = limits.RPC_CONCURRENT_CALLS_MAX
     """Under way at one server."""
     queue_bytes_max: int = limits.STREAM_QUEUE_BYTES_MAX

@@ -11,7 +11,7 @@ import pytest
 from grpc import aio
 
 from danube.model import errors
-from danube.model.limits import MIB, RPC_REQUESTS_ARRIVING_MAX, RPC_WINDOW_BYTES
+from danube.model.limits import MIB, RPC_REQUESTS_ARRIVING_MAX, STREAM_INBOUND_BYTES_MAX
 from danube.rpc.carrier import CarrierServer, ServerStream, Service, StreamHandler, UnaryCall
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
@@ -254,7 +254,7 @@ async def test_of_unfinished_messages_few_of_a_connection_and_method_arrive_and_
         peer.open(streams[-1] + 2, "/test.Things/Open", 0)  # another method waits for none of them
         await peer.until(lambda: bool(peer.answered))
         assert [stream for stream in streams if peer.credit[stream]] == streams[:RPC_REQUESTS_ARRIVING_MAX]
-        assert peer.window == RPC_WINDOW_BYTES
+        assert peer.window == STREAM_INBOUND_BYTES_MAX
         writer.write(frame(RST_STREAM_FRAME, 0, streams[0], (8).to_bytes(4, "big")))
         await peer.until(lambda: peer.credit[streams[RPC_REQUESTS_ARRIVING_MAX]] >= MIB)
     finally:
