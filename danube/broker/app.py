@@ -476,6 +476,7 @@ def _dispatch_settings(settings: BrokerSettings) -> DispatchSettings:
         max_delay_s=max(settings.redelivery_delay_s, settings.redelivery_delay_max_s),
         max_redelivery_count=settings.max_redelivery_count,
         poison=PoisonPolicy[settings.poison_policy.upper()],
+        disconnects_fail=settings.disconnects_fail,
     )
     return DispatchSettings(window=settings.max_unacked_messages, policy=policy, grace_s=settings.key_shared_grace_s)
 

@@ -29,4 +29,5 @@ class DispatchSettings:
 
     def policy_of(self, record: SubscriptionRecord) -> RedeliveryPolicy:
         """What holds for a subscription."""
-        return redelivery_policy(record.failure_policy) if record.failure_policy else self.policy
+        policy = record.failure_policy
+        return redelivery_policy(policy, self.policy) if policy else self.policy

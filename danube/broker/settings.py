@@ -97,6 +97,10 @@ class BrokerSettings(BaseModel):
     redelivery_delay_max_s: float = Field(
         limits.REDELIVERY_DELAY_MAX_S, ge=0, le=86_400, description="Seconds that this delay, which doubles, grows to."
     )
+    disconnects_fail: bool = Field(
+        default=True,
+        description="Whether a delivery counts as failed where the consumer's connection broke that had it longest.",
+    )
     poison_policy: Literal["block", "drop"] = Field(
         "block", description="block: a subscription waits for somebody's decision. drop: the message counts as read."
     )

@@ -86,12 +86,15 @@ class Subscription(ABC):
         stream.open()
         self._opened(consumer, stream)
 
-    def detach(self, consumer: Consumer, stream: ServerStream) -> ServerStream:
-        """The consumer's stream is over; a stream that is not its current one changes nothing. Answers the stream."""
+    def detach(self, consumer: Consumer, stream: ServerStream, *, is_lost: bool = False) -> ServerStream:
+        """The consumer's stream is over, `is_lost` without anybody's word. Answers the stream.
+
+        One that is not the consumer's current stream changes nothing.
+        """
         if consumer.stream is stream:
             consumer.stream = None
             consumer.seen_s = self.idle_since_s = self._clock.monotonic_s()
-            self._closed(consumer)
+            self._closed(consumer, is_lost=is_lost)
         return stream
 
     def forget(self, consumer: Consumer) -> None:
@@ -133,7 +136,7 @@ class Subscription(ABC):
     def _opened(self, consumer: Consumer, stream: ServerStream) -> None: ...
 
     @abstractmethod
-    def _closed(self, consumer: Consumer) -> None: ...
+    def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None: ...
 
 
 class ReliableSubscription(Subscription):
@@ -221,8 +224,8 @@ class ReliableSubscription(Subscription):
         window = self._window if self.record.window is None else self.record.window
         self.driver.attach(consumer.consumer_id, stream, window, consumer.filters)
 
-    def _closed(self, consumer: Consumer) -> None:
-        self.driver.detach(consumer.consumer_id)
+    def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None:
+        self.driver.detach(consumer.consumer_id, is_lost=is_lost)
 
     def _log_blocked(self) -> None:
         """Once, however many messages block."""
@@ -322,7 +325,7 @@ class NonReliableSubscription(Subscription):
         self._queues.setdefault(consumer.consumer_id, _Queue())
         self._selection.add(consumer.consumer_id, consumer.filters)
 
-    def _closed(self, consumer: Consumer) -> None:
+    def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None:  # noqa: ARG002 - nothing is redelivered
         self._streams.pop(consumer.consumer_id, None)
         if self._queues.pop(consumer.consumer_id, None) is not None:
             self._selection.remove(consumer.consumer_id)

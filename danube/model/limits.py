@@ -117,6 +117,9 @@ COLD_READ_WAIT_S_MAX = 2.0
 """For one read, whatever the syncs do: a replay goes on."""
 CURSOR_RANGES_MAX = 4_096
 """Acknowledged ranges above the contiguous part that one cursor record keeps; the rest would be redelivered."""
+CURSOR_FAILURES_MAX = 256
+"""Ranges of messages that failed equally often which one cursor record keeps, the lowest; the others count from 0 after
+a restart. They take 5 KiB."""
 CURSOR_INTERVAL_S = 0.2
 """A changed cursor is written at most this much later."""
 IDLE_MARK_DELAY_S = 0.05

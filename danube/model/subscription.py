@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from danube.model.errors import InvalidNameError
 from danube.model.limits import NAME_BYTES_MAX
@@ -21,6 +22,14 @@ class SubscriptionType(IntEnum):
     """The one that has the message's key."""
 
 
+class FailedRange(NamedTuple):
+    """Messages `start` to `end`, `end` not included, whose deliveries failed equally often."""
+
+    start: int
+    end: int
+    failures: int
+
+
 @dataclass(frozen=True, slots=True)
 class Cursor:
     """Where a subscription stands: everything below `position` is acknowledged, and so are `beyond`."""
@@ -28,6 +37,14 @@ class Cursor:
     position: int
     beyond: tuple[OffsetRange, ...] = ()
     """Acknowledged ranges above `position`: sorted, disjoint, not touching."""
+    failed: tuple[FailedRange, ...] = ()
+    """Open messages that failed, sorted and disjoint; at most CURSOR_FAILURES_MAX ranges, the lowest ones."""
+
+    def within(self, end_offset: int) -> "Cursor":
+        """The cursor without what lies at `end_offset` or behind it."""
+        beyond = (OffsetRange(start, min(end, end_offset)) for start, end in self.beyond if start < end_offset)
+        failed = (each._replace(end=min(each.end, end_offset)) for each in self.failed if each.start < end_offset)
+        return Cursor(min(self.position, end_offset), tuple(beyond), tuple(failed))
 
 
 def check_member_name(kind: str, text: str) -> str:

@@ -1,16 +1,22 @@
-"""Where subscriptions stand: the record that is written of it, version 1, and which ones wait to be written. Pure.
+"""Where subscriptions stand: the record that is written of it, and which ones wait to be written. Pure.
 
 The body of an envelope of kind cursor (the topic stands in the envelope). Little-endian, no padding.
 
     at      bytes  field
     0       4      magic "DnCu"
-    4       1      version, 1
+    4       1      version: 1, or 2 where messages failed
     5       3      reserved, 0
     8       8      subscription id
     16      8      position: every offset below it is acknowledged
     24      4      r, the number of ranges
     28      16r    acknowledged ranges above the position: start and end (not included), 8 bytes each, ascending
-    28+16r  4      CRC-32C of everything before it
+
+and in version 2
+
+    0       4      f, the number of ranges of messages that failed, 1 to CURSOR_FAILURES_MAX
+    4       20f    these ranges, ascending: start and end (not included), 8 bytes each, how often they failed, 4 bytes
+
+and at the end 4 bytes, the CRC-32C of everything before them.
 
 The last record of a subscription in journal order is the one that counts. Ranges past CURSOR_RANGES_MAX are left out:
 what they held is delivered again.
@@ -21,16 +27,20 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from danube.model.durability import Durability
-from danube.model.limits import CURSOR_RANGES_MAX
+from danube.model.limits import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange
-from danube.model.subscription import Cursor
+from danube.model.subscription import Cursor, FailedRange
 from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
 from danube.storage.log import Saved
 
 MAGIC = b"DnCu"
 VERSION = 1
+VERSION_FAILED = 2
 
 _HEADER = struct.Struct("<4sB3sQQI")
+_COUNT = struct.Struct("<I")
+_FAILED = struct.Struct("<QQI")
+_FAILURES_MAX = 2**32 - 1
 _RANGE_BYTES = 16
 _RESERVED = bytes(3)
 
@@ -38,10 +48,11 @@ _RESERVED = bytes(3)
 def encode_cursor(subscription_id: int, cursor: Cursor) -> bytes:
     """The body of a cursor record."""
     ranges = cursor.beyond[:CURSOR_RANGES_MAX]
-    content = _HEADER.pack(MAGIC, VERSION, _RESERVED, subscription_id, cursor.position, len(ranges)) + struct.pack(
+    version = VERSION_FAILED if cursor.failed else VERSION
+    content = _HEADER.pack(MAGIC, version, _RESERVED, subscription_id, cursor.position, len(ranges)) + struct.pack(
         f"<{2 * len(ranges)}Q", *chain.from_iterable(ranges)
     )
-    return with_crc(content)
+    return with_crc(content + encode_failed(cursor.failed) if cursor.failed else content)
 
 
 def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
@@ -49,18 +60,47 @@ def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
     if len(body) < _HEADER.size + CRC_BYTES or not is_intact(body):
         return None
     magic, version, reserved, subscription_id, position, count = _HEADER.unpack_from(body)
-    if magic != MAGIC or version != VERSION or reserved != _RESERVED or count > CURSOR_RANGES_MAX:
+    if magic != MAGIC or version not in {VERSION, VERSION_FAILED} or reserved != _RESERVED or count > CURSOR_RANGES_MAX:
         return None
-    if len(body) != encoded_bytes(count):
+    ranges_end = _HEADER.size + _RANGE_BYTES * count
+    failed = decode_failed(body[ranges_end:-CRC_BYTES]) if version == VERSION_FAILED else ()
+    if failed is None or len(body) != _bytes(count, len(failed)):
         return None
     numbers = struct.unpack_from(f"<{2 * count}Q", body, _HEADER.size)
     ranges = tuple(OffsetRange(start, end) for start, end in zip(numbers[::2], numbers[1::2], strict=True))
-    return subscription_id, Cursor(position, ranges)
+    return subscription_id, Cursor(position, ranges, failed)
 
 
-def encoded_bytes(range_count: int) -> int:
-    """How long a cursor record with so many ranges is."""
-    return _HEADER.size + _RANGE_BYTES * min(range_count, CURSOR_RANGES_MAX) + CRC_BYTES
+def encode_failed(failed: tuple[FailedRange, ...]) -> bytes:
+    """Ranges of messages that failed: how many, and each of them."""
+    kept = failed[:CURSOR_FAILURES_MAX]
+    rows = (_FAILED.pack(start, end, min(failures, _FAILURES_MAX)) for start, end, failures in kept)
+    return _COUNT.pack(len(kept)) + b"".join(rows)
+
+
+def decode_failed(encoded: bytes | memoryview) -> tuple[FailedRange, ...] | None:
+    """The ranges that `encoded` begins with, or None when there are not as many as it says, or more than may be."""
+    if len(encoded) < _COUNT.size:
+        return None
+    (count,) = _COUNT.unpack_from(encoded)
+    end = failed_bytes(count)
+    if count > CURSOR_FAILURES_MAX or len(encoded) < end:
+        return None
+    return tuple(FailedRange(*row) for row in _FAILED.iter_unpack(encoded[_COUNT.size : end]))
+
+
+def failed_bytes(count: int) -> int:
+    """How long so many encoded ranges of messages that failed are."""
+    return _COUNT.size + _FAILED.size * count
+
+
+def encoded_bytes(cursor: Cursor) -> int:
+    """How long the record of a cursor is."""
+    return _bytes(min(len(cursor.beyond), CURSOR_RANGES_MAX), min(len(cursor.failed), CURSOR_FAILURES_MAX))
+
+
+def _bytes(ranges: int, failed: int) -> int:
+    return _HEADER.size + _RANGE_BYTES * ranges + (failed_bytes(failed) if failed else 0) + CRC_BYTES
 
 
 @dataclass(slots=True)
@@ -130,7 +170,7 @@ class PendingCursors:
         taken: dict[CursorKey, PendingCursor] = {}
         room = bytes_max
         for key, pending in self._pending.items():
-            room -= encoded_bytes(len(pending.cursor.beyond))
+            room -= encoded_bytes(pending.cursor)
             if room < 0 and (taken or not self._urgent):
                 break
             taken[key] = pending

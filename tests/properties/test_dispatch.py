@@ -31,7 +31,7 @@ from danube.broker.dispatch.redelivery import RedeliveryPolicy, delay_s
 from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX
 from danube.model.policies import BackoffStrategy, PoisonPolicy
 from danube.model.ranges import OffsetRange, RangeSet
-from danube.model.subscription import Cursor, SubscriptionType
+from danube.model.subscription import Cursor, FailedRange, SubscriptionType
 
 LENIENT = RedeliveryPolicy(ack_timeout_s=10.0, base_delay_s=1.0, max_delay_s=6.0, max_redelivery_count=1_000)
 BLOCK = replace(LENIENT, max_redelivery_count=1)
@@ -51,6 +51,10 @@ class Message:
     state: str = "new"
     """new, in flight, waiting, ready, blocked, letter or acknowledged."""
     attempt: int = 0
+    failures: int = 0
+    """Of deliveries; unlike `attempt` known after a restart."""
+    is_recalled: bool = False
+    """Whether it failed before a restart and was not sent since."""
     holder: int | None = None
     at_s: float = 0.0
     is_asked: bool = False
@@ -103,7 +107,12 @@ class Model:
             reader.held.add(offset)
             self.taken_up = max(self.taken_up, offset + 1)
             self.count_turn(reader)
-            sends.append((consumer_id, offset, message.attempt))
+            if message.is_recalled and message.failures > self.policy.max_redelivery_count:
+                self.let_go(offset)
+                self.poison(offset)
+            else:
+                sends.append((consumer_id, offset, message.attempt))
+            message.is_recalled = False
         self.skip_acknowledged()
         return sends
 
@@ -137,6 +146,23 @@ class Model:
         for offset in reader.held if reader else ():
             self.messages[offset].state, self.messages[offset].holder = "ready", None
 
+    def lose(self, consumer_id: int, now_s: float) -> None:
+        """What it had longest failed, and is held back from the second time on."""
+        reader = self.readers.get(consumer_id)
+        if reader is not None and reader.held:
+            oldest = min(reader.held, key=lambda each: (self.messages[each].at_s, each))
+            failures = self.messages[oldest].failures = self.messages[oldest].failures + 1
+            if failures > self.policy.max_redelivery_count:
+                self.let_go(oldest)
+                self.poison(oldest)
+            elif failures > 1:
+                self.let_go(oldest)
+                self.hold(oldest, now_s + delay_s(failures - 1, self.policy))
+        self.detach(consumer_id)
+
+    def hold(self, offset: int, until_s: float) -> None:
+        self.messages[offset].state, self.messages[offset].at_s = "waiting", until_s
+
     def acknowledge(self, start: int, end: int) -> None:
         for offset in range(max(start, 0), min(end, self.taken_up)):
             self.finish(offset)
@@ -168,8 +194,9 @@ class Model:
     def fail(self, offset: int, delay: float | None, now_s: float) -> None:
         message = self.messages[offset]
         self.let_go(offset)
-        message.state, message.at_s = "waiting", now_s + delay_s(message.attempt, self.policy, delay)
-        if message.attempt > self.policy.max_redelivery_count:
+        message.failures += 1
+        self.hold(offset, now_s + delay_s(message.failures, self.policy, delay))
+        if message.failures > self.policy.max_redelivery_count:
             self.poison(offset)
 
     def poison(self, offset: int) -> None:
@@ -181,7 +208,7 @@ class Model:
     def judge_anew(self, offset: int) -> None:
         message = self.messages[offset]
         message.is_asked = False
-        if message.attempt > self.policy.max_redelivery_count:
+        if message.failures > self.policy.max_redelivery_count:
             self.poison(offset)
         else:
             message.state = "ready"
@@ -209,7 +236,18 @@ class Model:
                 acknowledged.add(offset, offset + 1)
         spans = list(acknowledged)
         position = spans.pop(0).end if spans and spans[0].start == 0 else 0
-        return Cursor(position, tuple(spans))
+        return Cursor(position, tuple(spans), self.failed())
+
+    def failed(self) -> tuple[FailedRange, ...]:
+        found: list[FailedRange] = []
+        for offset, message in enumerate(self.messages):
+            if not message.failures or message.state == "acknowledged":
+                continue
+            if found and (found[-1].end, found[-1].failures) == (offset, message.failures):
+                found[-1] = found[-1]._replace(end=offset + 1)
+            else:
+                found.append(FailedRange(offset, offset + 1, message.failures))
+        return tuple(found)
 
     def restart(self, cursor: Cursor) -> None:
         self.readers.clear()
@@ -217,6 +255,9 @@ class Model:
         self.messages = [
             Message("acknowledged" if offset in acknowledged else "new") for offset in range(len(self.messages))
         ]
+        for start, end, failures in cursor.failed:
+            for message in self.messages[start:end]:
+                message.failures, message.is_recalled = failures, True
         self.taken_up = 0
         self.skip_acknowledged()
 
@@ -257,6 +298,11 @@ class DispatchMachine(RuleBasedStateMachine):
     def detach(self, consumer_id: int) -> None:
         self.model.detach(consumer_id)
         self.handle(ConsumerDetached(consumer_id))
+
+    @rule(consumer_id=CONSUMER_IDS)
+    def lose(self, consumer_id: int) -> None:
+        self.model.lose(consumer_id, self.now_s)
+        self.handle(ConsumerDetached(consumer_id, is_lost=True))
 
     @precondition(lambda self: self.model.readers)
     @rule(data=st.data())
@@ -441,7 +487,8 @@ class DispatchMachine(RuleBasedStateMachine):
     def take_letters(self, letters: list[DeadLetter]) -> None:
         for letter in letters:
             message = self.model.messages[letter.offset]
-            assert (message.state, message.is_asked, message.attempt) == ("letter", False, letter.attempt)
+            attempt = max(message.attempt, message.failures)
+            assert (message.state, message.is_asked, attempt) == ("letter", False, letter.attempt)
             message.is_asked = True
         assert sum(message.is_asked for message in self.model.messages) <= DEAD_LETTERS_AT_ONCE_MAX
 

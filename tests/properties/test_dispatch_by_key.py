@@ -34,12 +34,13 @@ from danube.broker.dispatch.events import (
     TimerFired,
     WindowChanged,
 )
+from danube.broker.dispatch.in_flight import DeliveryState
 from danube.broker.dispatch.instructions import DeadLetter, ReadKeys, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.key_ring import points_of, ring_hash
 from danube.broker.dispatch.redelivery import RedeliveryPolicy, delay_s
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange, RangeSet
-from danube.model.subscription import Cursor, SubscriptionType
+from danube.model.subscription import Cursor, FailedRange, SubscriptionType
 
 LOOKAHEAD = 14
 GRACE_S = 5.0
@@ -63,6 +64,10 @@ class Message:
     state: str = "open"
     """open (new or ready), in flight, waiting, blocked, letter or done."""
     attempt: int = 0
+    failures: int = 0
+    """Of deliveries; unlike `attempt` known after a restart."""
+    is_recalled: bool = False
+    """Whether it failed before a restart and was not sent since."""
     holder: int | None = None
     keeper: "Member | None" = None
     """Who went away while it had this."""
@@ -136,6 +141,23 @@ class KeyedMachine(RuleBasedStateMachine):
     def detach(self, consumer_id: int) -> None:
         self.leave(consumer_id)
         self.handle(ConsumerDetached(consumer_id))
+
+    @rule(consumer_id=CONSUMER_IDS)
+    def lose(self, consumer_id: int) -> None:
+        """What it had longest failed, and is held back from the second time on."""
+        held = [offset for offset, message in enumerate(self.messages) if message.holder == consumer_id]
+        if held:
+            oldest = min(held, key=lambda each: (self.messages[each].at_s, each))
+            message = self.messages[oldest]
+            message.failures += 1
+            if message.failures > self.policy.max_redelivery_count:
+                message.holder = None
+                self.poison(oldest)
+            elif message.failures > 1:
+                message.state, message.holder = "waiting", None
+                message.at_s = self.now_s + delay_s(message.failures - 1, self.policy)
+        self.leave(consumer_id)
+        self.handle(ConsumerDetached(consumer_id, is_lost=True))
 
     @precondition(lambda self: self.attached())
     @rule(data=st.data())
@@ -336,8 +358,9 @@ class KeyedMachine(RuleBasedStateMachine):
     def fail(self, offset: int, delay: float | None) -> None:
         message = self.messages[offset]
         message.holder = None
-        message.state, message.at_s = "waiting", self.now_s + delay_s(message.attempt, self.policy, delay)
-        if message.attempt > self.policy.max_redelivery_count:
+        message.failures += 1
+        message.state, message.at_s = "waiting", self.now_s + delay_s(message.failures, self.policy, delay)
+        if message.failures > self.policy.max_redelivery_count:
             self.poison(offset)
 
     def poison(self, offset: int) -> None:
@@ -348,7 +371,7 @@ class KeyedMachine(RuleBasedStateMachine):
 
     def judge_anew(self, offset: int) -> None:
         self.messages[offset].is_asked = False
-        if self.messages[offset].attempt > self.policy.max_redelivery_count:
+        if self.messages[offset].failures > self.policy.max_redelivery_count:
             self.poison(offset)
         else:
             self.messages[offset].state = "open"
@@ -380,13 +403,27 @@ class KeyedMachine(RuleBasedStateMachine):
             Message(message.key, "done" if offset in acknowledged else "open")
             for offset, message in enumerate(self.messages)
         ]
+        for start, end, failures in cursor.failed:
+            for message in self.messages[start:end]:
+                message.failures, message.is_recalled = failures, True
         self.wanted = None
 
     def cursor(self) -> Cursor:
         done = RangeSet([OffsetRange(offset, offset + 1) for offset in self.in_state("done")])
         spans = list(done)
         position = spans.pop(0).end if spans and spans[0].start == 0 else 0
-        return Cursor(position, tuple(spans))
+        return Cursor(position, tuple(spans), self.failed())
+
+    def failed(self) -> tuple[FailedRange, ...]:
+        found: list[FailedRange] = []
+        for offset, message in enumerate(self.messages):
+            if not message.failures or message.state == "done":
+                continue
+            if found and (found[-1].end, found[-1].failures) == (offset, message.failures):
+                found[-1] = found[-1]._replace(end=offset + 1)
+            else:
+                found.append(FailedRange(offset, offset + 1, message.failures))
+        return tuple(found)
 
     def cursor_end(self) -> int:
         """What is acknowledged already is passed without being taken up."""
@@ -394,7 +431,9 @@ class KeyedMachine(RuleBasedStateMachine):
         return max([cursor.position, *(end for _, end in cursor.beyond)])
 
     def handle(self, event: Event) -> None:
-        for instruction in self.engine.handle(event, self.now_s):
+        instructions = self.engine.handle(event, self.now_s)
+        self.withheld()
+        for instruction in instructions:
             match instruction:
                 case Send():
                     self.sent(instruction)
@@ -417,12 +456,28 @@ class KeyedMachine(RuleBasedStateMachine):
         for offset in range(send.start, send.end):
             message = self.messages[offset]
             assert message.state == "open"
+            assert not (message.is_recalled and message.failures > self.policy.max_redelivery_count)
+            message.is_recalled = False
             assert send.attempt == message.attempt + 1
             assert all(each.state == "done" for each in self.messages[:offset] if each.key == message.key)
             assert self.owner(offset) == send.consumer_id
             assert self.has_room(send.consumer_id)
             message.state, message.attempt, message.holder = "in flight", send.attempt, send.consumer_id
             message.keeper, message.at_s = None, self.now_s + self.policy.ack_timeout_s
+
+    def withheld(self) -> None:
+        """What failed too often before a restart is not sent again, when its turn comes."""
+        waiting = RangeSet([OffsetRange(self.engine.position, self.engine.next_offset)])
+        for done in self.engine.cursor.beyond:
+            waiting.remove(*done)
+        for spent in self.engine._deliveries.spans(DeliveryState.SPENT):
+            waiting.remove(*spent)
+        for offset, message in enumerate(self.messages[: self.engine.next_offset]):
+            is_exhausted = message.is_recalled and message.failures > self.policy.max_redelivery_count
+            if is_exhausted and message.state == "open" and offset not in waiting:
+                assert all(each.state == "done" for each in self.messages[:offset] if each.key == message.key)
+                self.poison(offset)
+                message.is_recalled = False
 
     def saved(self, cursor: Cursor) -> None:
         """What is acknowledged and was not by us was passed over, because nobody takes its key."""

@@ -105,13 +105,14 @@ class DispatchDriver:
         self._outlets[consumer_id] = _Outlet(stream)
         self.handle(ConsumerAttached(consumer_id, window, filters=filters))
 
-    def detach(self, consumer_id: int) -> None:
-        """A consumer's stream ended: what it had not acknowledged is sent again."""
-        if self._outlets.pop(consumer_id, None) is None:
+    def detach(self, consumer_id: int, *, is_lost: bool = False) -> None:
+        """A consumer's stream ended, `is_lost` without anybody's wish: what it had not acknowledged is sent again."""
+        outlet = self._outlets.pop(consumer_id, None)
+        if outlet is None:
             return
         if not self._outlets:
             self._clear_windows()
-        self.handle(ConsumerDetached(consumer_id))
+        self.handle(ConsumerDetached(consumer_id, is_lost=is_lost, unsent=tuple(outlet.waiting) if is_lost else ()))
 
     def ready(self, consumer_id: int) -> None:
         """A consumer's stream has room again."""

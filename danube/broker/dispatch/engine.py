@@ -6,7 +6,6 @@ this order: sends, at most one ReadKeys, DeadLetters, at most one SaveCursor, at
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 
 from danube.broker.dispatch.events import (
     Acknowledged,
@@ -30,13 +29,22 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.flow import Flow
 from danube.broker.dispatch.in_flight import AttachedConsumer, DeliveryState
-from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer
+from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer, add_send
 from danube.broker.dispatch.key_filter import check_filters
 from danube.broker.dispatch.key_shared import KeySharedFlow
 from danube.broker.dispatch.ordered import OrderedFlow
 from danube.broker.dispatch.progress import Progress
-from danube.broker.dispatch.redelivery import NACK_REASON, RedeliveryPolicy, Verdict, delay_s, verdict
+from danube.broker.dispatch.redelivery import (
+    DISCONNECT_REASON,
+    NACK_REASON,
+    RECALLED_REASON,
+    RedeliveryPolicy,
+    Verdict,
+    delay_s,
+    verdict,
+)
 from danube.broker.dispatch.spent import SpentMessages
+from danube.broker.dispatch.views import ConsumerView, PassedOver
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits import DEAD_LETTER_RETRY_S, KEY_SHARED_GRACE_S
 from danube.model.policies import PoisonPolicy
@@ -50,28 +58,6 @@ _Governing = (
 _NEVER_S = float("inf")
 _SPREAD = 0x9E3779B97F4A7C15
 """2**64 over the golden ratio: multiples of it fall evenly on 64 bits."""
-
-
-@dataclass(frozen=True, slots=True)
-class ConsumerView:
-    """What an observer sees of an attached consumer."""
-
-    consumer_id: int
-    window: int
-    in_flight: int
-    """Messages it has and has not acknowledged."""
-    is_paused: bool
-
-
-@dataclass(slots=True)
-class PassedOver:
-    """Messages that count as acknowledged though nobody acknowledged them, since the engine began."""
-
-    dropped: int = 0
-    """By the poison policy."""
-    dead_lettered: int = 0
-    skipped: int = 0
-    """By an operator."""
 
 
 class DispatchEngine:
@@ -196,14 +182,10 @@ class DispatchEngine:
         Raises InvalidRequestError when a consumer attaches with a window or quantum below 1, or with wrong filters.
         """
         self._apply(event, now_s)
+        instructions = self._send(now_s + self._policy.ack_timeout_s)
         progress, spent = self._progress, self._spent
-        deadline_s = now_s + self._policy.ack_timeout_s
-        if spent.holds_any:
-            instructions = self._flow.send(deadline_s, is_stopped=bool(spent.blocked) or spent.is_at_bound)
-            if self._policy.dead_letter_topic is not None:
-                instructions += spent.ask(now_s, self._deliveries, self._policy.dead_letter_topic)
-        else:
-            instructions = self._flow.send(deadline_s)
+        if spent.holds_any and self._policy.dead_letter_topic is not None:
+            instructions += spent.ask(now_s, self._attempts, self._policy.dead_letter_topic)
         if progress.changed:
             progress.changed = False
             instructions.append(SaveCursor(progress.cursor))
@@ -244,6 +226,48 @@ class DispatchEngine:
         if problems:
             raise InternalError("dispatch is in a wrong state: " + "; ".join(problems))
 
+    def _send(self, deadline_s: float) -> list[Instruction]:
+        """Hand out what can be handed out, a step at a time while there is something that failed before a restart."""
+        sends: list[Instruction] = []
+        others: list[Instruction] = []
+        while True:
+            spent, recalled = self._spent, self._progress.recalled
+            is_stopped = spent.holds_any and (bool(spent.blocked) or spent.is_at_bound)
+            handed_out = self._flow.send(deadline_s, is_stopped=is_stopped)
+            left = recalled.count() if recalled else 0
+            if not (left or sends or others):
+                return handed_out
+            for each in handed_out:
+                if isinstance(each, Send):
+                    for judged in self._judged(each):
+                        add_send(sends, judged)
+                else:
+                    others.append(each)
+            if left == recalled.count():
+                return sends + others
+
+    def _judged(self, send: Send) -> Iterator[Send]:
+        """What of it may go out: what failed too often before a restart is not sent once more."""
+        start = send.start
+        for recalled in self._progress.recalled.overlap(send.start, send.end):
+            self._progress.recalled.remove(*recalled)
+            for low, high, failures in self._progress.failed.of(*recalled):
+                decision = verdict(failures, self._policy)
+                if decision is Verdict.RETRY:
+                    continue
+                if start < low:
+                    yield Send(send.consumer_id, start, low, send.attempt)
+                start = high
+                for span, _ in self._deliveries.attempts(low, high):
+                    self._spend(span.start, span.end, decision, RECALLED_REASON)
+        if start < send.end:
+            yield Send(send.consumer_id, start, send.end, send.attempt)
+
+    def _attempts(self, offset: int) -> int:
+        """How often a message whose redeliveries are used up was sent, as far as is known after a restart."""
+        sent = self._deliveries.attempt(offset, DeliveryState.SPENT) or 0
+        return max(sent, self._progress.failed.of(offset, offset + 1)[0].failures)
+
     def _apply(self, event: Event, now_s: float) -> None:
         """Take an event in. What names something unknown changes nothing."""
         match event:
@@ -265,6 +289,7 @@ class DispatchEngine:
             case ConsumerAttached():
                 self._attach(event, now_s)
             case ConsumerDetached():
+                self._blame_oldest(event, now_s)
                 self._detach(event.consumer_id, now_s)
             case KeysRead():
                 self._flow.keys_read(event.runs)
@@ -307,31 +332,54 @@ class DispatchEngine:
         self._timer_s = _NEVER_S
         for unsent in [part for send in fired.taken_back for part in self.still_wanted(send)]:
             self._deliveries.take_back(unsent.start, unsent.end)
-        self._deliveries.come_due(now_s, lambda start, end, attempt: self._fail(start, end, attempt, now_s))
+        self._deliveries.come_due(now_s, lambda start, end: self._fail(start, end, now_s))
         self._flow.expire(now_s)
 
     def _nack(self, event: Nacked, now_s: float) -> None:
         """A late one, for a message that is not in flight (any more), does not change when it is sent again."""
         if event.generation is not None and event.generation != self.generation:
             return
-        attempt = self._deliveries.attempt(event.offset, DeliveryState.IN_FLIGHT)
-        if attempt is not None:
-            self._fail(event.offset, event.offset + 1, attempt, now_s, event)
+        if self._deliveries.attempt(event.offset, DeliveryState.IN_FLIGHT):
+            self._fail(event.offset, event.offset + 1, now_s, event)
 
-    def _fail(self, start: int, end: int, attempt: int, now_s: float, nack: Nacked | None = None) -> None:
+    def _blame_oldest(self, lost: ConsumerDetached, now_s: float) -> None:
+        """The message that a lost consumer had longest failed: it may be what ended it.
+
+        It is sent again at once the first time, since connections break of themselves, and the order holds.
+        """
+        for unsent in [part for send in lost.unsent for part in self.still_wanted(send)]:
+            self._deliveries.take_back(unsent.start, unsent.end)
+        consumer = self._consumers.get(lost.consumer_id)
+        if not (lost.is_lost and self._policy.disconnects_fail and consumer is not None and consumer.held):
+            return
+        offset = min((each.at_s, each.start) for each in consumer.held)[1]
+        (failed,) = self._progress.fail(offset, offset + 1)
+        decision = verdict(failed.failures, self._policy)
+        if decision is not Verdict.RETRY:
+            self._spend(offset, offset + 1, decision, DISCONNECT_REASON)
+        elif failed.failures > 1:
+            self._hold(offset, offset + 1, failed.failures - 1, now_s)
+
+    def _fail(self, start: int, end: int, now_s: float, nack: Nacked | None = None) -> None:
         """Messages of one range in flight were refused or timed out."""
-        decision = verdict(attempt, self._policy)
-        if decision is Verdict.RETRY:
-            asked_s = None if nack is None else nack.delay_s
-            chance = self._chance(start, attempt) if self._policy.jitter else 0.0
-            self._deliveries.hold(start, end, now_s + delay_s(attempt, self._policy, asked_s, chance))
-        elif decision is Verdict.DROP:
-            self._drop(start, end)
-        else:
-            self._deliveries.spend(start, end)
-            self._condemn(start, end, decision, "" if nack is None else nack.reason or NACK_REASON)
+        reason = "" if nack is None else nack.reason or NACK_REASON
+        for low, high, failures in self._progress.fail(start, end):
+            decision = verdict(failures, self._policy)
+            if decision is Verdict.RETRY:
+                self._hold(low, high, failures, now_s, None if nack is None else nack.delay_s)
+            else:
+                self._spend(low, high, decision, reason)
 
-    def _condemn(self, start: int, end: int, decision: Verdict, reason: str) -> None:
+    def _hold(self, start: int, end: int, failures: int, now_s: float, asked_s: float | None = None) -> None:
+        chance = self._chance(start, failures) if self._policy.jitter else 0.0
+        self._deliveries.hold(start, end, now_s + delay_s(failures, self._policy, asked_s, chance))
+
+    def _spend(self, start: int, end: int, decision: Verdict, reason: str) -> None:
+        """Messages of one range in flight failed for the last time."""
+        if decision is Verdict.DROP:
+            self._drop(start, end)
+            return
+        self._deliveries.spend(start, end)
         if decision is Verdict.BLOCK:
             self._spent.block(start, end, reason)
         else:
@@ -339,14 +387,14 @@ class DispatchEngine:
 
     def _judge_anew(self, start: int, end: int) -> None:
         """Spent messages, by the policy as it is now."""
-        for span, attempt in self._deliveries.attempts(start, end):
-            decision = verdict(attempt, self._policy)
+        for low, high, failures in self._progress.failed.of(start, end):
+            decision = verdict(failures, self._policy)
             if decision is Verdict.RETRY:
-                self._revive(*span)
+                self._revive(low, high)
             elif decision is Verdict.DROP:
-                self._drop(*span)
+                self._drop(low, high)
             else:
-                self._spent.move(span.start, span.end, is_blocked=decision is Verdict.BLOCK)
+                self._spent.move(low, high, is_blocked=decision is Verdict.BLOCK)
 
     def _letter_failed(self, offset: int, now_s: float) -> None:
         """Try again after a back-off of its own, by the policy of now."""

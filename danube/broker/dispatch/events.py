@@ -31,6 +31,10 @@ class ConsumerDetached:
     """A consumer's stream ended: what it had unacknowledged goes to others, or to itself later."""
 
     consumer_id: int
+    is_lost: bool = False
+    """Whether nobody ended it in good order: the consumer may have died of what it had longest."""
+    unsent: tuple[Send, ...] = ()
+    """What was never written to the stream of one that is lost."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,8 +244,8 @@ class Deliveries:
         self._waiting = 0
         self.has_unsent = False
 
-    def come_due(self, now_s: float, failed: Callable[[int, int, int], None]) -> None:
-        """Let time do its work: back-offs end, and `failed` is told start, end and attempt of what timed out.
+    def come_due(self, now_s: float, failed: Callable[[int, int], None]) -> None:
+        """Let time do its work: back-offs end, and `failed` is told start and end of what timed out.
 
         It must hold, spend or take out exactly that.
         """
@@ -258,7 +258,7 @@ class Deliveries:
                 self._waiting -= 1
                 self._make_ready(due)
             else:
-                failed(due.start, due.end, due.attempt)
+                failed(due.start, due.end)
         self._tidy()
 
     def release(self, consumer: AttachedConsumer) -> None:

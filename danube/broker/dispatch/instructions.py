@@ -55,3 +55,16 @@ class ReadKeys:
 
 
 Instruction = Send | SaveCursor | SetTimer | DeadLetter | ReadKeys
+
+
+def add_send(out: list[Instruction], send: Send) -> None:
+    """Add a send, joined to the one before if they go on from each other."""
+    last = out[-1] if out else None
+    if isinstance(last, Send) and (last.consumer_id, last.end, last.attempt) == (
+        send.consumer_id,
+        send.start,
+        send.attempt,
+    ):
+        out[-1] = Send(send.consumer_id, last.start, send.end, send.attempt)
+    else:
+        out.append(send)

@@ -14,7 +14,7 @@ from heapq import heappop, heappush
 
 from danube.broker.dispatch.events import KeyRun
 from danube.broker.dispatch.in_flight import AttachedConsumer, Deliveries, DeliveryState
-from danube.broker.dispatch.instructions import Instruction, ReadKeys, Send
+from danube.broker.dispatch.instructions import Instruction, ReadKeys, Send, add_send
 from danube.broker.dispatch.key_filter import check_filters
 from danube.broker.dispatch.key_ring import KeyRing
 from danube.broker.dispatch.progress import Progress
@@ -275,7 +275,7 @@ class KeySharedFlow:
                 continue
             lane.waits_for = lane.keeper = None
             attempt = self.deliveries.send_again(offset, offset + 1, consumer, deadline_s)
-            _append(out, Send(member.consumer_id, offset, offset + 1, attempt))
+            add_send(out, Send(member.consumer_id, offset, offset + 1, attempt))
         self._active.pop(member.consumer_id, None)
         if not member.has_room:
             self._roomy.pop(member.consumer_id, None)
@@ -331,19 +331,6 @@ class KeySharedFlow:
     def _plan_leaves(self) -> None:
         """When there is something to do next; what is left to be looked at is due at once, as `send` finds."""
         self.due_s = min((each.leaves_at_s for each in self._members.values()), default=_NEVER_S)
-
-
-def _append(out: list[Instruction], send: Send) -> None:
-    """Add a send, joined to the one before if they go on from each other."""
-    last = out[-1] if out else None
-    if isinstance(last, Send) and (last.consumer_id, last.end, last.attempt) == (
-        send.consumer_id,
-        send.start,
-        send.attempt,
-    ):
-        out[-1] = Send(send.consumer_id, last.start, send.end, send.attempt)
-    else:
-        out.append(send)
 
 
 def _without(run: OffsetRange, skipped: RangeSet) -> list[OffsetRange]:

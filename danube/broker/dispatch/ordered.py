@@ -85,10 +85,10 @@ class OrderedFlow:
     def _send_new(self, deadline_s: float, sends: list[Instruction]) -> None:
         """Send what was never sent, as far as consumers have room and the bounds allow."""
         progress, deliveries = self._progress, self.deliveries
-        ahead, end = progress.ahead, progress.durable_end
+        ahead, end = progress.ahead, progress.send_end
         while progress.next_offset < end and not self._is_at_bound():
             start = progress.next_offset
-            turn = self._selection.take(start, ahead[0].start if ahead else end)
+            turn = self._selection.take(start, min(ahead[0].start, end) if ahead else end)
             if turn is None:
                 return
             consumer, count = turn

@@ -3,9 +3,10 @@
 from collections import deque
 from collections.abc import Iterator
 
+from danube.broker.dispatch.failure_counts import FailureCounts
 from danube.model.limits import CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet
-from danube.model.subscription import Cursor
+from danube.model.subscription import Cursor, FailedRange
 
 
 class Progress:
@@ -18,14 +19,19 @@ class Progress:
         """Continue from a saved cursor; what it says of offsets that are not written yet is ignored."""
         self.durable_end = durable_end
         """The offset after the last message that may be sent."""
-        self.position = min(cursor.position, durable_end)
+        cursor = cursor.within(durable_end)
+        self.position = cursor.position
         self.beyond = RangeSet()
         self._has_beyond = False
         """Whether `beyond` has any: asked once for each acknowledgement."""
         self.changed = False
         """Whether the cursor is another one than when this was last set to False."""
+        self.failed = FailureCounts(cursor.failed)
+        """How often deliveries of open messages failed, restarts of the broker included."""
+        self.recalled = RangeSet(OffsetRange(start, end) for start, end, _ in cursor.failed)
+        """What failed before a restart and was not sent since."""
         for start, end in cursor.beyond:
-            self.add(start, min(end, durable_end))
+            self.add(start, end)
         self.changed = False
         self.next_offset = self.position
         """The lowest offset that was not taken up yet."""
@@ -35,7 +41,8 @@ class Progress:
     @property
     def cursor(self) -> Cursor:
         """To save; of more ranges than a cursor keeps, the lowest."""
-        return Cursor(self.position, self.beyond.lowest(CURSOR_RANGES_MAX) if self._has_beyond else ())
+        beyond = self.beyond.lowest(CURSOR_RANGES_MAX) if self._has_beyond else ()
+        return Cursor(self.position, beyond, self.failed.lowest if self.failed else ())
 
     @property
     def lag(self) -> int:
@@ -55,9 +62,18 @@ class Progress:
         """`[next_offset, untouched_end)` can be taken up at once; empty when there is nothing."""
         return self.ahead[0].start if self.ahead else self.durable_end
 
+    @property
+    def send_end(self) -> int:
+        """Up to here messages go out in one step: what failed before a restart is judged before more follows."""
+        first = self.recalled.first() if self.recalled else None
+        return self.durable_end if first is None else self.failed.of(*first)[0].end
+
     def add(self, start: int, end: int) -> None:
         """`[start, end)` is acknowledged."""
         self.changed = True
+        if self.failed:
+            self.failed.remove(start, end)
+            self.recalled.remove(start, end)
         if start > self.position:
             self.beyond.add(start, end)
             self._has_beyond = bool(self.beyond)
@@ -67,6 +83,11 @@ class Progress:
             self.position = max(self.position, lowest.end)
             self.beyond.remove(*lowest)
         self._has_beyond = lowest is not None
+
+    def fail(self, start: int, end: int) -> list[FailedRange]:
+        """Deliveries of `[start, end)` failed; answers how often each did by now."""
+        self.changed = True
+        return self.failed.add(start, end)
 
     def take_up(self, end: int) -> None:
         """Everything below `end`, which is at most `untouched_end`, is taken up."""
@@ -91,10 +112,15 @@ class Progress:
         self.beyond = RangeSet()
         self._has_beyond = False
         self.ahead.clear()
+        self.failed = FailureCounts()
+        self.recalled = RangeSet()
         self.changed = True
 
     def problems(self) -> Iterator[str]:
         """What is not as it must be; nothing, unless there is a fault in here."""
+        acknowledged = RangeSet([OffsetRange(0, self.position), *self.beyond])
+        if any(acknowledged.overlap(start, end) for start, end, _ in self.failed.lowest):
+            yield f"failures of {self.failed.lowest} are counted, but {acknowledged} is acknowledged"
         lowest = self.beyond.first()
         if self._has_beyond is (lowest is None):
             yield f"whether there is anything in {self.beyond} is wrong"

@@ -19,6 +19,10 @@ ACK_TIMEOUT_REASON = "ack timeout"
 """Why a message failed whose consumer did not answer in time; the original's words."""
 NACK_REASON = "nack"
 """Why one failed whose consumer refused it and did not say why."""
+DISCONNECT_REASON = "consumer disconnected"
+"""Why one failed that its consumer had longest when its stream broke."""
+RECALLED_REASON = "failed too often before the broker restarted"
+"""Why one failed for good whose last failure was not told before a restart."""
 
 
 class Verdict(Enum):
@@ -36,8 +40,7 @@ class RedeliveryPolicy:
 
     What administrators set is a FailurePolicy (`danube/model/policies.py`); the defaults are the original's.
 
-    A disconnect is no failure: it counts as an attempt, but only a nack or a timeout uses a message up. Raises
-    InvalidRequestError.
+    Raises InvalidRequestError.
     """
 
     ack_timeout_s: float = ACK_TIMEOUT_S
@@ -47,12 +50,14 @@ class RedeliveryPolicy:
     """Caps every delay, one that the consumer asked for included."""
     backoff: BackoffStrategy = BackoffStrategy.EXPONENTIAL
     max_redelivery_count: int = REDELIVERIES_DEFAULT
-    """Sent once more often than this, a message that fails is poison."""
+    """A message whose deliveries failed more often than this is poison."""
     poison: PoisonPolicy = PoisonPolicy.BLOCK
     dead_letter_topic: str | None = None
     """Where poison goes; needed by DEAD_LETTER."""
     jitter: float = 0.0
     """Up to this share of a delay is taken off it, so that what failed together does not come back together."""
+    disconnects_fail: bool = True
+    """Whether the oldest delivery of a consumer whose stream broke counts as failed."""
 
     def __post_init__(self) -> None:
         if not self.ack_timeout_s > 0:
@@ -69,9 +74,9 @@ class RedeliveryPolicy:
             raise InvalidRequestError("the poison policy dead_letter needs a dead letter topic: name one")
 
 
-def verdict(attempt: int, policy: RedeliveryPolicy) -> Verdict:
-    """What becomes of a message that failed after it has been sent `attempt` times."""
-    if attempt <= policy.max_redelivery_count:
+def verdict(failures: int, policy: RedeliveryPolicy) -> Verdict:
+    """What becomes of a message whose deliveries have failed `failures` times."""
+    if failures <= policy.max_redelivery_count:
         return Verdict.RETRY
     return _POISON_VERDICTS[policy.poison]
 
@@ -83,14 +88,14 @@ _POISON_VERDICTS = {
 }
 
 
-def delay_s(attempt: int, policy: RedeliveryPolicy, nack_delay_s: float | None = None, chance: float = 0.0) -> float:
+def delay_s(failures: int, policy: RedeliveryPolicy, nack_delay_s: float | None = None, chance: float = 0.0) -> float:
     """How long a message that failed is held back, in seconds.
 
-    `attempt` says how often it has been sent (at least once), `nack_delay_s` what the consumer asked for, if it did:
+    `failures` says how often it has failed (at least once), `nack_delay_s` what the consumer asked for, if it did:
     jitter never goes below that. `chance`, from 0 to 1, says how much of the jitter is used.
     """
     delay = policy.base_delay_s
     if policy.backoff is BackoffStrategy.EXPONENTIAL:
-        delay *= 2.0 ** min(attempt - 1, _DOUBLINGS_MAX)
+        delay *= 2.0 ** min(failures - 1, _DOUBLINGS_MAX)
     delay = min(delay, policy.max_delay_s) * (1.0 - policy.jitter * chance)
     return min(max(delay, nack_delay_s or 0.0), policy.max_delay_s)

@@ -4,7 +4,7 @@ They stay open in `Deliveries` (SPENT); here is what is to become of them. A let
 the DEAD_LETTERS_AT_ONCE_MAX while it waits, so that a dead letter topic that is away is not stormed.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 
 from danube.broker.dispatch.in_flight import Deliveries, DeliveryState
 from danube.broker.dispatch.instructions import DeadLetter
@@ -101,14 +101,14 @@ class SpentMessages:
         """Why the message failed the last time."""
         return self._reasons.get(offset, ACK_TIMEOUT_REASON)
 
-    def ask(self, now_s: float, deliveries: Deliveries, topic: str) -> Iterator[DeadLetter]:
-        """The letters to be made now."""
+    def ask(self, now_s: float, attempts: Callable[[int], int], topic: str) -> Iterator[DeadLetter]:
+        """The letters to be made now; `attempts` says how often a message was sent."""
         for offset in [each for each, at_s in self._failed.items() if at_s <= now_s]:
             del self._failed[offset]
-            yield self._letter(offset, deliveries, topic)
+            yield self._letter(offset, attempts(offset), topic)
         while (lowest := self._queued.first()) is not None and self._places > 0:
             self._queued.remove(lowest.start, lowest.start + 1)
-            yield self._letter(lowest.start, deliveries, topic)
+            yield self._letter(lowest.start, attempts(lowest.start), topic)
 
     def problems(self, deliveries: Deliveries) -> Iterator[str]:
         """What is not as it must be; nothing, unless there is a fault in here."""
@@ -128,9 +128,9 @@ class SpentMessages:
     def _places(self) -> int:
         return DEAD_LETTERS_AT_ONCE_MAX - len(self._asked) - len(self._failed)
 
-    def _letter(self, offset: int, deliveries: Deliveries, topic: str) -> DeadLetter:
+    def _letter(self, offset: int, attempt: int, topic: str) -> DeadLetter:
         self._asked.add(offset)
-        return DeadLetter(offset, deliveries.attempt(offset, DeliveryState.SPENT) or 0, self.reason(offset), topic)
+        return DeadLetter(offset, attempt, self.reason(offset), topic)
 
     def _note(self, start: int, end: int, reason: str) -> None:
         if reason:

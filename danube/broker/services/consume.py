@@ -105,7 +105,7 @@ class _Receiving:
             self._failure.cancel()
         if self._member is not None and self._paced is not None:
             self._paced.cancel()
-            self._member.subscription.detach(self._member.consumer, self._paced)
+            self._member.subscription.detach(self._member.consumer, self._paced, is_lost=True)
 
     def _fail_late(self, error: DanubeError) -> None:
         clock = self._context.clock

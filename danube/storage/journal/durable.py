@@ -96,7 +96,7 @@ class DurableTopics:
             position += ENVELOPE_BYTES + len(stored.body)
         for (topic_id, subscription_id), pending in written_round.cursors.items():
             self._take_in_cursor(topic_id, subscription_id, pending, position)
-            record_bytes = ENVELOPE_BYTES + encoded_bytes(len(pending.cursor.beyond))
+            record_bytes = ENVELOPE_BYTES + encoded_bytes(pending.cursor)
             self._contents.note(topic_id, written_round.now_ms, record_bytes)
             position += record_bytes
 

@@ -3,7 +3,6 @@
 from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
-from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
 from danube.storage.cursors import CursorKey, decode_cursor
 from danube.storage.envelope import ENVELOPE_BYTES, Envelope, Kind
@@ -89,7 +88,7 @@ class Recovered:
                 self.numberings[topic_id].drop_from(end)
             for subscription_id, cursor in base.cursors.items():
                 if self.cursors[topic_id, subscription_id] is cursor:
-                    self.cursors[topic_id, subscription_id] = _within(cursor, end)
+                    self.cursors[topic_id, subscription_id] = cursor.within(end)
 
     def _take_batch(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
         topic_id, base = envelope.topic_id, envelope.base_offset
@@ -135,9 +134,3 @@ def _in_order(contents: FileContents) -> list[tuple[int, StoredNumbers]]:
     found = [(key[0], stored) for key, row in contents.rows.items() for stored in row]
     found.sort(key=lambda one: (one[0], one[1].base_offset))
     return found
-
-
-def _within(cursor: Cursor, end_offset: int) -> Cursor:
-    """The cursor without what lies behind the end of its topic."""
-    beyond = tuple(OffsetRange(one.start, min(one.end, end_offset)) for one in cursor.beyond if one.start < end_offset)
-    return Cursor(min(cursor.position, end_offset), beyond)

@@ -1,10 +1,10 @@
-"""How a manifest is written, version 1. Pure. The same for readers of other languages: `docs/formats/manifest.md`.
+"""How a manifest is written. Pure. The same for readers of other languages: `docs/formats/manifest.md`.
 
 Little-endian, no padding. Numbers are unsigned.
 
     at  bytes  field
     0   4      magic "DnMf"
-    4   1      version, 1
+    4   1      version: 1, or 2 where messages failed that a cursor has not passed
     5   3      reserved, 0
     8   8      topic id
     16  8      generation
@@ -33,6 +33,8 @@ c cursors, ascending by id:
     16  4      r, the number of ranges
     20  16r    acknowledged ranges above the position: start and end (not included), 8 bytes each, ascending
 
+and in version 2 after each cursor, as in its record (`cursors.py`), how many ranges of messages failed, and the ranges;
+
 n rows, the one that stored nothing for longest first:
 
     0   8      numbering id
@@ -60,8 +62,9 @@ from danube.model.limits import (
     SUBSCRIPTIONS_PER_TOPIC_MAX,
 )
 from danube.model.ranges import OffsetRange
-from danube.model.subscription import Cursor
+from danube.model.subscription import Cursor, FailedRange
 from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+from danube.storage.cursors import decode_failed, encode_failed, failed_bytes
 from danube.storage.numbering import NumberedBatch, StoredNumbers
 from danube.storage.segment.manifest import Manifest, Segment
 
@@ -69,6 +72,7 @@ T = TypeVar("T")
 
 MAGIC = b"DnMf"
 VERSION = 1
+VERSION_FAILED = 2
 SEGMENT_ROW_BYTES = 52
 """What each segment adds to every later generation of its topic's manifest."""
 
@@ -115,17 +119,17 @@ def decode_manifest(data: bytes) -> Manifest | None:
     if len(data) < _HEADER.size + CRC_BYTES or not is_intact(data):
         return None
     magic, version, reserved, *_ = _HEADER.unpack_from(data)
-    if magic != MAGIC or version != VERSION or reserved != _RESERVED:
+    if magic != MAGIC or version not in {VERSION, VERSION_FAILED} or reserved != _RESERVED:
         return None
     try:
-        return _Parser(data).manifest()
+        return _Parser(data, has_failed=version == VERSION_FAILED).manifest()
     except (struct.error, ValueError):
         return None
 
 
 def newer_version(data: bytes) -> int | None:
     """The version of a manifest written by a later Danube, which this one cannot read; None when it is not one."""
-    if data[:4] == MAGIC and len(data) > len(MAGIC) and data[4] > VERSION:
+    if data[:4] == MAGIC and len(data) > len(MAGIC) and data[4] > VERSION_FAILED:
         return data[4]
     return None
 
@@ -148,7 +152,7 @@ def _counts(manifest: Manifest) -> tuple[int, int, int, int]:
 def _encoded_header(manifest: Manifest) -> bytes:
     return _HEADER.pack(
         MAGIC,
-        VERSION,
+        VERSION_FAILED if _has_failed(manifest.cursors) else VERSION,
         _RESERVED,
         manifest.topic_id,
         manifest.generation,
@@ -172,11 +176,17 @@ def _encoded_segment(segment: Segment) -> bytes:
 
 
 def _encoded_cursors(cursors: Mapping[int, Cursor]) -> Iterator[bytes]:
-    ranges_max = _ranges_of_each(cursors)
+    ranges_max, has_failed = _ranges_of_each(cursors), _has_failed(cursors)
     for subscription_id, cursor in sorted(cursors.items()):
         ranges = cursor.beyond[:ranges_max]
         yield _CURSOR.pack(subscription_id, cursor.position, len(ranges))
         yield struct.pack(f"<{2 * len(ranges)}Q", *chain.from_iterable(ranges))
+        if has_failed:
+            yield encode_failed(cursor.failed)
+
+
+def _has_failed(cursors: Mapping[int, Cursor]) -> bool:
+    return any(cursor.failed for cursor in cursors.values())
 
 
 def _ranges_of_each(cursors: Mapping[int, Cursor]) -> int:
@@ -198,8 +208,9 @@ def _encoded_row(row: tuple[StoredNumbers, ...]) -> Iterator[bytes]:
 class _Parser:
     """Reads a manifest from front to back. Raises ValueError or struct.error for what cannot be."""
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, *, has_failed: bool) -> None:
         self._data = memoryview(data)[:-CRC_BYTES]
+        self._has_failed = has_failed
         self._at = 0
 
     def manifest(self) -> Manifest:
@@ -236,7 +247,14 @@ class _Parser:
             raise ValueError("more ranges than a cursor may have")
         numbers = self._take(struct.Struct(f"<{2 * count}Q"))
         ranges = tuple(OffsetRange(start, end) for start, end in zip(numbers[::2], numbers[1::2], strict=True))
-        return subscription_id, Cursor(position, ranges)
+        return subscription_id, Cursor(position, ranges, self._failed() if self._has_failed else ())
+
+    def _failed(self) -> tuple[FailedRange, ...]:
+        failed = decode_failed(self._data[self._at :])
+        if failed is None:
+            raise ValueError("not as many ranges of messages that failed as announced")
+        self._at += failed_bytes(len(failed))
+        return failed
 
     def _row(self) -> tuple[StoredNumbers, ...]:
         numbering_id, count = self._take(_ROW)

@@ -154,7 +154,7 @@ async def test_a_message_that_cannot_become_a_dead_letter_is_kept_until_it_can(
 async def test_a_subscription_never_passes_a_message_whose_copy_is_not_durable(
     start_broker: StartBroker, topic: TopicName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The broker dies between the copy and its sync: the original is sent again, and then copied."""
+    """The broker dies between the copy and its sync: the original is copied then, and failed often enough before."""
     cell = await start_broker()
     producer = await cell.client.create_producer(topic)
     inbox = await reading(cell, topic)
@@ -173,8 +173,6 @@ async def test_a_subscription_never_passes_a_message_whose_copy_is_not_durable(
             await asked.wait()
         assert await position(cell, topic) == 0
         cell = await start_broker()
-    inbox = await cell.client.receive(await cell.client.subscribe(topic))
-    async with asyncio.timeout(PATIENCE_S):
-        await failing(cell, topic, inbox)
+    await cell.client.receive(await cell.client.subscribe(topic))
     await passed(cell, topic, 1)
     assert [each.payload for each in (await cell.admin.peek(LETTERS)).messages] == [b"poison"]

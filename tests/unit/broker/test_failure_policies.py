@@ -170,3 +170,74 @@ async def test_a_window_holds_at_once_and_over_a_restart(start_broker: StartBrok
     inbox = await cell.client.receive(await cell.client.subscribe(topic))
     async with asyncio.timeout(PATIENCE_S):
         await inbox.take(3)
+
+
+LETTERS = TopicName("default", "failed")
+AFTER_TWO = FailurePolicy(
+    max_redelivery_count=2,
+    base_redelivery_delay_ms=0,
+    max_redelivery_delay_ms=0,
+    poison=PoisonPolicy.DEAD_LETTER,
+    dead_letter_topic=LETTERS,
+)
+
+
+async def letters(cell: Cell) -> Inbox:
+    """A consumer of the dead letters."""
+    await cell.client.create_producer(LETTERS)
+    return await cell.client.receive(await cell.client.subscribe(LETTERS))
+
+
+@pytest.mark.parametrize("kind", list(SubscriptionType))
+async def test_failures_count_on_after_restarts(
+    start_broker: StartBroker, topic: TopicName, kind: SubscriptionType
+) -> None:
+    cell = await start_broker()
+    producer = await cell.client.create_producer(topic)
+    consumer = await cell.client.subscribe(topic, kind=kind)
+    await cell.admin.set_failure_policy(topic, AFTER_TWO)
+    dead = await letters(cell)
+    await cell.client.send(topic, producer, b"poison")
+    for _ in range(2):
+        inbox = await cell.client.receive(consumer)
+        assert (await inbox.next()).payload == b"poison"
+        await cell.client.nack(topic, 0)
+        cell = await start_broker()
+    inbox = await cell.client.receive(consumer)
+    await inbox.next()
+    await cell.client.nack(topic, 0, reason="bad")
+    dead = await letters(cell)
+    async with asyncio.timeout(PATIENCE_S):
+        letter = await dead.next()
+    assert (letter.payload, letter.attributes["x-delivery-attempt"]) == (b"poison", "3")
+
+
+async def test_failures_count_on_after_a_move(cell: Cell, topic: TopicName) -> None:
+    producer, inbox = await subscribed(cell, topic)
+    await cell.admin.set_failure_policy(topic, replace(DROP_AT_ONCE, max_redelivery_count=1))
+    await cell.client.send(topic, producer, b"poison")
+    await cell.client.nack(topic, (await inbox.next()).offset)
+    await cell.broker.moves.unload(topic)
+    await cell.broker.moves.open_again(topic)
+    producer, inbox = await subscribed(cell, topic)
+    await cell.client.send(topic, producer, b"fine")
+    await cell.client.nack(topic, (await inbox.next()).offset)
+    assert (await inbox.next()).payload == b"fine"
+
+
+async def test_a_blocked_message_is_not_sent_once_more_by_a_restart(
+    start_broker: StartBroker, topic: TopicName
+) -> None:
+    cell = await start_broker(max_redelivery_count=0)
+    producer, inbox = await subscribed(cell, topic)
+    for payload in (b"poison", b"next"):
+        await cell.client.send(topic, producer, payload)
+    await cell.client.nack(topic, (await inbox.next()).offset)
+    cell = await start_broker(max_redelivery_count=0)
+    _, inbox = await subscribed(cell, topic)
+    (described,) = await cell.admin.describe(topic)
+    state = described.subscriptions[0].reliable
+    assert state is not None
+    assert (state.blocked, state.in_flight) == (1, 0)
+    await cell.admin.retry_blocked(topic)
+    assert (await inbox.next()).payload == b"poison"

@@ -4,7 +4,7 @@ from hypothesis import strategies as st
 
 from danube.model.message import NUMBERED_BIT
 from danube.model.ranges import OffsetRange, RangeSet
-from danube.model.subscription import Cursor
+from danube.model.subscription import Cursor, FailedRange
 from danube.storage.numbering import NumberedBatch, StoredNumbers
 from danube.storage.segment.manifest import Manifest, Segment
 
@@ -82,12 +82,14 @@ def segment_runs(draw: st.DrawFn) -> tuple[Segment, ...]:
 
 ids = st.integers(0, UINT64)
 cursors = st.builds(
-    lambda position, ranges: Cursor(
+    lambda position, ranges, failed: Cursor(
         position,
         tuple(RangeSet(OffsetRange(position + 1 + start, position + 1 + start + length) for start, length in ranges)),
+        tuple(FailedRange(position + start, position + start + 1, failures) for start, failures in failed.items()),
     ),
     st.integers(0, 2**40),
     st.lists(st.tuples(st.integers(0, 1_000), st.integers(1, 20)), max_size=6),
+    st.dictionaries(st.integers(0, 1_000), st.integers(1, UINT32), max_size=2),
 )
 batches = st.tuples(ids, st.integers(1, UINT32), st.integers(0, UINT32), ids)
 rows = st.builds(

@@ -5,14 +5,18 @@ import pytest
 from danube.model import limits
 from danube.model.errors import LimitReachedError
 from danube.model.ranges import OffsetRange
-from danube.model.subscription import Cursor
+from danube.model.subscription import Cursor, FailedRange
 from danube.storage.checksum import with_crc
 from danube.storage.numbering import StoredNumbers
 from danube.storage.segment import manifest_format
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.manifest_format import SEGMENT_ROW_BYTES, decode_manifest, encode_manifest, newer_version
+from tests.golden.storage.reader import read_manifest
 from tests.unit.storage.manifests import FULL, NOW_MS, manifest_of, row, sizes
 
+FAILED = replace(
+    FULL, cursors={**FULL.cursors, 901: replace(FULL.cursors[901], failed=(FailedRange(2, 3, 4), FailedRange(4, 6, 1)))}
+)
 EMPTY = Manifest(topic_id=7, generation=1)
 BAD_ROWS = [
     ((),),
@@ -30,9 +34,14 @@ def forged(at: int, part: bytes) -> bytes:
     return with_crc(bytes(content))
 
 
-@pytest.mark.parametrize("manifest", [FULL, EMPTY, replace(EMPTY, start_offset=9, end_offset=9)])
+@pytest.mark.parametrize("manifest", [FULL, FAILED, EMPTY, replace(EMPTY, start_offset=9, end_offset=9)])
 def test_a_manifest_reads_back_as_written(manifest: Manifest) -> None:
     assert decode_manifest(encode_manifest(manifest)) == manifest
+
+
+def test_only_a_manifest_with_failures_is_of_version_2_and_the_documents_are_enough_to_read_it() -> None:
+    assert (encode_manifest(FULL)[4], encode_manifest(FAILED)[4]) == (1, 2)
+    assert read_manifest(encode_manifest(FAILED)) == read_manifest(encode_manifest(FULL))
 
 
 def test_the_order_of_cursors_and_journals_does_not_matter() -> None:
@@ -77,7 +86,8 @@ def test_what_no_danube_writes_is_no_manifest_even_with_the_right_checksum(at: i
 
 
 def test_a_manifest_of_a_later_danube_is_known_as_one() -> None:
-    assert newer_version(forged(4, b"\2")) == 2
+    assert newer_version(forged(4, b"\3")) == 3
+    assert newer_version(encode_manifest(FAILED)) is None
     assert newer_version(encode_manifest(FULL)) is None
     assert newer_version(b"DnMf") is None
 

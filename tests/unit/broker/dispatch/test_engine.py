@@ -1,6 +1,6 @@
 import pytest
 
-from danube.broker.dispatch.engine import ConsumerView, DispatchEngine
+from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import (
     Acknowledged,
     Appended,
@@ -15,10 +15,11 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.dispatch.views import ConsumerView
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits import CURSOR_RANGES_MAX, REDELIVERY_RANGES_MAX
 from danube.model.ranges import OffsetRange
-from danube.model.subscription import Cursor, SubscriptionType
+from danube.model.subscription import Cursor, FailedRange, SubscriptionType
 
 POLICY = RedeliveryPolicy(ack_timeout_s=30.0, base_delay_s=1.0, max_delay_s=8.0, max_redelivery_count=1_000)
 START = Cursor(0)
@@ -106,7 +107,8 @@ def test_an_acknowledgement_below_the_cursor_or_repeated_changes_nothing(exclusi
 
 
 def test_a_nacked_message_returns_after_its_backoff(exclusive: Subscription) -> None:
-    assert exclusive.at(2.0, Nacked(3)) == [Send(1, 10, 11), SetTimer(3.0)]
+    failed = SaveCursor(Cursor(0, failed=(FailedRange(3, 4, 1),)))
+    assert exclusive.at(2.0, Nacked(3)) == [Send(1, 10, 11), failed, SetTimer(3.0)]
     exclusive.now(Acknowledged(0, 1))
     assert exclusive.at(2.5, TimerFired()) == [SetTimer(3.0)]
     exclusive.now(ConsumerPaused(1))
@@ -148,10 +150,12 @@ def test_a_nack_of_what_is_not_in_flight_changes_nothing(exclusive: Subscription
 
 def test_messages_time_out_each_from_its_own_send(exclusive: Subscription) -> None:
     exclusive.at(10.0, Acknowledged(0, 9))
-    assert exclusive.at(30.0, TimerFired()) == [Send(1, 19, 20), SetTimer(31.0)]
+    failed = SaveCursor(Cursor(9, failed=(FailedRange(9, 10, 1),)))
+    assert exclusive.at(30.0, TimerFired()) == [Send(1, 19, 20), failed, SetTimer(31.0)]
     exclusive.now(Acknowledged(10, 12))
     assert exclusive.at(31.0, TimerFired()) == [Send(1, 9, 10, 2), SetTimer(40.0)]
-    assert exclusive.at(40.0, TimerFired()) == [SetTimer(41.0)]
+    assert exclusive.at(40.0, TimerFired())[1:] == [SetTimer(41.0)]
+    assert exclusive.engine.cursor.failed == (FailedRange(9, 10, 1), FailedRange(12, 19, 1))
     assert (exclusive.engine.waiting, exclusive.engine.in_flight) == (7, 2)
 
 
@@ -285,9 +289,10 @@ def test_the_timer_is_set_only_to_wake_earlier(exclusive: Subscription) -> None:
 
 def test_the_policy_can_be_replaced_while_it_runs(exclusive: Subscription) -> None:
     exclusive.now(PolicyChanged(RedeliveryPolicy(ack_timeout_s=5.0, base_delay_s=0.0, max_delay_s=0.0)))
-    assert exclusive.now(Nacked(4)) == [Send(1, 10, 11), SetTimer(0.0)]
+    failed = (FailedRange(4, 5, 1),)
+    assert exclusive.now(Nacked(4)) == [Send(1, 10, 11), SaveCursor(Cursor(0, failed=failed)), SetTimer(0.0)]
     assert exclusive.now(TimerFired()) == [SetTimer(5.0)]
-    assert exclusive.now(Acknowledged(0, 1)) == [Send(1, 4, 5, 2), SaveCursor(Cursor(1))]
+    assert exclusive.now(Acknowledged(0, 1)) == [Send(1, 4, 5, 2), SaveCursor(Cursor(1, failed=failed))]
 
 
 def test_too_many_gaps_stop_new_messages_until_they_close() -> None:
@@ -301,7 +306,7 @@ def test_too_many_gaps_stop_new_messages_until_they_close() -> None:
     assert 10_000 < stopped_at < end
     assert subscription.now(Acknowledged(9_001, 9_002))[0] == SaveCursor(engine.cursor)
     assert len(engine.cursor.beyond) == CURSOR_RANGES_MAX
-    assert subscription.now(Nacked(0)) == [SetTimer(1.0)]
+    assert subscription.now(Nacked(0)) == [SaveCursor(engine.cursor), SetTimer(1.0)]
     assert subscription.at(1.0, TimerFired())[0] == Send(1, 0, 1, 2)
     sends = [each for each in subscription.now(Acknowledged(0, 9_000)) if isinstance(each, Send)]
     assert sends == [Send(1, stopped_at, engine.next_offset)]

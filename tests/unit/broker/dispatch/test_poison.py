@@ -22,7 +22,7 @@ from danube.broker.dispatch.redelivery import NACK_REASON, RedeliveryPolicy
 from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_BYTES_MAX
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange
-from danube.model.subscription import Cursor, SubscriptionType
+from danube.model.subscription import Cursor, FailedRange, SubscriptionType
 
 from .conftest import Driven
 
@@ -47,7 +47,7 @@ def test_a_blocked_message_stops_all_that_is_new() -> None:
     made = poisoned(BLOCK)
     assert made.engine.blocked == [OffsetRange(0, 1)]
     assert made.now(Acknowledged(2, 4)) == []
-    assert made.engine.cursor == Cursor(0, (OffsetRange(1, 4),))
+    assert made.engine.cursor == Cursor(0, (OffsetRange(1, 4),), (FailedRange(0, 1, 2),))
 
 
 def test_what_is_in_flight_can_still_fail_and_come_back_while_blocked() -> None:
