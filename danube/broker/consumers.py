@@ -125,6 +125,13 @@ class Consumers:
         member.subscription.attach(member.consumer, stream)
         self._departures.came_back(ClientKind.CONSUMER, member.consumer.consumer_id)
 
+    def close(self, identity: int, address: str) -> None:
+        """End a consumer's stream, if it is open on a connection from this address; no delivery counts as failed."""
+        member = self._members.get(identity)
+        stream = member.consumer.stream if member is not None else None
+        if member is not None and stream is not None and stream.caller.address == address:
+            member.subscription.detach(member.consumer, stream).finish()
+
     def is_known(self, identity: int) -> bool:
         """Whether there is a consumer of this id."""
         return identity in self._members

@@ -1,6 +1,7 @@
 """Consumers: one face over a plain topic or over the partitions of one."""
 
 import asyncio
+import sys
 from collections.abc import Iterable
 from contextlib import suppress
 from copy import copy
@@ -97,15 +98,20 @@ class Consumer:
         await self._consumer_of(message).negative_acknowledge(message, delay_s, reason)
 
     async def close(self) -> None:
-        """Leave: acknowledgements on their way get up to 5 s; what is in the queue will come again. Idempotent."""
+        """Leave: acknowledgements on their way get up to 5 s; what is in the queue will come again. Idempotent.
+
+        While an exception of the application is being handled (at the end of `async with`, in `finally`) the broker is
+        not told that the consumer closes in good order: the message that it had longest counts as failed once.
+        """
         self._closed = True
+        in_order = not isinstance(sys.exception(), Exception)
         with suppress(DanubeError, TimeoutError):
             async with asyncio.timeout(CLIENT_CLOSE_TIMEOUT_S):
                 await self._acks.flush()
         if self._queue is not None:
             self._queue.end(UnrecoverableError("the consumer is closed"))
         for consumer in self._consumers.values():
-            await consumer.close()
+            in_order = await consumer.close(in_order=in_order)
         await self._scope.close()
         self._connection.members.discard(self)
 

@@ -27,7 +27,7 @@ from danube.model.topic import TopicName
 from danube.rpc.carrier import ClientStream
 from danube.runtime.clock import sleep_for
 from danube.runtime.tasks import TaskScope
-from danube.wire import decode, encode
+from danube.wire import decode, encode, encode_stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,6 +54,8 @@ class TopicConsumer:
         self._spec = spec
         self._request_ids = itertools.count(1)
         self._stream: ClientStream | None = None
+        self._reading: Link | None = None
+        """On which its stream is open."""
         options = spec.options
         session = Session(
             connection.service_url,
@@ -96,9 +98,21 @@ class TopicConsumer:
         )
         await self._tell(paths.NEGATIVE_ACKNOWLEDGE, encode.negative_acknowledge(call))
 
-    async def close(self) -> None:
-        """Stop; acknowledgements under way are told."""
+    async def close(self, *, in_order: bool = True) -> bool:
+        """Stop; acknowledgements under way are told. `in_order` has the broker count nothing received as failed.
+
+        Answers whether the next consumer may try the same: not where the broker is away, or has no such call.
+        """
+        link = self._reading if in_order else None
         await self._attachment.close()
+        if link is None:
+            return in_order
+        request, call = encode_stream.close_consumer(link.member_id), self._connection.transport.call
+        try:
+            await call(link.address, paths.CLOSE_CONSUMER, request, timeout_s=CLIENT_CLOSE_GRACE_S)
+        except DanubeError:
+            return False
+        return True
 
     async def _tell(self, path: str, request: bytes) -> None:
         transport = self._connection.transport
@@ -111,7 +125,7 @@ class TopicConsumer:
             stream = await self._connection.transport.open_stream(link.address, paths.RECEIVE_MESSAGES, request)
         except DanubeError as error:
             return error
-        self._stream = stream
+        self._stream, self._reading = stream, link
         try:
             while (data := await stream.receive()) is not None:
                 message = Message(decode.received_message(data))
@@ -121,7 +135,7 @@ class TopicConsumer:
         except DanubeError as error:
             return error
         finally:
-            self._stream = None
+            self._stream = self._reading = None
             stream.cancel()
 
     # What the attachment asks for.

@@ -99,6 +99,11 @@ def close_producer(request: bytes) -> int:
     return parse(DanubeStream_pb2.CloseProducerRequest, request).producer_id
 
 
+def close_consumer(request: bytes) -> int:
+    """A CloseConsumerRequest: the consumer's id."""
+    return parse(DanubeStream_pb2.CloseConsumerRequest, request).consumer_id
+
+
 # Answers
 
 

@@ -72,6 +72,11 @@ def close_producer(producer_id: int) -> bytes:
     return DanubeStream_pb2.CloseProducerRequest(producer_id=producer_id).SerializeToString()
 
 
+def close_consumer(consumer_id: int) -> bytes:
+    """A CloseConsumerRequest."""
+    return DanubeStream_pb2.CloseConsumerRequest(consumer_id=consumer_id).SerializeToString()
+
+
 # Answers
 
 

@@ -1,4 +1,4 @@
-"""StreamService: whole batches, up and down, which offsets there are, and producers that close."""
+"""StreamService: whole batches, up and down, which offsets there are, and clients that close."""
 
 from collections.abc import Sequence
 
@@ -39,11 +39,16 @@ def stream_service(context: ServiceContext) -> Service:
         context.producers.closed(decode_stream.close_producer(request))
         return b""
 
+    def close_consumer(request: bytes, call: UnaryCall) -> bytes:
+        context.consumers.close(decode_stream.close_consumer(request), call.caller.address)
+        return b""
+
     return Service(
         SERVICE,
         unary={
             "Bounds": answer_later(context, decode_stream.bounds, bounds, encode_stream.topic_bounds),
             "CloseProducer": close_producer,
+            "CloseConsumer": close_consumer,
         },
         server_streams={"Fetch": lambda stream: _Fetching(context, stream)},
         streams={"Publish": lambda stream: _Publishing(context, stream)},

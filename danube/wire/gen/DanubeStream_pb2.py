@@ -36,15 +36,19 @@ publish(
     b'(\x04"]\n\x0eBoundsResponse\x12\x10\n\x08topic_id\x18\x01 \x01(\x04\x12\x14\n\x0cstart_'
     b'offset\x18\x02 \x01(\x04\x12\x12\n\nend_offset\x18\x03 \x01(\x04\x12\x0f\n\x07offsets\x18\x04 \x03('
     b'\x04"+\n\x14CloseProducerRequest\x12\x13\n\x0bproducer_id\x18\x01 \x01(\x04"\x17'
-    b'\n\x15CloseProducerResponse*t\n\x0eProducerAccess\x12\x1a\n\x16PRO'
-    b'DUCER_ACCESS_SHARED\x10\x00\x12\x1d\n\x19PRODUCER_ACCESS_EXCLUSI'
-    b"VE\x10\x01\x12'\n#PRODUCER_ACCESS_EXCLUSIVE_TAKE_OVER\x10\x022\xc6\x02"
-    b'\n\rStreamService\x12L\n\x07Publish\x12\x1d.danube.stream.Publi'
-    b'shRequest\x1a\x1e.danube.stream.PublishResponse(\x010\x01\x12D\n'
-    b'\x05Fetch\x12\x1b.danube.stream.FetchRequest\x1a\x1c.danube.str'
-    b'eam.FetchResponse0\x01\x12E\n\x06Bounds\x12\x1c.danube.stream.Bo'
-    b'undsRequest\x1a\x1d.danube.stream.BoundsResponse\x12Z\n\rCl'
-    b'oseProducer\x12#.danube.stream.CloseProducerRequest'
-    b'\x1a$.danube.stream.CloseProducerResponseb\x06proto3',
+    b'\n\x15CloseProducerResponse"+\n\x14CloseConsumerRequest\x12'
+    b'\x13\n\x0bconsumer_id\x18\x01 \x01(\x04"\x17\n\x15CloseConsumerResponse*t\n'
+    b'\x0eProducerAccess\x12\x1a\n\x16PRODUCER_ACCESS_SHARED\x10\x00\x12\x1d\n\x19P'
+    b"RODUCER_ACCESS_EXCLUSIVE\x10\x01\x12'\n#PRODUCER_ACCESS_EX"
+    b'CLUSIVE_TAKE_OVER\x10\x022\xa2\x03\n\rStreamService\x12L\n\x07Publish'
+    b'\x12\x1d.danube.stream.PublishRequest\x1a\x1e.danube.stream.'
+    b'PublishResponse(\x010\x01\x12D\n\x05Fetch\x12\x1b.danube.stream.Fet'
+    b'chRequest\x1a\x1c.danube.stream.FetchResponse0\x01\x12E\n\x06Bou'
+    b'nds\x12\x1c.danube.stream.BoundsRequest\x1a\x1d.danube.strea'
+    b'm.BoundsResponse\x12Z\n\rCloseProducer\x12#.danube.strea'
+    b'm.CloseProducerRequest\x1a$.danube.stream.CloseProd'
+    b'ucerResponse\x12Z\n\rCloseConsumer\x12#.danube.stream.Cl'
+    b'oseConsumerRequest\x1a$.danube.stream.CloseConsumer'
+    b'Responseb\x06proto3',
     globals(),
 )

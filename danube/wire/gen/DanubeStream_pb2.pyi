@@ -170,3 +170,13 @@ class CloseProducerRequest(_message.Message):
 class CloseProducerResponse(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
+
+class CloseConsumerRequest(_message.Message):
+    __slots__ = ("consumer_id",)
+    CONSUMER_ID_FIELD_NUMBER: _ClassVar[int]
+    consumer_id: int
+    def __init__(self, consumer_id: _Optional[int] = ...) -> None: ...
+
+class CloseConsumerResponse(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
