@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from danube.broker.name_conflict import NameConflict
 from danube.model.limits import ATTACH_GRACE_S
 from danube.rpc.carrier import ServerStream
 
@@ -19,6 +20,7 @@ class Consumer:
     attached_before: bool = False
     """Whether its stream was open since its last Subscribe."""
     stream: ServerStream | None = field(default=None, repr=False)
+    conflict: NameConflict = field(default_factory=NameConflict, repr=False)
 
     def is_connected(self, now_s: float) -> bool:
         """Whether it holds its place: its stream is open, or may still come after a Subscribe just now."""

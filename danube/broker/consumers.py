@@ -11,6 +11,7 @@ from danube.broker.consumer import Consumer
 from danube.broker.departures import Departures
 from danube.broker.dispatch.key_filter import check_filters, check_filters_together
 from danube.broker.farewell import Cause, Farewell
+from danube.broker.name_conflict import NameConflict
 from danube.broker.new_subscriptions import NewSubscriptions
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
@@ -117,8 +118,9 @@ class Consumers:
         return member
 
     def attach(self, member: Membership, stream: ServerStream) -> None:
-        """Open a consumer's stream; an older one of the same consumer ends with OK. Raises SubscriptionBusyError,
-        and StorageUnavailableError of a topic that is lost.
+        """Open a consumer's stream, in place of an older one of the same consumer.
+
+        Raises as `Subscription.attach`, and StorageUnavailableError of a topic that is lost.
         """
         if isinstance(member.topic, ReliableTopic):
             member.topic.check_readable()
@@ -131,6 +133,10 @@ class Consumers:
         stream = member.consumer.stream if member is not None else None
         if member is not None and stream is not None and stream.caller.address == address:
             member.subscription.detach(member.consumer, stream).finish()
+
+    def conflict_of(self, consumer: Consumer) -> NameConflict:
+        """Which clients share the consumer's name, as far as that was seen lately."""
+        return consumer.conflict if consumer.conflict.is_on(self._clock.monotonic_s()) else NameConflict()
 
     def is_known(self, identity: int) -> bool:
         """Whether there is a consumer of this id."""

@@ -1,7 +1,7 @@
 """One subscription of a topic: its consumers and where their messages come from.
 
 What reliable and non-reliable subscriptions share is here; each kind says how messages reach an open stream. A
-consumer is its name: the same name gets the same id, and a second stream for an id ends the first.
+consumer is its name: the same name gets the same id, and a second stream for an id takes the place of the first.
 """
 
 import logging
@@ -19,10 +19,16 @@ from danube.broker.dispatch.non_reliable import NonReliableSelection
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.unread_time import UnreadTime
 from danube.metadata.records import ConsumerRecord, SubscriptionRecord
-from danube.model.errors import LimitReachedError, StorageUnavailableError, SubscriptionBusyError
+from danube.model.errors import (
+    ConsumerReplacedError,
+    LimitReachedError,
+    StorageUnavailableError,
+    SubscriptionBusyError,
+)
 from danube.model.limits import (
     CONSUMERS_PER_SUBSCRIPTION_MAX,
     KEY_SHARED_GRACE_S,
+    NAME_CONFLICT_WAIT_MAX_S,
     NON_RELIABLE_QUEUE_BYTES_MAX,
     NON_RELIABLE_QUEUE_MESSAGES_MAX,
 )
@@ -70,17 +76,40 @@ class Subscription(ABC):
                     f"subscription {self.record.name!r} has {CONSUMERS_PER_SUBSCRIPTION_MAX} consumers, the most it may"
                 )
             consumer = self.consumers[name] = Consumer(name, consumer_id, now_s)
-        elif consumer.stream is not None:
-            self.detach(consumer, consumer.stream).finish()
         consumer.subscribed(now_s, filters)
         return consumer
 
+    def hold_off_s(self, consumer: Consumer, address: str) -> float:
+        """How long a client at this address waits before it may `attach`; 0 but for those that share a name."""
+        now_s = self._clock.monotonic_s()
+        if consumer.stream is None:
+            return 0.0
+        wait_s = consumer.conflict.wait_s(now_s, is_new=not consumer.attached_before)
+        if wait_s:
+            consumer.conflict.hold_off(now_s, address)
+        if 0 < wait_s < NAME_CONFLICT_WAIT_MAX_S:
+            _log.warning(
+                "%s: a client at %s wants the place of the one at %s and waits %.1f s: give each a name of its own, or "
+                "stop one of them",
+                self._called(consumer),
+                address,
+                consumer.stream.caller.address,
+                wait_s,
+            )
+        return wait_s
+
     def attach(self, consumer: Consumer, stream: ServerStream) -> None:
-        """Open a consumer's stream; an older one of the same consumer ends with OK. Raises SubscriptionBusyError."""
+        """Open a consumer's stream, in place of an older one of the same consumer.
+
+        Raises:
+            SubscriptionBusyError.
+            ConsumerReplacedError: another client has taken the consumer's place a short while ago, and has it still.
+        """
+        now_s = self._clock.monotonic_s()
         if self.record.type is SubscriptionType.EXCLUSIVE:
-            self._refuse_while_busy(consumer.name, self._clock.monotonic_s())
+            self._refuse_while_busy(consumer.name, now_s)
         if consumer.stream is not None:
-            self.detach(consumer, consumer.stream).finish()
+            self._take_over(consumer, consumer.stream, stream.caller.address, now_s)
         consumer.stream = stream
         consumer.attached_before = True
         stream.open()
@@ -115,6 +144,22 @@ class Subscription(ABC):
         return now_s >= self.idle_since_s + idle_s and not any(
             consumer.is_connected(now_s) for consumer in self.consumers.values()
         )
+
+    def _take_over(self, consumer: Consumer, older: ServerStream, address: str, now_s: float) -> None:
+        if consumer.attached_before and consumer.conflict.is_on(now_s):
+            raise self._replaced(consumer, older.caller.address)
+        loser = older.caller.address
+        consumer.conflict.taken_over(now_s, loser)
+        _log.warning("%s: a client at %s took the place of the one at %s", self._called(consumer), address, loser)
+        self.detach(consumer, older).fail(self._replaced(consumer, address))
+
+    def _replaced(self, consumer: Consumer, address: str) -> ConsumerReplacedError:
+        return ConsumerReplacedError(
+            f"{self._called(consumer)} is attached from {address} now: give each consumer a name of its own"
+        )
+
+    def _called(self, consumer: Consumer) -> str:
+        return f"consumer {consumer.name!r} of subscription {self.record.name!r} on {self.record.topic}"
 
     def _refuse_while_busy(self, name: str, now_s: float) -> None:
         for other in self.consumers.values():

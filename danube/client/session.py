@@ -21,7 +21,13 @@ from enum import Enum
 
 from danube.client.address import BrokerAddress
 from danube.client.retry import Failure, RetryPolicy, delay_before_retry, delay_s, is_exhausted
-from danube.model.errors import BrokerUnreachableError, DanubeError, DeadlineExceededError, NotFoundError
+from danube.model.errors import (
+    BrokerUnreachableError,
+    ConsumerReplacedError,
+    DanubeError,
+    DeadlineExceededError,
+    NotFoundError,
+)
 from danube.model.limits import CLIENT_SETTLED_S
 from danube.runtime.rng import Rng
 
@@ -225,6 +231,8 @@ class Session:
 
     def _lost(self, loss: Lost, now_s: float) -> Instruction:
         error = loss.error or BrokerUnreachableError("the broker ends each stream at once")
+        if isinstance(error, ConsumerReplacedError):
+            return self._abandon(error)  # coming back would throw the other one out
         if now_s - self._attached_at_s >= CLIENT_SETTLED_S:
             self._losses = 0
         if self._losses == 0:

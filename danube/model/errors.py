@@ -18,7 +18,8 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   |-- ProducerNotFoundError
     |   `-- ConsumerNotFoundError
     |-- AlreadyExistsError
-    |   `-- TopicExistsError
+    |   |-- TopicExistsError
+    |   `-- ConsumerReplacedError     another client has taken the consumer's name over
     |-- PreconditionFailedError
     |   |-- DispatchStrategyMismatchError
     |   |-- ProducerFencedError       another exclusive producer took the topic over
@@ -169,6 +170,15 @@ class TopicExistsError(AlreadyExistsError):
     """The topic, or a partitioned one of the same base name, is there already."""
 
     code = "TOPIC_EXISTS"
+
+
+class ConsumerReplacedError(AlreadyExistsError):
+    """Another client attached under the same consumer name, and has its place.
+
+    It is ALREADY_EXISTS on the wire, after which all official clients but the Python one tell the application.
+    """
+
+    code = "CONSUMER_REPLACED"
 
 
 class PreconditionFailedError(DanubeError):

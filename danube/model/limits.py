@@ -324,6 +324,10 @@ SESSION_FORGET_S = 3_600.0
 """A producer not heard of, or a consumer without a stream, is forgotten after this long; subscriptions stay."""
 RECEIVE_FAILURE_DELAY_S = 0.5
 """A failing ReceiveMessages is answered this late: official clients open it again at once, without a pause."""
+NAME_CONFLICT_WAIT_MAX_S = 30.0
+"""A client that comes back for a consumer's name which another client has waits twice as long each time, up to this."""
+NAME_CONFLICT_CALM_S = 120.0
+"""After this long without such a try the next client takes the name over at once again."""
 FAREWELL_WAIT_S = 8.0
 """A consumer that is sent away keeps its idle stream for this long at most: it asks for its health every 5 s."""
 FAREWELL_END_S = 0.2

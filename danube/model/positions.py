@@ -107,6 +107,12 @@ class Connection:
     name: str
     subscription: str | None
     """None for a producer."""
+    takeovers: int = 0
+    """How often a client of the same name took a consumer's place lately."""
+    held_off: int = 0
+    """How often clients that came back for it had to wait."""
+    rival: str = ""
+    """Address of the one that lost it, or had to wait, last."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -131,6 +131,9 @@ def connections(response: bytes) -> tuple[tuple[Connection, ...], int]:
             client_id=each.client_id,
             name=each.name,
             subscription=each.subscription if each.HasField("subscription") else None,
+            takeovers=each.takeovers,
+            held_off=each.held_off,
+            rival=each.rival,
         )
         for each in message.connections
     )

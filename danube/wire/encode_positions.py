@@ -119,7 +119,13 @@ def connections(answer: tuple[tuple[Connection, ...], int]) -> bytes:
     message = DanubeControl_pb2.ListConnectionsResponse(
         connections=[
             DanubeControl_pb2.Connection(
-                topic=str(each.topic), client_id=each.client_id, name=each.name, subscription=each.subscription
+                topic=str(each.topic),
+                client_id=each.client_id,
+                name=each.name,
+                subscription=each.subscription,
+                takeovers=each.takeovers,
+                held_off=each.held_off,
+                rival=each.rival,
             )
             for each in shown
         ],

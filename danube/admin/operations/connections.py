@@ -37,6 +37,11 @@ class ConnectionRow(Result):
     subscription: str | None = Field(description="That of a consumer; null for a producer.")
     topic: str = Field(description="The topic, or the partition.")
     client_id: str = Field(description="Its id, which tells clients of one name apart.")
+    takeovers: int = Field(
+        0, description="How often a client of the same name took this place lately: 0 where each has its own name."
+    )
+    held_off: int = Field(0, description="How often clients that came back for the place had to wait.")
+    rival: str | None = Field(None, description="Address of the client that lost the place, or had to wait, last.")
 
 
 class ConnectionList(Result):
@@ -84,6 +89,9 @@ def _row(connection: Connection) -> ConnectionRow:
         subscription=connection.subscription,
         topic=str(connection.topic),
         client_id=str(connection.client_id),
+        takeovers=connection.takeovers,
+        held_off=connection.held_off,
+        rival=connection.rival or None,
     )
 
 

@@ -61,11 +61,15 @@ class Connections:
         for subscription in topic.subscriptions.values():
             for consumer in subscription.consumers.values():
                 if consumer.stream is not None:
+                    conflict = self._consumers.conflict_of(consumer)
                     yield Connection(
                         topic=name,
                         client_id=consumer.consumer_id,
                         name=consumer.name,
                         subscription=subscription.record.name,
+                        takeovers=conflict.takeovers,
+                        held_off=conflict.held_off,
+                        rival=conflict.rival,
                     )
         for session in self._producers.attached_to(topic):
             yield Connection(topic=name, client_id=session.producer_id, name=session.name, subscription=None)

@@ -1,5 +1,6 @@
 """ConsumerService: subscribe, receive, acknowledge."""
 
+from collections.abc import Callable
 from functools import partial
 
 from danube.broker.consumers import Membership
@@ -80,18 +81,34 @@ class _Receiving:
         self._stream = stream
         self._member: Membership | None = None
         self._paced: PacedStream | None = None
-        self._failure: TimerHandle | None = None
+        self._later: TimerHandle | None = None
 
     def on_message(self, message: bytes) -> None:
         try:
-            wanted = decode.receive(message)
-            member = self._context.consumers.get(wanted.consumer_id)
-            pace = self._context.paces.of(member.topic, member.subscription)
-            self._paced = PacedStream(self._stream, pace, partial(member.subscription.ready, member.consumer))
-            self._member = member
-            self._context.consumers.attach(member, self._paced)
+            self._open(decode.receive(message).consumer_id)
         except DanubeError as error:
-            self._fail_late(error)
+            # A traceback would hold this object.
+            self._do_in(RECEIVE_FAILURE_DELAY_S, partial(self._stream.fail, error.with_traceback(None)))
+
+    def _open(self, consumer_id: int) -> None:
+        member = self._context.consumers.get(consumer_id)
+        wait_s = member.subscription.hold_off_s(member.consumer, self._stream.caller.address)
+        if wait_s:
+            self._do_in(wait_s, partial(self._open_late, consumer_id))
+        else:
+            self._attach(member)
+
+    def _open_late(self, consumer_id: int) -> None:
+        try:
+            self._attach(self._context.consumers.get(consumer_id))
+        except DanubeError as error:
+            self._stream.fail(error.with_traceback(None))
+
+    def _attach(self, member: Membership) -> None:
+        pace = self._context.paces.of(member.topic, member.subscription)
+        self._paced = PacedStream(self._stream, pace, partial(member.subscription.ready, member.consumer))
+        self._member = member
+        self._context.consumers.attach(member, self._paced)
 
     def on_half_close(self) -> None:
         """The request is all that comes."""
@@ -101,13 +118,12 @@ class _Receiving:
             self._member.subscription.ready(self._member.consumer)
 
     def on_cancel(self) -> None:
-        if self._failure is not None:
-            self._failure.cancel()
+        if self._later is not None:
+            self._later.cancel()
         if self._member is not None and self._paced is not None:
             self._paced.cancel()
             self._member.subscription.detach(self._member.consumer, self._paced, is_lost=True)
 
-    def _fail_late(self, error: DanubeError) -> None:
+    def _do_in(self, seconds: float, callback: Callable[[], None]) -> None:
         clock = self._context.clock
-        fail = partial(self._stream.fail, error.with_traceback(None))  # which would hold this object
-        self._failure = clock.call_at(clock.monotonic_s() + RECEIVE_FAILURE_DELAY_S, fail)
+        self._later = clock.call_at(clock.monotonic_s() + seconds, callback)

@@ -611,16 +611,22 @@ class ListConnectionsResponse(_message.Message):
     def __init__(self, connections: _Optional[_Iterable[_Union[Connection, _Mapping[str, object]]]] = ..., connection_count: _Optional[int] = ...) -> None: ...
 
 class Connection(_message.Message):
-    __slots__ = ("topic", "client_id", "name", "subscription")
+    __slots__ = ("topic", "client_id", "name", "subscription", "takeovers", "held_off", "rival")
     TOPIC_FIELD_NUMBER: _ClassVar[int]
     CLIENT_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     SUBSCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    TAKEOVERS_FIELD_NUMBER: _ClassVar[int]
+    HELD_OFF_FIELD_NUMBER: _ClassVar[int]
+    RIVAL_FIELD_NUMBER: _ClassVar[int]
     topic: str
     client_id: int
     name: str
     subscription: str
-    def __init__(self, topic: _Optional[str] = ..., client_id: _Optional[int] = ..., name: _Optional[str] = ..., subscription: _Optional[str] = ...) -> None: ...
+    takeovers: int
+    held_off: int
+    rival: str
+    def __init__(self, topic: _Optional[str] = ..., client_id: _Optional[int] = ..., name: _Optional[str] = ..., subscription: _Optional[str] = ..., takeovers: _Optional[int] = ..., held_off: _Optional[int] = ..., rival: _Optional[str] = ...) -> None: ...
 
 class DisconnectClientRequest(_message.Message):
     __slots__ = ("topic", "client_id")

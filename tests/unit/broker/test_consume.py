@@ -5,10 +5,10 @@ import pytest
 from danube.model.errors import (
     AcknowledgeError,
     ConsumerNotFoundError,
+    ConsumerReplacedError,
     InvalidRequestError,
     SubscriptionBusyError,
     TopicNotFoundError,
-    UnavailableError,
 )
 from danube.model.message import consumer_id
 from danube.model.subscription import SubscriptionType
@@ -73,21 +73,28 @@ async def test_exclusive_subscription_passes_on_when_its_consumer_is_gone(cell: 
 
 
 @BOTH
-async def test_second_stream_of_a_consumer_ends_the_first_with_ok(
+async def test_second_stream_of_a_consumer_takes_the_place_of_the_first_which_is_told(
     cell: Cell, topic: TopicName, strategy: DispatchStrategy
 ) -> None:
     await cell.client.create_producer(topic, strategy=strategy)
     identity = await cell.client.subscribe(topic)
     first = await cell.client.receive(identity)
     await cell.client.receive(identity)
-    assert await first.stream.receive() is None
+    with pytest.raises(ConsumerReplacedError, match="a name of its own"):
+        await first.next()
 
 
-async def test_subscribing_again_under_the_same_name_ends_the_stream(cell: Cell, topic: TopicName) -> None:
-    await cell.client.create_producer(topic)
+async def test_subscribing_again_under_the_same_name_leaves_the_stream_until_another_one_is_opened(
+    cell: Cell, topic: TopicName
+) -> None:
+    producer = await cell.client.create_producer(topic)
     first = await cell.client.receive(await cell.client.subscribe(topic))
-    await cell.client.subscribe(topic)
-    with pytest.raises(UnavailableError, match="ended"):
+    identity = await cell.client.subscribe(topic)
+    await cell.client.send(topic, producer, b"x")
+    assert (await first.next()).payload == b"x"
+    second = await cell.client.receive(identity)
+    assert (await second.next()).payload == b"x"
+    with pytest.raises(ConsumerReplacedError):
         await first.next()
 
 

@@ -10,6 +10,7 @@ from danube.broker.app import Broker, World
 from danube.broker.settings import BrokerSettings
 from danube.model.errors import (
     ConsumerNotFoundError,
+    ConsumerReplacedError,
     InvalidRequestError,
     NotFoundError,
     ShuttingDownError,
@@ -255,6 +256,25 @@ async def test_a_producer_of_a_deleted_topic_is_told_at_once_and_does_not_make_i
         )
     with pytest.raises(NotFoundError):
         await stage.peer.lookup(stage.topic)
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_of_two_consumers_of_one_name_the_later_one_reads_and_the_earlier_one_ends_or_waits_longer_and_longer(
+    stage: Stage, client: Client
+) -> None:
+    earlier = await stage.consumer(client)
+    later = ModelConsumer(client, stage._channels[0], stage.topic, stage.clock)
+    stage._parts.push_async_callback(later.close)
+    await live([earlier, later], stage.clock, 1)
+    for _ in range(4):
+        await stage.send(1)
+        await live([earlier, later], stage.clock, 15)
+    assert later.offsets == [3, 4, 5, 6]
+    assert (earlier.offsets, later.subscribed, len(later.opened_s)) == ([0, 1, 2], 1, 1)
+    if client is Client.PYTHON:
+        assert (earlier.is_stopped, len(earlier.opened_s)) == (False, 8)
+    else:
+        assert isinstance(earlier.stopped_by, ConsumerReplacedError)
 
 
 def test_the_models_die_of_what_kills_the_clients() -> None:
