@@ -99,7 +99,7 @@ class BrokerSettings(BaseModel):
     )
     disconnects_fail: bool = Field(
         default=True,
-        description="Whether a delivery counts as failed where the consumer's connection broke that had it longest.",
+        description="Whether the message that a consumer had longest counts as failed when its connection breaks.",
     )
     poison_policy: Literal["block", "drop"] = Field(
         "block", description="block: a subscription waits for somebody's decision. drop: the message counts as read."
