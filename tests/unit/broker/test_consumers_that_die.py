@@ -11,10 +11,11 @@ from danube.model.policies import FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.testing.cluster import Cell, StartBroker
-from danube.testing.patience import PATIENCE_S
+from danube.testing.patience import LONG_S, PATIENCE_S
 
 LETTERS = TopicName("default", "failed")
 POLICY = FailurePolicy(
+    ack_timeout_ms=round(LONG_S * 1_000),
     max_redelivery_count=2,
     base_redelivery_delay_ms=1,
     max_redelivery_delay_ms=1,

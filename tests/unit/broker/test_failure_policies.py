@@ -15,7 +15,7 @@ from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
-from danube.testing.patience import PATIENCE_S
+from danube.testing.patience import LONG_S, PATIENCE_S
 from danube.testing.peer import Inbox
 
 DROP_AT_ONCE = FailurePolicy(
@@ -174,6 +174,7 @@ async def test_a_window_holds_at_once_and_over_a_restart(start_broker: StartBrok
 
 LETTERS = TopicName("default", "failed")
 AFTER_TWO = FailurePolicy(
+    ack_timeout_ms=round(LONG_S * 1_000),
     max_redelivery_count=2,
     base_redelivery_delay_ms=0,
     max_redelivery_delay_ms=0,
@@ -222,7 +223,11 @@ async def test_failures_count_on_after_a_move(cell: Cell, topic: TopicName) -> N
     producer, inbox = await subscribed(cell, topic)
     await cell.client.send(topic, producer, b"fine")
     await cell.client.nack(topic, (await inbox.next()).offset)
-    assert (await inbox.next()).payload == b"fine"
+    await cell.client.acknowledge(topic, 1)
+    (described,) = await cell.admin.describe(topic)
+    state = described.subscriptions[0].reliable
+    assert state is not None
+    assert (state.position, state.lag) == (2, 0)
 
 
 async def test_a_blocked_message_is_not_sent_once_more_by_a_restart(
