@@ -1,6 +1,7 @@
 """The client: where an application begins."""
 
 import asyncio
+import sys
 from collections.abc import AsyncGenerator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -90,8 +91,9 @@ class DanubeClient:
         return tuple(map(str, found))
 
     async def close(self) -> None:
-        """Close the producers and consumers that are left, then disconnect. Idempotent."""
-        await asyncio.gather(*(member.close() for member in list(self._connection.members)))
+        """Close the producers and consumers that are left (as `Consumer.close` does), then disconnect. Idempotent."""
+        in_order = not isinstance(sys.exception(), Exception)  # not seen any more in the tasks that close them
+        await asyncio.gather(*(member.end(in_order=in_order) for member in list(self._connection.members)))
         await self._connection.transport.close()
 
     async def __aenter__(self) -> Self:

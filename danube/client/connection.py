@@ -22,10 +22,10 @@ _log = logging.getLogger(__name__)
 
 
 class Closing(Protocol):
-    """What can be closed."""
+    """What a client closes with itself."""
 
-    async def close(self) -> None:
-        """Stop and let go of everything. Idempotent."""
+    async def end(self, *, in_order: bool) -> None:
+        """Stop and let go of everything; not `in_order` where the application failed. Idempotent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

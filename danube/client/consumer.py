@@ -103,8 +103,11 @@ class Consumer:
         While an exception of the application is being handled (at the end of `async with`, in `finally`) the broker is
         not told that the consumer closes in good order: the message that it had longest counts as failed once.
         """
+        await self.end(in_order=not isinstance(sys.exception(), Exception))
+
+    async def end(self, *, in_order: bool) -> None:
+        """As `close`, whatever exception is being handled."""
         self._closed = True
-        in_order = not isinstance(sys.exception(), Exception)
         with suppress(DanubeError, TimeoutError):
             async with asyncio.timeout(CLIENT_CLOSE_TIMEOUT_S):
                 await self._acks.flush()

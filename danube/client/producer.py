@@ -117,6 +117,10 @@ class Producer:
 
     async def close(self) -> None:
         """Stop; sends under way fail. Idempotent."""
+        await self.end(in_order=True)
+
+    async def end(self, *, in_order: bool) -> None:  # noqa: ARG002 - of consumers; a client ends both alike
+        """As `close`."""
         self._closed = True
         await asyncio.gather(*(producer.close() for producer in self._producers))
         await self._scope.close()

@@ -34,6 +34,7 @@ from danube.broker.dispatch.key_filter import check_filters
 from danube.broker.dispatch.key_shared import KeySharedFlow
 from danube.broker.dispatch.ordered import OrderedFlow
 from danube.broker.dispatch.progress import Progress
+from danube.broker.dispatch.recalled import judge_recalled
 from danube.broker.dispatch.redelivery import (
     DISCONNECT_REASON,
     NACK_REASON,
@@ -238,30 +239,17 @@ class DispatchEngine:
             if not (left or sends or others):
                 return handed_out
             for each in handed_out:
-                if isinstance(each, Send):
-                    for judged in self._judged(each):
-                        add_send(sends, judged)
-                else:
+                if not isinstance(each, Send):
                     others.append(each)
+                    continue
+                kept, exhausted = judge_recalled(each, self._progress, self._policy)
+                for send in kept:
+                    add_send(sends, send)
+                for span, decision in exhausted:
+                    for part, _ in self._deliveries.attempts(*span):
+                        self._spend(part.start, part.end, decision, RECALLED_REASON)
             if left == recalled.count():
                 return sends + others
-
-    def _judged(self, send: Send) -> Iterator[Send]:
-        """What of it may go out: what failed too often before a restart is not sent once more."""
-        start = send.start
-        for recalled in self._progress.recalled.overlap(send.start, send.end):
-            self._progress.recalled.remove(*recalled)
-            for low, high, failures in self._progress.failed.of(*recalled):
-                decision = verdict(failures, self._policy)
-                if decision is Verdict.RETRY:
-                    continue
-                if start < low:
-                    yield Send(send.consumer_id, start, low, send.attempt)
-                start = high
-                for span, _ in self._deliveries.attempts(low, high):
-                    self._spend(span.start, span.end, decision, RECALLED_REASON)
-        if start < send.end:
-            yield Send(send.consumer_id, start, send.end, send.attempt)
 
     def _attempts(self, offset: int) -> int:
         """How often a message whose redeliveries are used up was sent, as far as is known after a restart."""

@@ -54,6 +54,13 @@ async def connected(cell: Cell, topic: TopicName) -> list[int]:
     return [each.client_id for each in connections if each.subscription is not None]
 
 
+async def all_gone(cell: Cell, topic: TopicName) -> None:
+    """Return when the broker knows that no consumer is connected."""
+    async with asyncio.timeout(PATIENCE_S):
+        while await connected(cell, topic):
+            pass
+
+
 async def built(cell: Cell) -> DanubeClient:
     url = f"http://{cell.broker.addresses.broker}"
     return await DanubeClientBuilder().service_url(url).with_carrier(cell.carrier).build()
@@ -104,6 +111,7 @@ async def test_a_consumer_of_ours_that_closes_fails_nothing_however_often(
     for _ in range(POLICY.max_redelivery_count + 2):
         async with await built(cell) as client, consumer_of(client, topic, kind) as consumer:
             await read_first(consumer)
+        await all_gone(cell, topic)
     assert await failed(cell, topic) == {}
 
 
@@ -115,6 +123,7 @@ async def test_an_application_that_fails_at_a_message_counts_though_it_closes_it
         async with await built(cell) as client, consumer_of(client, topic, SubscriptionType.SHARED) as consumer:
             await read_first(consumer)
             raise PoisonError
+    await all_gone(cell, topic)
     client = await built(cell)
     consumer = consumer_of(client, topic, SubscriptionType.SHARED)
     await consumer.subscribe()
@@ -124,6 +133,7 @@ async def test_an_application_that_fails_at_a_message_counts_though_it_closes_it
             raise PoisonError
         finally:
             await client.close()
+    await all_gone(cell, topic)
     assert await failed(cell, topic) == {0: 2}
 
 
@@ -148,6 +158,7 @@ async def test_disconnects_fail_nothing_where_the_settings_say_so(start_broker: 
         inbox = await cell.client.receive(await cell.client.subscribe(topic, kind=SubscriptionType.SHARED))
         await inbox.next()
         inbox.close()
+        await all_gone(cell, topic)
     assert await failed(cell, topic) == {}
 
 
