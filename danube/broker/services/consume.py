@@ -99,6 +99,7 @@ class _Receiving:
             self._attach(member)
 
     def _open_late(self, consumer_id: int) -> None:
+        self._later = None
         try:
             self._attach(self._context.consumers.get(consumer_id))
         except DanubeError as error:
