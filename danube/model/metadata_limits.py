@@ -224,6 +224,8 @@ RAFT_LOG_FILE_BYTES_MAX = 16 * MIB
 """Of one file of Raft's log: past it a new one is begun, and a file goes when an image covers it."""
 RAFT_LOG_UNSYNCED_BYTES_MAX = 8 * MIB
 """Appended and not yet synced; past it an append syncs by itself."""
+RAFT_MARK_DELAY_S = 2
+"""How often the file beside a busy log says how far that is synced, for two syncs: so old it may be after a crash."""
 RAFT_ENTRY_BYTES_MAX = METADATA_REQUEST_BYTES_MAX + 64 * KIB
 """Of one entry: the largest change, and what pysyncobj puts around it."""
 RAFT_IMAGE_BYTES_MAX = 1_024 * MIB

@@ -190,6 +190,21 @@ def remove_any_old_file(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(LogFiles, "_counts_until", lambda *_: 0)
 
 
+def begin_below_the_mark(patch: pytest.MonkeyPatch) -> None:
+    """Take the log as it is, however far it was known to be synced."""
+    patch.setattr(LogRecovery, "_check_end", lambda *_: None)
+
+
+def leave_the_mark_as_it_is(patch: pytest.MonkeyPatch) -> None:
+    """Say only at a start how far the log is synced."""
+    real = LogFiles.mark_beside
+
+    def at_a_start(self: LogFiles) -> bool:
+        return real(self) if self._beside is None else True
+
+    patch.setattr(LogFiles, "mark_beside", at_a_start)
+
+
 def show_what_is_set_aside_only(patch: pytest.MonkeyPatch) -> None:
     """Forget what a narrowed log does not show."""
 
@@ -201,19 +216,21 @@ def show_what_is_set_aside_only(patch: pytest.MonkeyPatch) -> None:
 
 SABOTAGES = (
     Sabotaged("entries are synced before they are acknowledged", leave_out_syncs_of_the_log, 0),
-    Sabotaged("a torn record is told from a whole one", leave_out_the_checksums_of_the_log, 249),
+    Sabotaged("a torn record is told from a whole one", leave_out_the_checksums_of_the_log, 6),
     Sabotaged("no vote is given twice in a term", leave_out_the_sync_of_votes, 0),
-    Sabotaged("a torn vote is never taken for one", leave_out_the_checksum_of_votes, 6),
-    Sabotaged("what was cut is missed by nobody", cut_what_the_vote_names, 0),
+    Sabotaged("a torn vote is never taken for one", leave_out_the_checksum_of_votes, 3),
+    Sabotaged("what was cut is missed by nobody", cut_what_the_vote_names, 1),
     Sabotaged("old entries never come back between new ones", cut_in_place, 1),
-    Sabotaged("what a start shows is durable", trust_what_is_read, 1),
-    Sabotaged("nothing is written behind a torn end", keep_torn_ends, 0),
+    Sabotaged("what a start shows is durable", trust_what_is_read, 2),
+    Sabotaged("nothing is written behind a torn end", keep_torn_ends, 6),
     Sabotaged("a log goes on from its image", begin_without_the_image, 0),
-    Sabotaged("what follows an image is kept", throw_away_what_follows_the_image, 1),
+    Sabotaged("what follows an image is kept", throw_away_what_follows_the_image, 3),
     Sabotaged("an image is durable before its log goes", remove_files_before_the_image, 0),
     Sabotaged("the newest configuration in the log counts", take_the_members_of_the_image, 0),
-    Sabotaged("a committed entry is durable here, too", commit_without_the_own_copy, 2),
-    Sabotaged("a file stays while entries in it count", remove_any_old_file, 4),
+    Sabotaged("a committed entry is durable here, too", commit_without_the_own_copy, 1),
+    Sabotaged("a file stays while entries in it count", remove_any_old_file, 3),
+    Sabotaged("a log that lost its end is missed", begin_below_the_mark, 5),
+    Sabotaged("a mark trails by a few seconds", leave_the_mark_as_it_is, 20),
     Sabotaged("a narrowed log loses nothing", show_what_is_set_aside_only, 0),
 )
 

@@ -3,7 +3,7 @@
 The script is what a follower and a leader do: entries are appended and synced, a newer leader replaces what is not
 committed, images are taken and received, votes are given. A command follows from its index and term, as Raft has it.
 The power is cut in any operation of the disk, and operations fail. After each life the next one must find a state that
-was there between the last sync and the end.
+was there between the last sync and the end. Of a quiet member a copy is damaged, which must be noticed, or harmless.
 """
 
 import random
@@ -16,8 +16,10 @@ from danube.metadata.raft.folder import RaftFolder
 from danube.metadata.raft.log_format import Entry
 from danube.metadata.raft.plain import dumps
 from danube.model.errors import DanubeError, JournalStoppedError
+from danube.model.metadata_limits import RAFT_MARK_DELAY_S
 from danube.runtime.rng import SystemRng
 from danube.testing.disk import MachineOffError, Operation, SimDisk
+from danube.testing.raft_damage import RaftPromise, damage_raft, judge_raft
 
 FOUNDERS = ("1@10.0.0.1:7650", "2@10.0.0.2:7650", "3@10.0.0.3:7650")
 CANDIDATES = [*FOUNDERS, None]
@@ -121,9 +123,25 @@ class World:
             if self.chance.random() < 0.5:
                 self.folder.close()
                 self._told_synced()
+            else:
+                self._damage_a_copy()
         except (MachineOffError, JournalStoppedError, OSError):
             pass
         self.disk = self.disk.process_kill() if self.chance.random() < 0.2 else self.disk.power_cut()
+
+    def _damage_a_copy(self) -> None:
+        """Damage what a quiet member has on its disk: it is all there at a start, or missed. Lives go on without."""
+        self._acknowledge()
+        failed = self.disk.failed.total()
+        for _ in range(RAFT_MARK_DELAY_S):
+            self.folder.log.onOneSecondTimer()
+        if self.disk.failed.total() == failed:
+            entries = {entry[1]: entry for entry in self.model.log}
+            vote = (self.model.term, self.model.voted_for)
+            damage = damage_raft(self.disk.contents(), self.chance)
+            fault, _ = judge_raft(damage.files, RaftPromise(self.folder.node_id, "", vote, entries))
+            if fault:
+                raise ViolationError(f"life {self.lives}: {damage.what}: {fault}")
 
     def _plan_failure(self) -> None:
         kinds = [Operation.SYNC, Operation.APPEND, Operation.CREATE, Operation.SYNC_FOLDER]

@@ -147,6 +147,7 @@ def _open_log(disk: Disk, rng: Rng, owner: Owner, votes: VoteFile, image: HeldIm
     check_together(found, image, votes.vote, FOLDER)
     recovery.settle()
     files = LogFiles(disk, FOLDER, owner, rng, found)
+    files.mark_beside()
     entries = aligned(found, image)
     if image is None or entries is not None:
         return files, RaftLog(files, votes, entries or [], image.index if image is not None else 1)

@@ -11,6 +11,7 @@ from danube.metadata.raft.dump import HeldImage
 from danube.metadata.raft.folder import FOLDER, IDENTITY, VOTE, newest_image
 from danube.metadata.raft.identity import read_identity
 from danube.metadata.raft.log_format import Entry, Owner, decode_file_header, file_sequence
+from danube.metadata.raft.log_mark import MARK_NAME
 from danube.metadata.raft.log_recovery import LogRecovery, RecoveredLog
 from danube.metadata.raft.log_scan import Scan, scan_file
 from danube.metadata.raft.vote import Vote, read_vote
@@ -126,7 +127,11 @@ def _file(disk: Disk, name: str) -> RaftFile:
     return RaftFile(path, size, "an image" if name.startswith("image-") else _KNOWN.get(path, "not Danube's"))
 
 
-_KNOWN = {IDENTITY: "who this member is", VOTE: "its term and its vote"}
+_KNOWN = {
+    IDENTITY: "who this member is",
+    VOTE: "its term and its vote",
+    f"{FOLDER}/{MARK_NAME}": "how far its log is synced",
+}
 
 
 def _log_file(content: bytes) -> str:

@@ -11,7 +11,7 @@ from danube.metadata.raft.log_files import LogFiles
 from danube.metadata.raft.log_format import RECORD_HEADER_BYTES, Entry
 from danube.metadata.raft.vote import Vote, VoteFile
 from danube.model.errors import JournalStoppedError
-from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX
+from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX, RAFT_MARK_DELAY_S
 
 
 class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
@@ -35,6 +35,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         self._synced = self._entries[-1][1:] if entries else (0, 0)
         self._stopped: str | None = None
         self._was_busy = False
+        self._mark_age_s = 0
         self.size_bytes = sum(_size_of(entry) for entry in self._entries)
         """What the entries take in memory and on the disk, roughly."""
 
@@ -129,12 +130,17 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
 
     def onOneSecondTimer(self) -> None:  # noqa: N802 - pysyncobj's name
         """Have the file of an idle log say that its last entries were synced, so that damage in them is not taken for a
-        torn end.
+        torn end; and the file beside it say it of any log, every RAFT_MARK_DELAY_S.
         """
         was_busy, self._was_busy = self._was_busy, False
-        if not was_busy and not self._files.is_marked and not self._stopped:
+        if self._stopped:
+            return
+        if not was_busy and not self._files.is_marked:
             with self._writing():
                 self._files.mark()
+        self._mark_age_s += 1
+        if self._mark_age_s >= RAFT_MARK_DELAY_S and self._files.mark_beside():
+            self._mark_age_s = 0
 
     def _destroy(self) -> None:
         self.close()
@@ -197,6 +203,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
             with self._writing():
                 if not self._files.is_marked:
                     self._files.mark()
+                self._files.mark_beside()
                 if self._vote_now() != self._votes.vote:
                     self._votes.write(self._vote_now())
             self._stopped = "it is closed"

@@ -16,6 +16,7 @@ from danube.metadata.raft.log_format import (
     encode_records,
     file_name,
 )
+from danube.metadata.raft.log_mark import LogMark, LogMarkFile
 from danube.metadata.raft.log_recovery import RecoveredLog
 from danube.model.metadata_limits import RAFT_LOG_FILE_BYTES_MAX
 from danube.runtime.disk import Disk, File
@@ -31,6 +32,7 @@ class LogFiles:
         self.owner = owner
         """Whose files new ones say that they are."""
         self._rng = rng
+        self._mark_file, self._beside = LogMarkFile(disk, folder), found.mark
         self._headers = list(found.headers)
         self._file: File | None = None
         self._end = 0
@@ -69,6 +71,7 @@ class LogFiles:
         self._file, self._end, self.is_marked = file, FILE_HEADER_BYTES, True
         self._headers.append(header)
         self.next_index = first_index
+        self.mark_beside()
 
     def append(self, entries: Sequence[Entry]) -> None:
         """Write entries at the end of the newest file, all at once, and sync them."""
@@ -89,6 +92,16 @@ class LogFiles:
         file.sync()
         self.is_marked = True
         self._end += len(mark)
+
+    def mark_beside(self) -> bool:
+        """Have the file `mark` say how far the log is synced; answers whether it does."""
+        if not self._headers:
+            return True
+        header = self._headers[-1]
+        mark = LogMark(self.owner.node_id, header.sequence, header.file_id, self._end)
+        if mark != self._beside and self._mark_file.write(mark):
+            self._beside = mark
+        return mark == self._beside
 
     def remove_before(self, index: int) -> None:
         """Remove the oldest files as far as they hold nothing from `index` on."""

@@ -4,6 +4,8 @@ A record that is not what was written is *damaged* when it is not in the last fi
 sync), or when a sound record behind it says that more was synced. Otherwise it is *torn*: it was being written when the
 power went. The file is then put in place anew without it: nothing is ever cut off or written over, so no old bytes can
 come back between new ones. A crash in here changes nothing of what the next start finds.
+
+The sound records have to reach the position that the file `mark` names (`log_mark.py`), or their end was lost.
 """
 
 import contextlib
@@ -21,6 +23,7 @@ from danube.metadata.raft.log_format import (
     file_sequence,
     newer_version,
 )
+from danube.metadata.raft.log_mark import LogMark, LogMarkFile
 from danube.metadata.raft.log_scan import Scan, scan_file
 from danube.runtime.disk import Disk
 
@@ -42,6 +45,8 @@ class RecoveredLog:
     """Sequence of a file that had just been begun, without a whole header; it holds nothing."""
     last: Scan | None = None
     """The newest file, the one that is appended to."""
+    mark: LogMark | None = None
+    """How far the log was known to be synced."""
 
     @property
     def next_index(self) -> int:
@@ -71,6 +76,7 @@ class LogRecovery:
         sequences = self._sequences()
         for sequence in sequences:
             self._read_file(sequence, is_last=sequence == sequences[-1])
+        self._check_end()
         return self._found
 
     def settle(self) -> None:
@@ -114,6 +120,22 @@ class LogRecovery:
             raise damaged(self._path(sequence), scan.end, f"a record is not what was written, and {known}")
         self._take(scan)
         self._found.last = scan
+
+    def _check_end(self) -> None:
+        """Raise DamagedDataError when the log ends before the position up to which it was synced."""
+        last, mark = self._found.last, LogMarkFile(self._disk, self._folder).read()
+        if mark is None or mark.node_id != self._owner.node_id:
+            return
+        self._found.mark = mark
+        name, known = self._path(mark.sequence), f"and it was synced up to byte {mark.synced_to}"
+        if last is None or last.header.sequence < mark.sequence:
+            raise damaged(name, 0, f"the file is missing, or its header is, {known}")
+        if last.header.sequence > mark.sequence:
+            return
+        if last.header.file_id != mark.file_id:
+            raise damaged(name, 0, f"another file stands in its place, {known}")
+        if last.end < mark.synced_to:
+            raise damaged(name, last.end, f"a record is missing or is not what was written, {known}")
 
     def _header(self, sequence: int, content: bytes) -> FileHeader:
         name = self._path(sequence)

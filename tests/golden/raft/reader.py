@@ -41,8 +41,19 @@ def read_folder(files: Mapping[str, bytes]) -> Found:
     assert log[-1][1:] == (synced_index, synced_term)
     assert last in log
     after = [entry for entry in log if entry[1] > last[1]]
+    if "mark" in files:
+        _check_mark(_checked(files["mark"], b"DnRm"), node_id, files)
     voted_for = vote[40:].decode() if vote[5] else None
     return Found(node_id, identity[16 : 16 + length].decode(), term, voted_for, [prev, last, *after], members, payload)
+
+
+def _check_mark(mark: bytes, node_id: int, files: Mapping[str, bytes]) -> None:
+    owner, sequence, file_id, synced_to = struct.unpack_from("<QQQQ", mark, 8)
+    name = f"log-{sequence:010d}"
+    assert owner == node_id
+    assert name == max(each for each in files if each.startswith("log-"))
+    assert file_id == struct.unpack_from("<Q", files[name], 40)[0]
+    assert synced_to <= len(files[name])
 
 
 def _image(content: bytes) -> tuple[Entry, Entry, list[str], bytes]:

@@ -14,7 +14,15 @@ from danube.testing.disk import SimDisk
 from tests.golden.raft.make import CLUSTER, FOLDER, LOG, MEMBERS, OLD, STATE, files, lived_in
 from tests.golden.raft.reader import read_folder
 
-GOLDEN = {str(path.relative_to(FOLDER)): path.read_bytes() for path in sorted(FOLDER.rglob("*")) if path.is_file()}
+
+def _content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+GOLDEN = _content(FOLDER)
+"""Of a Danube that wrote no marks."""
+MARKED = {**GOLDEN, **_content(FOLDER.with_name("v1-marked"))}
+"""The same with what is written since."""
 
 
 def _disk(content: dict[str, bytes]) -> SimDisk:
@@ -56,7 +64,7 @@ def _broken(content: dict[str, bytes]) -> list[tuple[str, dict[str, bytes]]]:
 
 
 def test_what_is_written_today_is_what_was_written_then() -> None:
-    assert files() == GOLDEN
+    assert files() == MARKED
 
 
 def test_a_folder_of_version_1_opens() -> None:
@@ -81,7 +89,7 @@ def test_a_folder_on_a_disk_of_the_machine_is_the_same(tmp_path: Path) -> None:
 
 
 def test_a_reader_made_from_the_documents_reads_the_folder() -> None:
-    found = read_folder({name.removeprefix("raft/"): data for name, data in GOLDEN.items()})
+    found = read_folder({name.removeprefix("raft/"): data for name, data in MARKED.items()})
     assert (found.cluster_id, found.term, found.voted_for) == (CLUSTER, 3, MEMBERS[1])
     assert found.node_id == RaftFolder.open(_disk(GOLDEN)).node_id
     assert (found.log, found.members, found.payload) == (LOG, list(MEMBERS), STATE)
@@ -101,6 +109,19 @@ def test_every_flipped_byte_and_every_missing_end_is_noticed_or_harmless() -> No
     between_what_was_cut = [what for what in harmless if what.startswith(f"{first}, cut at")]
     assert len(of_the_last_mark) == 2 * RECORD_HEADER_BYTES
     assert sorted(harmless) == sorted([*of_the_last_mark, *between_what_was_cut])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_quiet")
+def test_in_a_folder_with_a_mark_only_the_mark_and_what_was_cut_may_be_damaged() -> None:
+    found = {what: _opened(content) for what, content in _broken(MARKED)}
+    harmless = [what for what, opened in found.items() if opened is not None]
+    assert all(found[what] == WHOLE for what in harmless)
+    first = min(name for name in MARKED if "log-" in name)
+    of_the_mark = [what for what in harmless if what.startswith("raft/mark")]
+    between_what_was_cut = [what for what in harmless if what.startswith(f"{first}, cut at")]
+    assert len(of_the_mark) == 2 * len(MARKED["raft/mark"])
+    assert sorted(harmless) == sorted([*of_the_mark, *between_what_was_cut])
 
 
 @pytest.mark.slow

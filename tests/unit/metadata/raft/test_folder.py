@@ -4,11 +4,14 @@ import pytest
 
 from danube.metadata.raft import log_files
 from danube.metadata.raft.alignment import MEMBERSHIP, members_after
+from danube.metadata.raft.bootstrap import begin
 from danube.metadata.raft.folder import RaftFolder
+from danube.metadata.raft.log_mark import decode_log_mark
 from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.plain import dumps
 from danube.metadata.raft.sealed import sealed
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, PreconditionFailedError
+from danube.model.metadata_limits import RAFT_MARK_DELAY_S
 from danube.testing.disk import MachineOffError, Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import entries, entry, fill, image_at, keep, opened, put
 
@@ -173,7 +176,7 @@ def _filled(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
 def test_each_missing_file_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     files = _filled(monkeypatch)
     assert opened(put(files)).log[:] == entries(8, 30)
-    needed = [name for name in files if name != min(each for each in files if "log-" in each)]
+    needed = [name for name in files if name not in {min(each for each in files if "log-" in each), "raft/mark"}]
     assert len(needed) > 6
     for name in needed:
         with pytest.raises(DamagedDataError, match=r"missing|not there any more"):
@@ -212,11 +215,80 @@ def test_a_closed_log_that_lost_its_end_is_refused() -> None:
     folder.close()
     files = disk.contents()
     name = "raft/log-0000000001"
+    told = rf"{name}, byte \d+: .*synced up to byte {len(files[name])}"
+    for size in range(len(files[name])):
+        with pytest.raises(DamagedDataError, match=told):
+            opened(put({**files, name: files[name][:size]}))
+
+
+def test_a_closed_log_without_a_mark_that_lost_its_end_is_missed_by_the_vote() -> None:
+    disk = SimDisk()
+    folder = opened(disk)
+    fill(folder, entries(1, 9))
+    folder.close()
+    files = {name: content for name, content in disk.contents().items() if name != "raft/mark"}
+    name = "raft/log-0000000001"
     mark = 52
     assert opened(put({**files, name: files[name][:-mark]})).log[:] == entries(1, 9)
     for size in range(52, len(files[name]) - mark):
         with pytest.raises(DamagedDataError, match=r"log-\*.*entry 8 was synced"):
             opened(put({**files, name: files[name][:size]}))
+
+
+def _running() -> SimDisk:
+    """The disk of a member of a cluster that acknowledged entries 3 to 20 and was killed a few seconds later."""
+    disk = SimDisk()
+    folder = opened(disk)
+    begin(folder, "blue", (ONE,))
+    fill(folder, entries(3, 21))
+    for _ in range(RAFT_MARK_DELAY_S):
+        folder.log.onOneSecondTimer()
+    return disk.process_kill()
+
+
+@pytest.mark.parametrize("size", [None, 0, 3, 52, 400])
+def test_a_killed_member_whose_log_file_is_gone_or_cut_refuses_to_start(size: int | None) -> None:
+    files = _running().contents()
+    assert opened(put(files)).log[2:] == entries(3, 21)
+    name = "raft/log-0000000001"
+    lost = _without(files, name) if size is None else put({**files, name: files[name][:size]})
+    before = lost.contents()
+    with pytest.raises(DamagedDataError, match=rf"^{name}, byte .* synced up to byte \d+\. .*add it again.* a backup$"):
+        opened(lost)
+    assert lost.contents() == before
+
+
+def test_entries_behind_the_mark_that_are_torn_are_left_out() -> None:
+    disk = _running()
+    folder = opened(disk)
+    size = len(disk.contents()["raft/log-0000000001"])
+    fill(folder, entries(21, 24))
+    files = disk.process_kill().contents()
+    name = "raft/log-0000000001"
+    assert opened(put({**files, name: files[name][:-1]})).log[2:] == entries(3, 23)
+    assert opened(put({**files, name: files[name][:size]})).log[2:] == entries(3, 21)
+
+
+@pytest.mark.parametrize("mark", [None, b"", b"DnRm", bytes(44)])
+def test_a_folder_without_a_sound_mark_opens_and_has_one_from_then_on(mark: bytes | None) -> None:
+    files = _running().contents()
+    disk = put({**files, "raft/mark": mark}) if mark is not None else _without(files, "raft/mark")
+    assert opened(disk).log[2:] == entries(3, 21)
+    assert disk.power_cut().contents()["raft/mark"] == files["raft/mark"]
+
+
+def test_a_mark_that_cannot_be_written_stops_nothing_and_is_tried_again() -> None:
+    disk = _running()
+    folder = opened(disk)
+    fill(folder, entries(21, 22))
+    disk.fail(Operation.RENAME, name="raft/mark*")
+    for _ in range(RAFT_MARK_DELAY_S):
+        folder.log.onOneSecondTimer()
+    folder.log.onOneSecondTimer()
+    assert disk.failed[Operation.RENAME] == 1
+    mark = decode_log_mark(disk.contents()["raft/mark"])
+    assert mark is not None
+    assert mark.synced_to == len(disk.contents()["raft/log-0000000001"])
 
 
 def test_a_file_of_a_later_version_is_left_to_the_later_program() -> None:

@@ -8,7 +8,7 @@ from pysyncobj.journal import Journal
 from danube.metadata.raft import log_files
 from danube.metadata.raft.log import RaftLog
 from danube.model.errors import JournalStoppedError
-from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX
+from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX, RAFT_MARK_DELAY_S
 from danube.testing.disk import Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import entries, entry, fill, image_at, keep, opened
 
@@ -235,9 +235,22 @@ def test_an_idle_log_says_that_its_last_entry_was_synced() -> None:
     folder.log.onOneSecondTimer()
     assert disk.changes_done == before, "it was busy a moment ago"
     folder.log.onOneSecondTimer()
-    written = disk.changes_done
+    written, in_the_file = disk.changes_done, ["append", "sync"]
     folder.log.onOneSecondTimer()
-    assert (written - before, disk.changes_done) == (2, written)
+    beside = ["create", "append", "sync", "rename", "sync the folder"]
+    assert (written - before, disk.changes_done) == (len(in_the_file + beside), written)
+
+
+def test_the_file_beside_a_busy_log_is_written_every_few_seconds_and_not_with_each_sync() -> None:
+    disk = SimDisk()
+    folder = opened(disk)
+    marks = []
+    for index in range(1, 101):
+        fill(folder, [entry(index)])
+        marks.append(disk.contents()["raft/mark"])
+        if not index % 10:
+            folder.log.onOneSecondTimer()
+    assert len(set(marks)) == 1 + 10 // RAFT_MARK_DELAY_S - 1
 
 
 def test_closing_twice_is_closing_once() -> None:
