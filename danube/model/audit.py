@@ -156,18 +156,59 @@ def decode_record(data: bytes) -> AuditRecord:
     return record
 
 
+class ChainCheck:
+    """The check of a run of records that come page by page. A chain that is broken stays broken."""
+
+    def __init__(self, *, start: int | None = None, previous: str | None = None) -> None:
+        """`start` is the sequence that the first record has to have, `previous` the hash before it; None takes its
+        word for it.
+        """
+        self._expected = start
+        self._previous = previous
+        self.verdict = ChainVerdict(is_intact=True, checked=0)
+        """On all that came so far."""
+
+    def add(self, records: Iterable[AuditRecord]) -> None:
+        """The next records."""
+        for record in records:
+            if not self.verdict.is_intact:
+                return
+            reason = self._fault(record)
+            if reason:
+                self.fail(record.sequence, reason)
+                return
+            self._expected, self._previous = record.sequence + 1, record.hash
+            self.verdict = ChainVerdict(is_intact=True, checked=self.verdict.checked + 1)
+
+    def end(self, stop: int) -> None:
+        """Every record before this sequence has come, unless it is lost."""
+        if self._expected is not None and self._expected < stop:
+            self.fail(self._expected, f"{_numbered(self._expected, stop)} cannot be read any more")
+
+    def fail(self, at: int | None, reason: str) -> None:
+        """The chain is broken here, for all that is known; the first break counts."""
+        if self.verdict.is_intact:
+            checked = self.verdict.checked
+            self.verdict = ChainVerdict(is_intact=False, checked=checked, broken_at=at, reason=reason)
+
+    def _fault(self, record: AuditRecord) -> str:
+        expected, previous = self._expected, self._previous
+        if expected not in {None, record.sequence}:
+            if expected + 1 < record.sequence:
+                return f"{_numbered(expected, record.sequence)} should stand before it"
+            return f"record {expected} should stand in its place"
+        if record.hash != _hash(record.previous, _fields_of(record)):
+            return "it was changed after it was written"
+        if previous not in {None, record.previous} or (record.sequence == 0) != (record.previous == GENESIS):
+            return "it does not follow the record before it"
+        return ""
+
+
 def verify(records: Iterable[AuditRecord], *, previous: str | None = None) -> ChainVerdict:
     """Check a run of records. `previous` is the hash before the first one; None takes the first one's word for it."""
-    checked, expected = 0, None
-    for record in records:
-        if expected not in {None, record.sequence}:
-            return _broken(checked, record, f"record {expected} should stand in its place")
-        if record.hash != _hash(record.previous, _fields_of(record)):
-            return _broken(checked, record, "it was changed after it was written")
-        if previous not in {None, record.previous} or (record.sequence == 0) != (record.previous == GENESIS):
-            return _broken(checked, record, "it does not follow the record before it")
-        checked, expected, previous = checked + 1, record.sequence + 1, record.hash
-    return ChainVerdict(is_intact=True, checked=checked)
+    check = ChainCheck(previous=previous)
+    check.add(records)
+    return check.verdict
 
 
 def bounded(entry: AuditEntry) -> AuditEntry:
@@ -228,8 +269,8 @@ class _Typed(Generic[T]):
         return None if self._fields[name] is None else self[name]
 
 
-def _broken(checked: int, record: AuditRecord, reason: str) -> ChainVerdict:
-    return ChainVerdict(is_intact=False, checked=checked, broken_at=record.sequence, reason=reason)
+def _numbered(start: int, stop: int) -> str:
+    return f"record {start}" if stop == start + 1 else f"records {start} to {stop - 1}"
 
 
 def _fields_of(record: AuditRecord) -> dict[str, Any]:

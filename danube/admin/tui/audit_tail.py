@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 
-from danube.model.audit import AuditPage, AuditRecord, ChainVerdict, verify
+from danube.model.audit import AuditPage, AuditRecord, ChainCheck, ChainVerdict
 from danube.model.face_limits import TUI_AUDIT_RECORDS_MAX
 
 
@@ -12,8 +12,7 @@ class AuditTail:
 
     def __init__(self) -> None:
         self._records: deque[AuditRecord] = deque(maxlen=TUI_AUDIT_RECORDS_MAX)
-        self._broken: ChainVerdict | None = None
-        self._checked = 0
+        self._check: ChainCheck | None = None
         self.total = 0
         """Records there are."""
 
@@ -30,23 +29,18 @@ class AuditTail:
     @property
     def verdict(self) -> ChainVerdict:
         """On every record that was read so far."""
-        return self._broken or ChainVerdict(is_intact=True, checked=self._checked)
+        return self._check.verdict if self._check is not None else ChainVerdict(is_intact=True, checked=0)
 
-    def add(self, page: AuditPage) -> None:
-        """A page that was asked for from `next` on."""
+    def add(self, page: AuditPage, start: int) -> None:
+        """A page that was asked for from `start` on: from `next`, where that is known."""
         self.total = page.end - page.start
-        last = self._records[-1] if self._records else None
-        if last is not None and page.end <= last.sequence:
-            self._break(page.end, f"records up to {last.sequence} were there before: the log was cut")
+        check = self._check = self._check or ChainCheck(start=start)
+        last = self._records[-1].sequence if self._records else -1
+        if self._records and page.end <= last:
+            check.fail(page.end, f"records up to {last} were there before: the log was cut")
             return
-        new = [record for record in page.records if last is None or record.sequence > last.sequence]
-        follows = last is not None and bool(new) and new[0].sequence == last.sequence + 1
-        verdict = verify(new, previous=last.hash if follows and last is not None else None)
-        self._checked += verdict.checked
-        if not verdict.is_intact:
-            self._break(verdict.broken_at, verdict.reason)
+        new = [record for record in page.records if record.sequence > last]
+        check.add(new)
+        if not new:
+            check.end(page.end)
         self._records.extend(new)
-
-    def _break(self, at: int | None, reason: str) -> None:
-        if self._broken is None:
-            self._broken = ChainVerdict(is_intact=False, checked=self._checked, broken_at=at, reason=reason)

@@ -185,7 +185,7 @@ class Watch:
         if start is None:
             newest = await self._gateway.audit(0, 1)
             start = max(newest.start, newest.end - TUI_AUDIT_RECORDS_MAX)
-        self.audit.add(await self._gateway.audit(start, AUDIT_PAGE_MAX))
+        self.audit.add(await self._gateway.audit(start, AUDIT_PAGE_MAX), start)
 
     async def _read_topic(self, drawn: Callable[[], None]) -> None:
         del drawn

@@ -2,12 +2,17 @@
 
 A record is stamped when it is appended, so those of calls made at once follow each other and share a round of the
 journal. When an append fails, all behind it fail with it, and the chain goes on from the last durable record.
+
+A repair of damaged storage puts placeholders where records are lost (`danube/storage/lost.py`). The log goes on behind
+them from the last sound record: the numbers that are missing between the two break the chain there, for good. They are
+left out of pages.
 """
 
 import asyncio
 import logging
 from collections.abc import Iterator
 from functools import partial
+from itertools import takewhile
 
 from danube.broker.control.brokers import BrokerControl
 from danube.broker.topic import ReliableTopic
@@ -40,6 +45,7 @@ from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.storage.batch import RecordKind, RecordView
 from danube.storage.log import StoredBatch, TopicLog
+from danube.storage.lost import is_marker
 from danube.wire.decode import received_message
 from danube.wire.encode import send_message
 
@@ -99,20 +105,26 @@ class AuditLog:
         return result
 
     async def read(self, wanted: ReadAudit) -> StoredAuditPage:
-        """A page of records, as they are stored. Raises StorageUnavailableError where they cannot be read."""
+        """A page of records, as they are stored; it ends before a placeholder, and begins behind those at its start.
+
+        Raises StorageUnavailableError where they cannot be read.
+        """
         log = (await self._readable()).log
         end = log.durable_end
-        first = at = max(wanted.start, log.start_offset)
+        first = at = await _behind_placeholders(log, max(wanted.start, log.start_offset))
         stop = min(end, first + min(wanted.limit, AUDIT_PAGE_MAX))
         records: list[bytes] = []
         size = 0
         while at < stop and size < AUDIT_PAGE_BYTES_MAX:
-            for payload in _payloads(await _read(log, at), at):
+            batches = list(takewhile(_is_of_records, await _read(log, at)))
+            for payload in _payloads(batches, at):
                 if at == stop or size >= AUDIT_PAGE_BYTES_MAX:
                     break
                 records.append(payload)
                 size += len(payload)
                 at += 1
+            if not batches:
+                break
         return StoredAuditPage(records=tuple(records), first=first, start=log.start_offset, end=end)
 
     async def _opened(self) -> ReliableTopic:
@@ -165,18 +177,56 @@ class AuditLog:
 
 
 async def _end_of_chain(log: TopicLog) -> AuditReceipt:
-    """The last record of the log. Raises PreconditionFailedError when it is none, or stands in the wrong place."""
-    last = log.durable_end - 1
-    if last < log.start_offset:
-        return _BEFORE_THE_FIRST
-    payload = next(_payloads(await _read(log, last), last))
+    """The sequence that the next record follows, and the hash of the last record, which placeholders may stand behind.
+
+    Raises PreconditionFailedError when that is no record, or stands in the wrong place.
+    """
+    end = log.durable_end
+    last = await _before_placeholders(log)
+    record = _record_at(await _read(log, last), last) if last >= 0 else None
+    if last + 1 < end:
+        _log.warning(
+            "the audit log goes on at record %d: its chain stays broken there, for the records from %d on were lost "
+            "with damaged storage",
+            end,
+            last + 1,
+        )
+    return AuditReceipt(sequence=end - 1, hash=record.hash if record is not None else GENESIS)
+
+
+def _record_at(batches: list[StoredBatch], sequence: int) -> AuditRecord:
     try:
-        record = decode_record(payload)
+        record = decode_record(next(_payloads(batches, sequence)))
     except InvalidRequestError:
-        raise _not_ours(last) from None
-    if record.sequence != last or not verify([record]).is_intact:
-        raise _not_ours(last)
-    return _receipt(record)
+        raise _not_ours(sequence) from None
+    if record.sequence != sequence or not verify([record]).is_intact:
+        raise _not_ours(sequence)
+    return record
+
+
+async def _before_placeholders(log: TopicLog) -> int:
+    """The last offset that stands for no lost record; -1 when there is none."""
+    end = log.durable_end
+    while end > log.start_offset:
+        batch = (await _read(log, end - 1))[0]
+        if _is_of_records(batch):
+            return end - 1
+        end = batch.base_offset
+    return -1
+
+
+async def _behind_placeholders(log: TopicLog, offset: int) -> int:
+    """The first offset from this one on that stands for no lost record."""
+    while offset < log.durable_end:
+        for batch in await _read(log, offset):
+            if _is_of_records(batch):
+                return offset
+            offset = batch.end_offset
+    return offset
+
+
+def _is_of_records(batch: StoredBatch) -> bool:
+    return not is_marker(batch.body)
 
 
 async def _read(log: TopicLog, offset: int) -> list[StoredBatch]:

@@ -8,6 +8,7 @@ from danube.model.audit import (
     GENESIS,
     AuditEntry,
     AuditRecord,
+    ChainCheck,
     Outcome,
     bounded,
     decode_record,
@@ -119,6 +120,27 @@ def test_a_number_left_out_is_named_though_the_hashes_fit() -> None:
     skipping = next_record(ENTRY, sequence=2, at_ms=5, keeper="7", previous=first.hash)
     verdict = verify([first, skipping])
     assert (verdict.broken_at, verdict.reason) == (2, "record 1 should stand in its place")
+
+
+def test_records_that_are_lost_are_numbered_and_break_the_chain_behind_them() -> None:
+    first = chain(1)[0]
+    behind = next_record(ENTRY, sequence=5, at_ms=5, keeper="7", previous=first.hash)
+    check = ChainCheck(start=0)
+    for page in ([first], [], [behind]):
+        check.add(page)
+    check.end(9)
+    verdict = check.verdict
+    assert (verdict.checked, verdict.broken_at, verdict.reason) == (1, 5, "records 1 to 4 should stand before it")
+
+
+def test_records_that_are_lost_at_the_end_break_the_chain_where_they_begin() -> None:
+    check = ChainCheck(start=0)
+    check.add(chain(2))
+    assert check.verdict.is_intact
+    check.end(2)
+    assert check.verdict.is_intact
+    check.end(3)
+    assert (check.verdict.broken_at, check.verdict.reason) == (2, "record 2 cannot be read any more")
 
 
 def test_texts_are_cut_to_their_bounds_and_still_make_a_record() -> None:

@@ -114,32 +114,49 @@ def page(records: list[AuditRecord], start: int) -> AuditPage:
 
 def test_the_audit_tail_checks_each_record_against_the_one_before() -> None:
     records, tail = chain(4), AuditTail()
-    tail.add(page(records[:2], 0))
+    tail.add(page(records[:2], 0), 0)
     assert tail.next == 2
-    tail.add(page(records, 2))
+    tail.add(page(records, 2), 2)
     assert (tail.verdict.is_intact, tail.verdict.checked, tail.total) == (True, 4, 4)
 
 
 def test_a_record_changed_between_two_looks_breaks_the_chain_for_good() -> None:
     records, tail = chain(4), AuditTail()
-    tail.add(page(records[:2], 0))
+    tail.add(page(records[:2], 0), 0)
     forged = [*records[:2], replace(records[2], previous=GENESIS), records[3]]
-    tail.add(page(forged, 2))
-    tail.add(page(chain(5), 4))
+    tail.add(page(forged, 2), 2)
+    tail.add(page(chain(5), 4), 4)
     assert (tail.verdict.is_intact, tail.verdict.broken_at) == (False, 2)
 
 
 def test_a_log_that_was_written_anew_between_two_looks_does_not_follow() -> None:
     tail = AuditTail()
-    tail.add(page(chain(2), 0))
-    tail.add(page(chain(4, who="mallory"), 2))
+    tail.add(page(chain(2), 0), 0)
+    tail.add(page(chain(4, who="mallory"), 2), 2)
     assert (tail.verdict.is_intact, tail.verdict.broken_at) == (False, 2)
+
+
+def test_records_that_are_lost_break_the_chain_where_the_log_goes_on() -> None:
+    records, tail = chain(6), AuditTail()
+    tail.add(page(records[:2], 0), 0)
+    tail.add(AuditPage(records=tuple(records[4:]), start=0, end=6), 2)
+    verdict = tail.verdict
+    assert (verdict.broken_at, verdict.reason) == (4, "records 2 to 3 should stand before it")
+    assert tail.next == 6
+
+
+def test_a_log_whose_newest_records_are_lost_is_broken_though_nothing_can_be_shown() -> None:
+    tail = AuditTail()
+    tail.add(AuditPage(records=(), start=0, end=900), 400)
+    verdict = tail.verdict
+    assert (verdict.is_intact, verdict.broken_at) == (False, 400)
+    assert verdict.reason == "records 400 to 899 cannot be read any more"
 
 
 def test_a_log_that_became_shorter_was_cut() -> None:
     records, tail = chain(4), AuditTail()
-    tail.add(page(records, 0))
-    tail.add(page(records[:2], 4))
+    tail.add(page(records, 0), 0)
+    tail.add(page(records[:2], 4), 4)
     assert "the log was cut" in tail.verdict.reason
 
 
