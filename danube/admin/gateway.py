@@ -64,6 +64,17 @@ class SystemRecord:
     payload: bytes
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditLogPlace:
+    """One audit log of a cluster: each broker writes its own."""
+
+    topic: TopicName
+    broker_id: str | None
+    """Of the broker that serves it; None for no broker."""
+    admin_url: str | None
+    """Where to ask for it; None while its broker does not run."""
+
+
 class AdminGateway(Protocol):
     """One cluster, as an administrator reaches it.
 
@@ -209,8 +220,14 @@ class AdminGateway(Protocol):
     async def record(self, entry: AuditEntry) -> AuditReceipt:
         """Add to the audit log; durable when this returns."""
 
-    async def audit(self, start: int, limit: int) -> AuditPage:
-        """Records from this sequence on, at most `limit`; from the oldest that is kept if that is newer."""
+    async def audit(self, start: int, limit: int, log: AuditLogPlace | None = None) -> AuditPage:
+        """Records from this sequence on, at most `limit`; from the oldest that is kept if that is newer.
+
+        Of the log of the broker behind the endpoint, or of the one that is named.
+        """
+
+    async def audit_logs(self) -> Sequence[AuditLogPlace]:
+        """Every audit log of the cluster, in the order of their topics; none where no broker keeps them."""
 
     # System topics
 

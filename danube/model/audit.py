@@ -86,6 +86,8 @@ class ReadAudit:
     """The first sequence of the page."""
     limit: int
     """The most records of it; it may hold fewer."""
+    topic: TopicName | None = None
+    """The log: AUDIT_TOPIC or a partition of it; the one that the broker writes itself without it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -229,9 +229,9 @@ class AdminPeer:
         answer = await self.call("/danube.control.Audit/Record", encode_oversight.audit_entry(entry))
         return decode_oversight.audit_receipt(answer)
 
-    async def audit(self, start: int = 0, limit: int = AUDIT_PAGE_MAX) -> AuditPage:
-        """Read a page of the audit log."""
-        request = encode_oversight.read_audit(ReadAudit(start=start, limit=limit))
+    async def audit(self, start: int = 0, limit: int = AUDIT_PAGE_MAX, topic: TopicName | None = None) -> AuditPage:
+        """Read a page of the broker's own audit log, or of another one."""
+        request = encode_oversight.read_audit(ReadAudit(start=start, limit=limit, topic=topic))
         return decode_oversight.audit_page(await self.call("/danube.control.Audit/Read", request))
 
     async def set_failure_policy(

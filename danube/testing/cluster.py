@@ -8,6 +8,7 @@ from typing import Any
 
 from danube.broker.app import Broker, World
 from danube.broker.settings import BrokerSettings
+from danube.rpc.carrier import Carrier
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
@@ -20,7 +21,7 @@ class Cell:
     """One broker, and a peer on each of its ports."""
 
     broker: Broker
-    carrier: MemoryCarrier
+    carrier: Carrier
     """For clients: `DanubeClientBuilder.with_carrier` takes it."""
     client: Peer
     admin: AdminPeer

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
-from danube.admin.gateway import Connection, SystemRecord
+from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
 from danube.admin.target import DEFAULT_ENDPOINT, Connect, Target
 from danube.model.admin_calls import (
     AddNode,
@@ -25,13 +25,14 @@ from danube.model.admin_calls import (
     TopicInfo,
     TopicsPage,
 )
-from danube.model.audit import GENESIS, AuditEntry, AuditPage, AuditReceipt, AuditRecord, next_record
+from danube.model.audit import AUDIT_TOPIC, GENESIS, AuditEntry, AuditPage, AuditReceipt, AuditRecord, next_record
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
     NotFoundError,
     PlanNotFoundError,
     TopicExistsError,
+    UnavailableError,
     UnsupportedError,
 )
 from danube.model.plans import (
@@ -106,6 +107,8 @@ class MemoryGateway(MemoryRules):
         self.storage = ROOMY
         self.kept_plans: dict[str, Plan] = {}
         self.audit_records: list[AuditRecord] = []
+        self.other_audit_logs: dict[str, list[AuditRecord] | None] = {}
+        """Of the other brokers of the cluster, by their ids; None of one that does not run."""
         self.system: dict[TopicName, list[StoredSystemRecord]] = {}
         self.failures: dict[str, DanubeError] = {}
         self.held: asyncio.Event | None = None
@@ -316,7 +319,7 @@ class MemoryGateway(MemoryRules):
         await self._called("record")
         record = next_record(
             entry,
-            sequence=len(self.audit_records),
+            sequence=_end_of(self.audit_records),
             at_ms=self.clock.now_ms(),
             keeper="local" if self.is_original else self._broker_id,
             previous=self.audit_records[-1].hash if self.audit_records else GENESIS,
@@ -324,10 +327,26 @@ class MemoryGateway(MemoryRules):
         self.audit_records.append(record)
         return AuditReceipt(sequence=record.sequence, hash=record.hash)
 
-    async def audit(self, start: int, limit: int) -> AuditPage:
+    async def audit(self, start: int, limit: int, log: AuditLogPlace | None = None) -> AuditPage:
         await self._called("audit")
-        end = len(self.audit_records)
-        return AuditPage(records=tuple(self.audit_records[start : start + limit]), start=0, end=end)
+        found = self.audit_records if log is None else self._audit_log(log.topic)
+        wanted = [record for record in found if record.sequence >= start]
+        return AuditPage(records=tuple(wanted[:limit]), start=0, end=_end_of(found))
+
+    async def audit_logs(self) -> Sequence[AuditLogPlace]:
+        await self._called("audit_logs")
+        if self.is_original:
+            return ()
+        others = [(AUDIT_TOPIC.partition(at), name) for at, name in enumerate(self.other_audit_logs, 1)]
+        own = (AUDIT_TOPIC.partition(0) if others else AUDIT_TOPIC, self._broker_id)
+        return [AuditLogPlace(topic=topic, broker_id=name, admin_url=None) for topic, name in (own, *others)]
+
+    def _audit_log(self, topic: TopicName) -> Sequence[AuditRecord]:
+        index = topic.partition_index or 0
+        found = [self.audit_records, *self.other_audit_logs.values()][index]
+        if found is None:
+            raise UnavailableError(f"no broker that runs serves {topic}: start it")
+        return found
 
     # System topics
 
@@ -413,3 +432,7 @@ def connect_to(gateway: MemoryGateway) -> Connect:
         yield gateway
 
     return connect
+
+
+def _end_of(log: Sequence[AuditRecord]) -> int:
+    return log[-1].sequence + 1 if log else 0

@@ -38,6 +38,7 @@ from danube.model.plans import (
     PlansPage,
     canonical,
 )
+from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 from danube.wire.encode_oversight import BETWEEN_TIME_AND_PLAN
 from danube.wire.gen import DanubeControl_pb2
@@ -111,7 +112,8 @@ def audit_entry(request: bytes) -> AuditEntry:
 def read_audit(request: bytes) -> ReadAudit:
     """A ReadRequest; a limit beyond the bound becomes the bound."""
     message = parse(DanubeControl_pb2.ReadRequest, request)
-    return ReadAudit(start=message.start, limit=min(message.limit or AUDIT_PAGE_MAX, AUDIT_PAGE_MAX))
+    topic = TopicName.parse(message.topic) if message.HasField("topic") else None
+    return ReadAudit(start=message.start, limit=min(message.limit or AUDIT_PAGE_MAX, AUDIT_PAGE_MAX), topic=topic)
 
 
 def _caller(message: DanubeControl_pb2.Caller) -> Caller:

@@ -83,7 +83,8 @@ def audit_entry(entry: AuditEntry) -> bytes:
 
 def read_audit(wanted: ReadAudit) -> bytes:
     """A ReadRequest."""
-    return DanubeControl_pb2.ReadRequest(start=wanted.start, limit=wanted.limit).SerializeToString()
+    topic = None if wanted.topic is None else str(wanted.topic)
+    return DanubeControl_pb2.ReadRequest(start=wanted.start, limit=wanted.limit, topic=topic).SerializeToString()
 
 
 def _caller(caller: Caller) -> DanubeControl_pb2.Caller:

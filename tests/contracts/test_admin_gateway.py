@@ -324,6 +324,18 @@ async def test_what_is_recorded_is_read_in_order_and_hangs_together(world: Admin
     assert verify((await world.gateway.audit(0, 100)).records).is_intact
 
 
+async def test_each_audit_log_that_a_broker_keeps_can_be_read(world: AdminWorld) -> None:
+    receipt = await world.gateway.record(entry("1"))
+    logs = await world.gateway.audit_logs()
+    if not (await world.gateway.connection()).is_ours:
+        assert logs == ()
+        return
+    (own,) = logs
+    assert str(own.topic) == "/system/audit"
+    page = await world.gateway.audit(receipt.sequence, 1, own)
+    assert [record.hash for record in page.records] == [receipt.hash]
+
+
 async def test_a_page_of_the_log_is_as_long_as_asked(world: AdminWorld) -> None:
     for number in range(5):
         await world.gateway.record(entry(str(number)))

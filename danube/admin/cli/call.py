@@ -61,10 +61,13 @@ def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
         shell.say(f"there are no {listing.rows.replace('_', ' ')}")
     if listing and (cursor := getattr(result, "next_cursor", None)):
         shell.say(f"there are more, {getattr(result, 'total', 0):,} in all: go on with --cursor {cursor}")
-    if getattr(result, "is_intact", True):
-        return ExitCode.OK
-    console.say(_damage(result), PROGRAM)
-    return ExitCode.DAMAGED_DATA
+    if not getattr(result, "is_intact", True):
+        console.say(_damage(result), PROGRAM)
+        return ExitCode.DAMAGED_DATA
+    if unreachable := getattr(result, "unreachable", 0):
+        console.say(f"{unreachable:,} of what was to be checked cannot be read: see why, and check again", PROGRAM)
+        return ExitCode.UNAVAILABLE
+    return ExitCode.OK
 
 
 def watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: float) -> ExitCode:

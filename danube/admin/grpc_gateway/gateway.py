@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
-from danube.admin.gateway import Connection, SystemRecord
+from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
 from danube.admin.grpc_gateway.line import Lines, carrier_for
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalOversight, real_subscriptions
@@ -28,7 +28,7 @@ from danube.model.admin_calls import (
     TopicInfo,
     TopicsPage,
 )
-from danube.model.audit import AuditEntry, AuditPage, AuditReceipt
+from danube.model.audit import AUDIT_TOPIC, AuditEntry, AuditPage, AuditReceipt
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -212,8 +212,25 @@ class GrpcGateway(RuleCalls):
     async def record(self, entry: AuditEntry) -> AuditReceipt:
         return await (await self._oversight()).record(entry)
 
-    async def audit(self, start: int, limit: int) -> AuditPage:
-        return await (await self._oversight()).audit(start, limit)
+    async def audit(self, start: int, limit: int, log: AuditLogPlace | None = None) -> AuditPage:
+        if log is None:
+            return await (await self._oversight()).audit(start, limit)
+        if log.admin_url is None:
+            raise UnavailableError(
+                f"no broker that runs serves {log.topic}: start {f'broker {log.broker_id}' if log.broker_id else 'one'}"
+            )
+        return await BrokerOversight(self._lines.to(log.admin_url)).audit(start, limit, log.topic)
+
+    async def audit_logs(self) -> Sequence[AuditLogPlace]:
+        if not await self._is_ours():
+            return ()
+        urls = {info.broker_id: info.admin_url for info in await self.brokers()}
+        urls[(await self.describe_broker()).info.broker_id] = self._line.url  # as it was dialled
+        infos = [info for info in await self.topics(AUDIT_TOPIC.namespace) if info.topic.is_of(AUDIT_TOPIC)]
+        return [
+            AuditLogPlace(topic=info.topic, broker_id=info.broker_id, admin_url=urls.get(info.broker_id or ""))
+            for info in infos
+        ]
 
     # System topics
 

@@ -7,6 +7,7 @@ from danube.admin.grpc_gateway.line import Line
 from danube.model.audit import AuditEntry, AuditPage, AuditReceipt, ReadAudit
 from danube.model.limits import PLANS_MAX, PLANS_PAGE_MAX
 from danube.model.plans import Decision, ListPlans, Plan, PlanApplication, PlanRequest
+from danube.model.topic import TopicName
 from danube.wire import decode_oversight, encode_oversight
 
 
@@ -62,8 +63,9 @@ class BrokerOversight:
         answer = await self._line.call("/danube.control.Audit/Record", encode_oversight.audit_entry(entry))
         return decode_oversight.audit_receipt(answer)
 
-    async def audit(self, start: int, limit: int) -> AuditPage:
-        request = encode_oversight.read_audit(ReadAudit(start=start, limit=limit))
+    async def audit(self, start: int, limit: int, topic: TopicName | None = None) -> AuditPage:
+        """Records of the log that the broker writes itself, or of another one that it serves."""
+        request = encode_oversight.read_audit(ReadAudit(start=start, limit=limit, topic=topic))
         return decode_oversight.audit_page(await self._line.call("/danube.control.Audit/Read", request))
 
     async def _plan(self, method: str, request: bytes) -> Plan:

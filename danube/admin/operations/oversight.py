@@ -1,16 +1,20 @@
 """plans.* and audit: what people see and decide. None of it is a tool: an assistant is what they oversee."""
 
+from collections.abc import AsyncIterator
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import Field
 
 from danube.admin.access import AccessLevel
+from danube.admin.gateway import AuditLogPlace
 from danube.admin.operations.fields import VOLATILE, WIDE, Completes, Millis, PageParams, PageResult, Params, Result
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlanView, plan_view
-from danube.model.audit import AuditRecord, Outcome, verify
-from danube.model.limits import AUDIT_PAGE_MAX
+from danube.model.audit import AUDIT_TOPIC, AuditPage, AuditRecord, ChainCheck, ChainVerdict, Outcome
+from danube.model.errors import DanubeError, InvalidRequestError
+from danube.model.limits import AUDIT_PAGE_MAX, PARTITIONS_MAX
 from danube.model.plans import Decision, Effect, Face, PlanStatus
 
 
@@ -40,7 +44,8 @@ class AuditParams(Params):
         default=None, ge=0, description="Only records before this sequence; the newest without it."
     )
     verify_all: bool = Field(
-        default=False, description="Check the chain from its first record, not only what is shown."
+        default=False,
+        description="Check the logs of all brokers, each from its first record, not only what is shown.",
     )
 
 
@@ -61,14 +66,41 @@ class AuditRow(Result):
     hash: Annotated[str, WIDE, VOLATILE] = Field(description="The hash of this record.")
 
 
+class LogVerdict(StrEnum):
+    """The outcome of the check of one audit log; the worst first."""
+
+    BROKEN = "broken"
+    UNREACHABLE = "unreachable"
+    INTACT = "intact"
+
+
+class AuditLogRow(Result):
+    """The check of one broker's audit log."""
+
+    log: str = Field(description="Its topic: in a cluster each broker has a partition of its own.")
+    broker_id: Annotated[str | None, VOLATILE] = Field(description="The broker that serves it.")
+    verdict: LogVerdict = Field(
+        description="`intact`: what was checked is what was written. `unreachable`: it could not be read."
+    )
+    checked: Annotated[int, VOLATILE] = Field(description="Records that were checked.")
+    total: Annotated[int | None, VOLATILE] = Field(description="Records there are; null where that is not known.")
+    broken_at: int | None = Field(description="The sequence of the first record that does not fit.")
+    reason: Annotated[str, VOLATILE] = Field(description="Why it does not fit, or cannot be read; empty otherwise.")
+
+
 class AuditTrail(Result):
-    """The audit log, newest record last."""
+    """The audit log of the broker that was asked, newest record last, and the verdict on what was checked."""
 
     is_intact: bool = Field(description="Whether the records that were checked are what was written.")
-    checked: Annotated[int, VOLATILE] = Field(description="Records that were checked.")
+    checked: Annotated[int, VOLATILE] = Field(description="Records that were checked, in all logs.")
     broken_at: int | None = Field(description="The sequence of the first record that does not fit.")
     reason: str = Field(description="Why it does not fit; empty when all do.")
-    total: Annotated[int, VOLATILE] = Field(description="Records there are.")
+    unreachable: int = Field(description="Logs that could not be read, so nobody knows whether they are intact.")
+    total: Annotated[int, VOLATILE] = Field(description="Records there are in the log that is shown.")
+    keeper: Annotated[str, VOLATILE] = Field(description="The broker whose log is shown: each has its own.")
+    logs: list[AuditLogRow] = Field(
+        description="With `verify_all` the logs of all brokers, those with trouble first; otherwise none."
+    )
     records: Annotated[list[AuditRow], VOLATILE] = Field(description="The records asked for, in their order.")
 
 
@@ -97,29 +129,76 @@ async def _audit(call: Call, params: AuditParams) -> AuditTrail:
     newest = await call.gateway.audit(0, 1)
     end = newest.end if params.before is None else min(newest.end, params.before)
     first = max(newest.start, end - params.limit)
-    shown = [record for record in await _read(call, first, end) if record.sequence < end]
-    checked = await _read(call, newest.start, end) if params.verify_all else shown
-    verdict = verify(checked)
+    check, shown = ChainCheck(start=first), list[AuditRecord]()
+    async for records in _pages(call, first, end, None):
+        check.add(records)
+        shown += records
+    check.end(end)
+    logs = await _all_logs(call) if params.verify_all else []
+    broken = next((row for row in logs if row.verdict is LogVerdict.BROKEN), None)
+    where = f"{broken.log}: " if broken is not None and len(logs) > 1 else ""
+    told = broken or check.verdict
     return AuditTrail(
-        is_intact=verdict.is_intact,
-        checked=verdict.checked,
-        broken_at=verdict.broken_at,
-        reason=verdict.reason,
+        is_intact=check.verdict.is_intact and broken is None,
+        checked=sum(row.checked for row in logs) if logs else check.verdict.checked,
+        broken_at=told.broken_at,
+        reason=f"{where}{told.reason}",
+        unreachable=sum(row.verdict is LogVerdict.UNREACHABLE for row in logs),
         total=newest.end - newest.start,
+        keeper=shown[-1].keeper if shown else "",
+        logs=logs,
         records=[_row(record) for record in shown],
     )
 
 
-async def _read(call: Call, start: int, end: int) -> list[AuditRecord]:
-    records: list[AuditRecord] = []
+async def _all_logs(call: Call) -> list[AuditLogRow]:
+    """The checks of the logs of all brokers, those with trouble first."""
+    places = (await call.gateway.audit_logs())[:PARTITIONS_MAX]
+    rows = [await _checked(call, place, place) for place in places]
+    if not rows:
+        rows = [await _checked(call, AuditLogPlace(topic=AUDIT_TOPIC, broker_id=None, admin_url=None), None)]
+    return sorted(rows, key=lambda row: ([*LogVerdict].index(row.verdict), row.log))
+
+
+async def _checked(call: Call, place: AuditLogPlace, log: AuditLogPlace | None) -> AuditLogRow:
+    """The check of a whole log, page by page: it may be longer than fits in memory."""
+    check = ChainCheck(start=0)
+    page: AuditPage | None = None
+    try:
+        page = await call.gateway.audit(0, 1, log)
+        async for records in _pages(call, 0, page.end, log):
+            check.add(records)
+        check.end(page.end)
+    except InvalidRequestError as error:
+        check.fail(None, str(error))  # a record that is none
+    except DanubeError as error:
+        row = _log_row(place, check.verdict, page)
+        is_known = row.verdict is LogVerdict.BROKEN
+        return row if is_known else row.model_copy(update={"verdict": LogVerdict.UNREACHABLE, "reason": str(error)})
+    return _log_row(place, check.verdict, page)
+
+
+def _log_row(place: AuditLogPlace, verdict: ChainVerdict, page: AuditPage | None) -> AuditLogRow:
+    return AuditLogRow(
+        log=str(place.topic),
+        broker_id=place.broker_id,
+        verdict=LogVerdict.INTACT if verdict.is_intact else LogVerdict.BROKEN,
+        checked=verdict.checked,
+        total=page.end - page.start if page is not None else None,
+        broken_at=verdict.broken_at,
+        reason=verdict.reason,
+    )
+
+
+async def _pages(call: Call, start: int, end: int, log: AuditLogPlace | None) -> AsyncIterator[list[AuditRecord]]:
+    """The records of a log from one sequence up to another."""
     while start < end:
-        page = await call.gateway.audit(start, min(AUDIT_PAGE_MAX, end - start))
+        page = await call.gateway.audit(start, min(AUDIT_PAGE_MAX, end - start), log)
         if not page.records:
             break
-        records += page.records
+        yield [record for record in page.records if record.sequence < end]
         start = page.records[-1].sequence + 1
-        await call.report(start, end, "reading the audit log")
-    return records
+        await call.report(min(start, end), end, "reading the audit log")
 
 
 def _row(record: AuditRecord) -> AuditRow:
@@ -186,7 +265,7 @@ AUDIT = Operation(
     name="audit",
     words=("audit",),
     summary="Show who called what, and check that the log is what was written.",
-    description="Exit code 8 when the chain is broken.",
+    description="Exit code 8 when a chain is broken, 5 when a log that is to be checked cannot be read.",
     effect=Effect.READ,
     params=AuditParams,
     result=AuditTrail,

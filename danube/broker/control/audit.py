@@ -107,9 +107,10 @@ class AuditLog:
     async def read(self, wanted: ReadAudit) -> StoredAuditPage:
         """A page of records, as they are stored; it ends before a placeholder, and begins behind those at its start.
 
-        Raises StorageUnavailableError where they cannot be read.
+        Raises StorageUnavailableError where they cannot be read, InvalidRequestError for another topic than an audit
+        log, TopicNotFoundError, TopicNotServedError.
         """
-        log = (await self._readable()).log
+        log = (await self._readable(wanted.topic)).log
         end = log.durable_end
         first = at = await _behind_placeholders(log, max(wanted.start, log.start_offset))
         stop = min(end, first + min(wanted.limit, AUDIT_PAGE_MAX))
@@ -140,8 +141,10 @@ class AuditLog:
                 self._topic = topic
         return self._topic
 
-    async def _readable(self) -> ReliableTopic:
-        topic = await self._topics.own_topic(AUDIT_TOPIC)
+    async def _readable(self, name: TopicName | None = None) -> ReliableTopic:
+        if name is not None and not name.is_of(AUDIT_TOPIC):
+            raise InvalidRequestError(f"{name} is no audit log: those are {AUDIT_TOPIC} and its partitions")
+        topic = await self._topics.own_topic(AUDIT_TOPIC) if name is None else self._topics.get(name)
         if not isinstance(topic, ReliableTopic):
             raise PreconditionFailedError(
                 f"{AUDIT_TOPIC} is not a reliable topic and cannot keep the audit log: delete it, it is made anew"

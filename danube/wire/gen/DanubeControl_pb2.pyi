@@ -405,12 +405,14 @@ class RecordResponse(_message.Message):
     def __init__(self, sequence: _Optional[int] = ..., hash: _Optional[str] = ...) -> None: ...
 
 class ReadRequest(_message.Message):
-    __slots__ = ("start", "limit")
+    __slots__ = ("start", "limit", "topic")
     START_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
     start: int
     limit: int
-    def __init__(self, start: _Optional[int] = ..., limit: _Optional[int] = ...) -> None: ...
+    topic: str
+    def __init__(self, start: _Optional[int] = ..., limit: _Optional[int] = ..., topic: _Optional[str] = ...) -> None: ...
 
 class ReadResponse(_message.Message):
     __slots__ = ("records", "start", "end", "first")

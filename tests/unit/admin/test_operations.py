@@ -131,6 +131,36 @@ async def test_the_log_is_checked_from_the_beginning_when_that_is_asked() -> Non
     assert whole.model_dump()["broken_at"] == 1
 
 
+async def test_the_logs_of_all_brokers_are_checked_and_those_with_trouble_come_first() -> None:
+    gateway = seeded_gateway()
+    for _ in range(4):
+        await execute(session_of(gateway), *_call("list_namespaces", {}))
+    whole = list(gateway.audit_records)
+    gateway.other_audit_logs = {"2": whole, "3": None, "4": [whole[0], *whole[2:]]}
+    trail = (await execute(session_of(gateway), *_call("audit", {"verify_all": True}))).model_dump()
+    rows = {row["broker_id"]: (row["verdict"], row["checked"], row["broken_at"]) for row in trail["logs"]}
+    assert [*rows] == ["4", "3", "1", "2"]
+    assert rows == {
+        "4": ("broken", 1, 2),
+        "3": ("unreachable", 0, None),
+        "1": ("intact", 4, None),
+        "2": ("intact", 4, None),
+    }
+    told = "/system/audit-part-3: record 1 should stand in its place"
+    assert (trail["is_intact"], trail["broken_at"], trail["reason"], trail["unreachable"]) == (False, 2, told, 1)
+    assert (trail["checked"], trail["total"], trail["keeper"]) == (9, 4, "1")
+
+
+async def test_a_log_that_is_shown_is_broken_where_records_of_it_are_lost() -> None:
+    gateway = seeded_gateway()
+    for _ in range(4):
+        await execute(session_of(gateway), *_call("list_namespaces", {}))
+    del gateway.audit_records[1:3]
+    trail = (await execute(session_of(gateway), *_call("audit", {}))).model_dump()
+    assert (trail["is_intact"], trail["broken_at"]) == (False, 3)
+    assert trail["reason"] == "records 1 to 2 should stand before it"
+
+
 async def test_health_is_critical_when_the_broker_takes_no_messages() -> None:
     gateway = seeded_gateway()
     gateway.stopped_reason = "a sync failed"

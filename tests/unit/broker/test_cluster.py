@@ -9,6 +9,12 @@ from typing import Any
 
 import pytest
 
+import danube.admin.grpc_gateway.gateway  # noqa: F401 - `open_gateway` would load it in the loop
+from danube.admin.access import Guard
+from danube.admin.execution import Session, execute
+from danube.admin.grpc_gateway import open_gateway
+from danube.admin.operations.oversight import AUDIT, AuditParams
+from danube.admin.target import Target
 from danube.broker.app import Broker, World
 from danube.broker.meta_store import MetaStore
 from danube.broker.meta_store_settings import MetaStoreType
@@ -20,17 +26,22 @@ from danube.metadata.memory import MemoryStore
 from danube.metadata.record_format import decode_topic, encode_topic
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.store import MetadataStore
+from danube.model.audit import AuditEntry, Outcome
 from danube.model.calls import LookupKind
 from danube.model.durability import Durability
 from danube.model.errors import (
     DataFolderError,
+    InvalidRequestError,
     LimitReachedError,
     NotFoundError,
     TopicExistsError,
     TopicNotFoundError,
     TopicNotServedError,
 )
+from danube.model.plans import Caller, Effect, Face
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.rpc.carrier import Carrier
+from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.admin_peer import AdminPeer
@@ -49,7 +60,7 @@ class Network:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.clock = SystemClock()
-        self.carrier = MemoryCarrier(self.clock)
+        self.carrier: Carrier = MemoryCarrier(self.clock)
         self.meta_store = MetaStore(MemoryStore(self.clock), MetaStoreType.MEMORY)
         self.running: dict[str, AsyncExitStack] = {}
 
@@ -228,6 +239,41 @@ async def test_each_broker_has_its_own_part_of_the_audit_log_and_of_telemetry(ne
         assert await first.client.partitions(base) == (base.partition(0), base.partition(1))
         with pytest.raises(TopicNotServedError):
             await second.client.subscribe(base.partition(0), "s", "c")
+
+
+async def test_the_audit_logs_of_all_brokers_are_checked_whichever_broker_is_asked(network: Network) -> None:
+    network.carrier = GrpcCarrier(network.clock)
+    on_loopback = {"broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
+    cells = [await network.start(name, **on_loopback) for name in "ab"]
+    for number, cell in enumerate(cells, 1):
+        for _ in range(number):
+            await cell.admin.record(CALL)
+    own, other = [(await cell.admin.describe_broker()).info.broker_id for cell in cells]
+    rows = await _checked_logs(cells[0])
+    found = {row["log"]: (row["broker_id"], row["verdict"], row["checked"]) for row in rows}
+    assert found == {"/system/audit-part-0": (own, "intact", 1), "/system/audit-part-1": (other, "intact", 2)}
+    with pytest.raises(InvalidRequestError, match="is no audit log"):
+        await cells[0].admin.audit(topic=TopicName("system", "telemetry-part-0"))
+    await network.stop("b")
+    unreachable, intact = await _checked_logs(cells[0])
+    assert (intact["broker_id"], intact["verdict"]) == (own, "intact")
+    assert (unreachable["log"], unreachable["verdict"]) == ("/system/audit-part-1", "unreachable")
+    assert f"start broker {other}" in unreachable["reason"]
+
+
+CALL = AuditEntry(
+    caller=Caller(who="ada@desk", face=Face.CLI), operation="o", arguments={}, effect=Effect.READ, outcome=Outcome.DONE
+)
+
+
+async def _checked_logs(cell: Cell) -> list[dict[str, Any]]:
+    """What an administrator is told who asks this broker."""
+    async with open_gateway(Target(endpoint=f"http://{cell.broker.addresses.admin}")) as gateway:
+        session = Session(gateway=gateway, caller=CALL.caller, clock=SystemClock(), guard=Guard())
+        trail = (await execute(session, AUDIT, AuditParams(verify_all=True))).model_dump()
+    assert trail["is_intact"]
+    rows: list[dict[str, Any]] = trail["logs"]
+    return rows
 
 
 async def test_our_client_follows_to_the_broker_that_serves_a_topic(network: Network) -> None:

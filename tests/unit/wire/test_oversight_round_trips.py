@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.audit import (
+    AUDIT_TOPIC,
     GENESIS,
     AuditEntry,
     AuditPage,
@@ -121,7 +122,12 @@ CALLS = {
             error=st.none() | TEXTS,
             detail=TEXTS,
         ),
-        "read_audit": st.builds(ReadAudit, start=UINT64, limit=st.integers(1, AUDIT_PAGE_MAX)),
+        "read_audit": st.builds(
+            ReadAudit,
+            start=UINT64,
+            limit=st.integers(1, AUDIT_PAGE_MAX),
+            topic=st.sampled_from([None, AUDIT_TOPIC, AUDIT_TOPIC.partition(3)]),
+        ),
         "plan": PLANS,
         "plans_page": st.builds(
             PlansPage, plans=st.lists(PLANS, max_size=2).map(tuple), now_ms=UINT64, next=st.none() | CURSORS

@@ -279,9 +279,11 @@ class Workspace(Framed):
             records, key=lambda record: str(record.sequence), cells=_audit_cells, empty="no calls were recorded yet"
         )
         verdict = audit.verdict
+        kept = f" · kept by {cell(records[0].keeper)}" if records else ""
         if not verdict.is_intact:
-            return f"CHAIN BROKEN at record {verdict.broken_at}: {verdict.reason}"
-        return f"chain intact: {verdict.checked:,} of {audit.total:,} records checked, newest on top · Enter shows one"
+            return f"CHAIN BROKEN at record {verdict.broken_at}: {verdict.reason}{kept}"
+        checked = f"{verdict.checked:,} of {audit.total:,} records checked"
+        return f"chain intact: {checked} · Enter shows one{kept}"
 
 
 def _topic_columns(order: Order) -> tuple[Column, ...]:

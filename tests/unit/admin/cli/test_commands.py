@@ -173,6 +173,26 @@ def test_a_damaged_audit_log_exits_8(admin: Admin, gateway: MemoryGateway) -> No
     assert "record 0 does not fit: it was changed after it was written" in ended.error
 
 
+def test_an_audit_log_that_cannot_be_read_exits_5_and_is_told_apart(admin: Admin, gateway: MemoryGateway) -> None:
+    admin("topics", "list")
+    gateway.other_audit_logs = {"2": None}
+    ended = admin("audit", "--verify-all")
+    assert (ended.code, "1 of what was to be checked cannot be read" in ended.error) == (5, True)
+    verdicts = {words[0]: words[2] for line in ended.out.splitlines() if len(words := line.split()) > 2}
+    assert (verdicts["/system/audit-part-0"], verdicts["/system/audit-part-1"]) == ("intact", "unreachable")
+
+
+def test_a_damaged_log_of_another_broker_exits_8_and_is_named(admin: Admin, gateway: MemoryGateway) -> None:
+    for _ in range(3):
+        admin("topics", "list")
+    whole = gateway.audit_records
+    gateway.other_audit_logs = {"2": None, "3": [whole[0], whole[2]]}
+    assert admin("audit").code == 0
+    ended = admin("audit", "--verify-all")
+    assert ended.code == 8
+    assert "record 2 does not fit: /system/audit-part-2: record 1 should stand in its place" in ended.error
+
+
 def test_an_error_without_a_name_shows_no_traceback_unless_asked(
     admin: Admin, gateway: MemoryGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -197,6 +197,17 @@ async def test_the_audit_trail_tells_that_it_is_whole_and_where_it_is_not(readon
     assert "The chain is broken at record" in (await readonly.page("/audit?verify_all=true")).text
 
 
+async def test_the_audit_trail_tells_of_the_logs_of_all_brokers(readonly: Site) -> None:
+    await readonly.get("/api/v1/topics/list")
+    readonly.gateway.other_audit_logs = {"2": None}
+    shown = await readonly.page("/audit")
+    assert "in the log of broker 1" in shown.text
+    assert "/audit?verify_all=true" in shown.links()
+    page = await readonly.page("/audit?verify_all=true")
+    assert "1 of 2 logs cannot be read" in page.text
+    assert "/system/audit-part-1" in page.text
+
+
 @pytest.mark.parametrize("operation", [each for each in REGISTRY if each not in READS], ids=lambda each: each.name)
 async def test_a_read_only_server_says_on_each_form_why_it_cannot_be_sent(
     readonly: Site, operation: AnyOperation
