@@ -3,13 +3,14 @@
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
 from functools import partial
 
 from danube.broker.dispatch.events import Event
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch_settings import DispatchSettings
 from danube.broker.farewell import Cause, Farewell
+from danube.broker.inheritance import Inheritance, inheritance
 from danube.broker.lost_log import LostLog
 from danube.broker.other_topics import OtherTopics
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
@@ -180,13 +181,13 @@ class Topics:
             NamespaceNotFoundError, TopicExistsError: also when a partitioned topic of the same base clashes with it.
             LimitReachedError: this broker serves as many topics as it may.
         """
-        async with self._changing:
+        async with self._changing, self._inheritance(name.base) as inherited:
             self._refuse_beyond_limit(1)
             async with self._serving_what_is_there(name):
                 record = await self._records.create_topic(
-                    name, strategy, self._clock.now_ms(), schema_subject=schema_subject
+                    name, strategy, self._clock.now_ms(), schema_subject=schema_subject, inherit=inherited.of
                 )
-            return self._open(record)
+            return await self._open_new(record)
 
     async def find_or_create(self, name: TopicName, strategy: DispatchStrategy) -> AnyTopic:
         """The topic of this name, created if it is not there: of several who ask at once, all get it. As `create`."""
@@ -227,23 +228,32 @@ class Topics:
         self, base: TopicName, partitions: int, strategy: DispatchStrategy, schema_subject: str | None
     ) -> None:
         """Create all partitions of a topic, or none. Raises as `create`."""
-        async with self._changing:
+        async with self._changing, self._inheritance(base) as inherited:
             self._refuse_beyond_limit(partitions)
             async with self._serving_what_is_there(base):
                 records = await self._records.create_partitioned_topic(
-                    base, partitions, strategy, self._clock.now_ms(), schema_subject=schema_subject
+                    base,
+                    partitions,
+                    strategy,
+                    self._clock.now_ms(),
+                    schema_subject=schema_subject,
+                    inherit=inherited.of,
                 )
             for record in records:
-                self._open(record)
+                await self._open_new(record)
 
     async def add_partitions(self, base: TopicName, count: int) -> None:
-        """Give a partitioned topic more partitions: all of them or none. Raises TopicNotFoundError, and as `create`."""
-        async with self._changing:
+        """Give a partitioned topic more partitions, with the subscriptions that it has: all of them or none.
+
+        Raises TopicNotFoundError, and as `create`.
+        """
+        async with self._changing, self._inheritance(base) as inherited:
             self._refuse_beyond_limit(count)
             for each in self.matching(base):
                 self.refuse_elsewhere(each)
-            for record in await self._records.add_partitions(base, count, self._clock.now_ms()):
-                self._open(record)
+            now_ms = self._clock.now_ms()
+            for record in await self._records.add_partitions(base, count, now_ms, inherit=inherited.of):
+                await self._open_new(record)
 
     def limits_of(self, namespace: str) -> Limits:
         """What holds for a topic of this namespace that sets nothing itself."""
@@ -390,7 +400,7 @@ class Topics:
             passing = topic.subscriptions[record.name] = NonReliableSubscription(record, clock=self._clock)
             return passing
         cursor = topic.log.cursor(record.subscription_id)
-        if cursor is None and not topic.is_lost:
+        if cursor is None and record.jump is None and not topic.is_lost:
             _log.error("subscription %r on %s has no cursor: it starts at the oldest message", record.name, topic.name)
         cursor = cursor or Cursor(topic.log.start_offset)
         if record.jump is not None:
@@ -421,6 +431,16 @@ class Topics:
         self._hold(topic)
         self._topics[topic.name] = topic
         return topic
+
+    async def _open_new(self, record: TopicRecord) -> AnyTopic:
+        is_partition = record.name.base is not None
+        return self._open_whole(record, await self._records.subscriptions_of(record.name) if is_partition else ())
+
+    def _inheritance(self, base: TopicName | None) -> AbstractAsyncContextManager[Inheritance]:
+        names = [f"{base}-part-{index}" for index in range(PARTITIONS_MAX)] if base is not None else []
+        siblings = [topic for name in names if (topic := self.find(name)) is not None]
+        elsewhere = sorted(self._others.partitions_of(base)) if base is not None else []
+        return inheritance(siblings, elsewhere, self._records, self.find)
 
     def _open_whole(self, record: TopicRecord, subscriptions: Iterable[SubscriptionRecord]) -> AnyTopic:
         topic = self._open(record)

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from danube.metadata import keys
 from danube.metadata.draft import Draft, commit_draft
+from danube.metadata.partition_index import join_base, leave_base, require_free
 from danube.metadata.record_format import (
     ConsumerRecord,
     NamespaceRecord,
@@ -25,7 +26,6 @@ from danube.metadata.record_format import (
     encode_consumer,
     encode_counter,
     encode_namespace,
-    encode_partitioned,
     encode_subscription,
     encode_topic,
 )
@@ -39,17 +39,17 @@ from danube.model.errors import (
     NamespaceNotFoundError,
     PreconditionFailedError,
     SubscriptionNotFoundError,
-    TopicExistsError,
     TopicNotFoundError,
     TopicNotServedError,
 )
 from danube.model.limits import PARTITIONS_MAX
+from danube.model.metadata_limits import INHERITED_SUBSCRIPTIONS_MAX
 from danube.model.policies import FailurePolicy, PolicyChange
 from danube.model.subscription import SubscriptionType, check_member_name
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.runtime.rng import Rng, SystemRng
 
-__all__ = ["Also", "ConsumerRecord", "NamespaceRecord", "Records", "SubscriptionRecord", "TopicRecord"]
+__all__ = ["Also", "ConsumerRecord", "Inherit", "NamespaceRecord", "Records", "SubscriptionRecord", "TopicRecord"]
 
 T = TypeVar("T")
 
@@ -59,6 +59,14 @@ Also = Callable[[Draft], Awaitable[None]]
 Called once the change has read what it goes by, and again for each attempt. What it finds then still holds when both
 are applied, and what it raises ends the change.
 """
+
+Inherit = Callable[[TopicName], Sequence[SubscriptionRecord]]
+"""The subscriptions that a new partition of this name begins with, at its first offset, with ids of their own."""
+
+
+def _nothing_inherited(_name: TopicName) -> Sequence[SubscriptionRecord]:
+    return ()
+
 
 _FIRST_EPOCH = 1
 
@@ -162,14 +170,20 @@ class Records:
         return entry.created_revision
 
     async def create_topic(
-        self, name: TopicName, strategy: DispatchStrategy, now_ms: int, *, schema_subject: str | None = None
+        self,
+        name: TopicName,
+        strategy: DispatchStrategy,
+        now_ms: int,
+        *,
+        schema_subject: str | None = None,
+        inherit: Inherit = _nothing_inherited,
     ) -> TopicRecord:
-        """Create a plain topic or one partition, with an id that no topic ever had.
+        """Create a plain topic or one partition, with an id that no topic ever had, and what it inherits.
 
         Raises NamespaceNotFoundError, TopicExistsError (also when a plain topic and partitions would share a base name)
-        and LimitReachedError when the base has PARTITIONS_MAX partitions.
+        and LimitReachedError when the base has PARTITIONS_MAX partitions, or too much is inherited.
         """
-        records = await self._create_topics([name], strategy, now_ms, schema_subject)
+        records = await self._create_topics([name], strategy, now_ms, schema_subject, inherit)
         return records[0]
 
     async def create_partitioned_topic(
@@ -180,12 +194,13 @@ class Records:
         now_ms: int,
         *,
         schema_subject: str | None = None,
+        inherit: Inherit = _nothing_inherited,
     ) -> list[TopicRecord]:
         """Create partitions 0 to `partitions` - 1 of `base`: all of them or none. Raises as `create_topic`."""
         if not 1 <= partitions <= PARTITIONS_MAX:
             raise InvalidRequestError(f"{base} cannot have {partitions} partitions: ask for 1 to {PARTITIONS_MAX}")
         names = [base.partition(index) for index in range(partitions)]
-        return await self._create_topics(names, strategy, now_ms, schema_subject)
+        return await self._create_topics(names, strategy, now_ms, schema_subject, inherit)
 
     async def topic(self, name: TopicName, *, linearizable: bool = False) -> TopicRecord | None:
         """The topic, or None; `linearizable` as for the store's reads."""
@@ -206,10 +221,12 @@ class Records:
         found = [await self.topic(base.partition(index)) for index in sorted(indexes)]
         return [record for record in found if record]
 
-    async def add_partitions(self, base: TopicName, count: int, now_ms: int) -> list[TopicRecord]:
-        """Create `count` more partitions of `base`, like the last one it has: all of them or none.
+    async def add_partitions(
+        self, base: TopicName, count: int, now_ms: int, *, inherit: Inherit = _nothing_inherited
+    ) -> list[TopicRecord]:
+        """Create `count` more partitions of `base`, like the last one it has, with what they inherit: all or nothing.
 
-        Raises TopicNotFoundError for what is no partitioned topic, and LimitReachedError beyond PARTITIONS_MAX.
+        Raises TopicNotFoundError for what is no partitioned topic, and LimitReachedError as `create_topic`.
         """
 
         async def change(draft: Draft) -> list[TopicRecord]:
@@ -221,8 +238,8 @@ class Records:
                 raise TopicNotServedError(f"{like.name} is served by another broker, {like.owner}: ask that one")
             first = max(indexes) + 1
             names = [base.partition(index) for index in range(first, first + count)]
-            await self._join_base(draft, names)
-            return await self._put_topics(draft, names, like, now_ms)
+            await join_base(draft, names)
+            return await self._put_topics(draft, names, like, now_ms, inherit)
 
         async with self._topics_lock:
             return await self._change(change)
@@ -275,7 +292,7 @@ class Records:
                 draft.delete_below(keys.consumers_of_topic(record.name))
                 draft.delete(keys.producer_epoch(record.name))
                 bury(draft, record.topic_id, record.owner)
-            await self._leave_base(draft, [record.name for record in records])
+            await leave_base(draft, [record.name for record in records])
             await _together(also, draft)
 
         async with self._topics_lock:
@@ -364,32 +381,50 @@ class Records:
         await self._store.delete(keys.consumer(topic, subscription, name))
 
     async def _create_topics(
-        self, names: Sequence[TopicName], strategy: DispatchStrategy, now_ms: int, schema_subject: str | None
+        self,
+        names: Sequence[TopicName],
+        strategy: DispatchStrategy,
+        now_ms: int,
+        schema_subject: str | None,
+        inherit: Inherit,
     ) -> list[TopicRecord]:
         async def change(draft: Draft) -> list[TopicRecord]:
             await self._require_namespace(draft, names[0].namespace)
-            await self._join_base(draft, names)
+            await join_base(draft, names)
             like = TopicRecord(names[0], 0, strategy, _FIRST_EPOCH, now_ms, schema_subject, owner=self._owner)
-            return await self._put_topics(draft, names, like, now_ms)
+            return await self._put_topics(draft, names, like, now_ms, inherit)
 
         async with self._topics_lock:
             return await self._change(change)
 
     async def _put_topics(
-        self, draft: Draft, names: Sequence[TopicName], like: TopicRecord, now_ms: int
+        self, draft: Draft, names: Sequence[TopicName], like: TopicRecord, now_ms: int, inherit: Inherit
     ) -> list[TopicRecord]:
-        """New topics of these names, each with an id of its own and the rest as in `like`."""
+        """New topics of these names, each with an id of its own, its subscriptions, and the rest as in `like`."""
         last = decode_counter(await draft.read(keys.TOPIC_ID_COUNTER))
         records = []
         for topic_id, name in enumerate(names, start=last + 1):
-            await self._require_free(draft, name)
+            await require_free(draft, name)
             record = replace(
                 like, name=name, topic_id=topic_id, epoch=_FIRST_EPOCH, created_ms=now_ms, owner=self._owner
             )
             draft.put(keys.topic(name), encode_topic(record))
             records.append(record)
         draft.put(keys.TOPIC_ID_COUNTER, encode_counter(last + len(names)))
+        jump = 0 if like.strategy is DispatchStrategy.RELIABLE else None
+        inherited = [replace(one, created_ms=now_ms, jump=jump) for name in names for one in inherit(name)]
+        self._put_inherited(draft, inherited)
         return records
+
+    def _put_inherited(self, draft: Draft, subscriptions: Sequence[SubscriptionRecord]) -> None:
+        if len(subscriptions) > INHERITED_SUBSCRIPTIONS_MAX:
+            raise LimitReachedError(
+                f"the new partitions would begin with {len(subscriptions)} subscriptions, and "
+                f"{INHERITED_SUBSCRIPTIONS_MAX} is the most of one change: add fewer partitions at once"
+            )
+        for one in subscriptions:
+            record = replace(one, subscription_id=self._rng.new_id())
+            draft.put(keys.subscription(one.topic, one.name), encode_subscription(record))
 
     async def _change_subscription(
         self,
@@ -420,39 +455,6 @@ class Records:
             raise PreconditionFailedError(
                 f"namespace {name!r} is not empty, it has {count_text(topics, 'topic')}: delete them first"
             )
-
-    @staticmethod
-    async def _require_free(draft: Draft, name: TopicName) -> None:
-        if await draft.read(keys.topic(name)) is not None:
-            raise TopicExistsError(f"topic {name} already exists: use it, or choose another name")
-        if await draft.read(keys.partitioned(name)) is not None:
-            raise TopicExistsError(f"topic {name} already exists, with partitions: use those, or choose another name")
-
-    @staticmethod
-    async def _join_base(draft: Draft, names: Sequence[TopicName]) -> None:
-        """Enter partitions of one base (or one plain topic, which has none) into the list of the base's partitions."""
-        base = names[0].base
-        if base is None:
-            return
-        if await draft.read(keys.topic(base)) is not None:
-            raise TopicExistsError(f"topic {base} already exists, without partitions: use it, or choose another name")
-        indexes = decode_partitioned(await draft.read(keys.partitioned(base)))
-        joined = indexes | {name.partition_index for name in names if name.partition_index is not None}
-        if len(joined) > PARTITIONS_MAX:
-            raise LimitReachedError(f"topic {base} has {len(indexes)} partitions, and {PARTITIONS_MAX} is the most")
-        draft.put(keys.partitioned(base), encode_partitioned(joined))
-
-    @staticmethod
-    async def _leave_base(draft: Draft, names: Sequence[TopicName]) -> None:
-        """Take partitions of one base (or one plain topic, which has none) out of the list of the base's partitions."""
-        base = names[0].base
-        if base is None:
-            return
-        left = decode_partitioned(await draft.read(keys.partitioned(base))) - {name.partition_index for name in names}
-        if left:
-            draft.put(keys.partitioned(base), encode_partitioned(left))
-        else:
-            draft.delete(keys.partitioned(base))
 
     @staticmethod
     async def _read_topic(draft: Draft, name: TopicName, topic_id: int | None = None) -> TopicRecord:

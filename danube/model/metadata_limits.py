@@ -24,6 +24,8 @@ METADATA_VALUE_BYTES_MAX = 512 * KIB
 """Of one value: ZooKeeper takes 1 MiB in a whole transaction, etcd 1.5 MiB."""
 METADATA_TRANSACTION_PARTS_MAX = 8_192
 """Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at seven parts each."""
+INHERITED_SUBSCRIPTIONS_MAX = 6_000
+"""Of all partitions that one change adds: a transaction with PARTITIONS_MAX new topics takes these besides."""
 METADATA_OUTCOMES_MAX = 10_000
 """Transactions whose outcome a store remembers; one submitted again after so many others is applied anew."""
 METADATA_REQUEST_BYTES_MAX = 4 * MIB

@@ -4,9 +4,10 @@ import asyncio
 from dataclasses import replace
 
 from danube.broker.control.topics import served_topic
+from danube.broker.dead_letter_paths import dead_letters_reach
 from danube.broker.dispatch.events import PolicyChanged, WindowChanged
 from danube.broker.subscription import ReliableSubscription
-from danube.broker.topic import AnyTopic, ReliableTopic
+from danube.broker.topic import ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Records, SubscriptionRecord
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
@@ -106,7 +107,7 @@ class PolicyControl:
     def _check_target(self, source: TopicName, target: TopicName) -> None:
         if target.namespace == _SYSTEM:
             raise InvalidRequestError(f"{target} is the broker's own: send dead letters to another namespace")
-        if source in self._reachable(target):
+        if source in dead_letters_reach(self._topics.find, target):
             raise InvalidRequestError(
                 f"dead letters of {source} that go to {target} would come back to it: choose another topic"
             )
@@ -116,22 +117,6 @@ class PolicyControl:
         topic = self._topics.find(str(target))
         if topic is not None and not isinstance(topic, ReliableTopic):
             raise PreconditionFailedError(f"{target} is not reliable and would keep nothing: choose another topic")
-
-    def _reachable(self, start: TopicName) -> set[TopicName]:
-        """Every topic that a message which is published to this one may end up in, itself included."""
-        found, left = {start}, [start]
-        while left:
-            for name in _letter_topics(self._topics.find(str(left.pop()))) - found:
-                found.add(name)
-                left.append(name)
-        return found
-
-
-def _letter_topics(topic: AnyTopic | None) -> set[TopicName]:
-    """Where the subscriptions of a topic send their dead letters."""
-    subscriptions = topic.subscriptions.values() if topic is not None else ()
-    policies = [subscription.record.failure_policy for subscription in subscriptions]
-    return {policy.letters_go_to for policy in policies if policy and policy.letters_go_to is not None}
 
 
 def _open_subscription(topic: ReliableTopic, name: SubscriptionName) -> ReliableSubscription:
