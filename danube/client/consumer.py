@@ -1,6 +1,7 @@
 """Consumers: one face over a plain topic or over the partitions of one."""
 
 import asyncio
+import logging
 import sys
 from collections.abc import Iterable
 from contextlib import suppress
@@ -17,7 +18,7 @@ from danube.client.session import last_word
 from danube.client.settings import ConsumerOptions
 from danube.client.topic_consumer import ConsumerSpec, TopicConsumer
 from danube.model.errors import DanubeError, InvalidRequestError, TopicNotFoundError, UnrecoverableError
-from danube.model.limits import CLIENT_CLOSE_TIMEOUT_S
+from danube.model.limits import CLIENT_CLOSE_TIMEOUT_S, CLIENT_PARTITIONS_INTERVAL_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.runtime.clock import sleep_for
@@ -25,12 +26,15 @@ from danube.runtime.tasks import TaskScope
 
 __all__ = ["Consumer", "ConsumerBuilder", "ConsumerOptions"]
 
+_log = logging.getLogger(__name__)
+
 
 class Consumer:
     """Receives the messages of a subscription. `ConsumerBuilder.build` makes it; `subscribe` or `async with` begins.
 
     Take messages from the queue that `receive` answers, or with `async for`. A message that was not acknowledged comes
-    again; a reliable topic delivers at least once. When the broker is lost for good, the queue and the loop raise.
+    again; a reliable topic delivers at least once. When the broker is lost for good, or the topic is deleted, the queue
+    and the loop raise. Partitions that the topic gets later are joined within CLIENT_PARTITIONS_INTERVAL_S.
     """
 
     def __init__(self, connection: Connection, builder: "ConsumerBuilder") -> None:
@@ -60,6 +64,9 @@ class Consumer:
             raise
         self._consumers = consumers
         self._connection.members.add(self)
+        base = TopicName.parse(self._settings.topic)
+        if base not in topics:
+            self._scope.spawn(self._follow_partitions(base, spec), f"partitions of {base}")
 
     async def receive(self) -> asyncio.Queue[Message]:
         """Begin to receive and answer the queue of messages; the same queue every time. It holds up to 100.
@@ -113,7 +120,7 @@ class Consumer:
                 await self._acks.flush()
         if self._queue is not None:
             self._queue.end(UnrecoverableError("the consumer is closed"))
-        for consumer in self._consumers.values():
+        for consumer in list(self._consumers.values()):
             in_order = await consumer.close(in_order=in_order)
         await self._scope.close()
         self._connection.members.discard(self)
@@ -158,6 +165,33 @@ class Consumer:
                 if delay is None:
                     raise last_word(connection.service_url, failure) from error
             await sleep_for(connection.clock, delay)
+
+    async def _follow_partitions(self, base: TopicName, spec: ConsumerSpec) -> None:
+        """Join partitions that were not there before: the first time at once, for those made while subscribing."""
+        while self._queue is None or not self._queue.ended:
+            for topic in await self._new_partitions(base):
+                await self._join(TopicConsumer(self._connection, topic, spec, self._scope), topic)
+            await sleep_for(self._connection.clock, CLIENT_PARTITIONS_INTERVAL_S)
+
+    async def _new_partitions(self, base: TopicName) -> list[TopicName]:
+        try:
+            found = await self._connection.lookup.partitions(self._connection.service_url, base)
+        except DanubeError as error:
+            _log.debug("cannot see whether %s has new partitions, asking again later: %s", base, error)
+            return []
+        return [topic for topic in found if topic.base == base and str(topic) not in self._consumers]
+
+    async def _join(self, consumer: TopicConsumer, topic: TopicName) -> None:
+        consumer.open()
+        try:
+            await consumer.ready()
+        except DanubeError as error:
+            await consumer.close()
+            _log.warning("new partition %s cannot be joined, trying again later: %s", topic, error)
+            return
+        self._consumers[str(topic)] = consumer
+        if self._queue is not None:
+            self._scope.spawn(self._read(consumer, self._queue), f"read {topic}")
 
     async def _read(self, consumer: TopicConsumer, queue: MessageQueue) -> None:
         try:

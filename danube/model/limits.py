@@ -471,6 +471,8 @@ CLIENT_RETRY_TOTAL_S = 600.0
 """A send, an acknowledgement or a consumer that has lost its broker gives up after this long, when nothing is set."""
 CLIENT_HEALTH_INTERVAL_S = 5.0
 """Between two health checks of one producer or consumer, as in the official clients."""
+CLIENT_PARTITIONS_INTERVAL_S = 10.0
+"""Between two looks of a consumer for partitions that its topic has got."""
 CLIENT_SETTLED_S = 5.0
 """Attached for this long, a loss counts as the first one again and is mended without a pause; sooner, after a pause."""
 CLIENT_CLOSE_GRACE_S = 1.0

@@ -16,7 +16,11 @@ from danube.model.errors import (
     TopicNotServedError,
     UnavailableError,
 )
-from danube.model.limits import CLIENT_ACKS_IN_FLIGHT_MAX, CLIENT_RECEIVE_MESSAGES_MAX
+from danube.model.limits import (
+    CLIENT_ACKS_IN_FLIGHT_MAX,
+    CLIENT_PARTITIONS_INTERVAL_S,
+    CLIENT_RECEIVE_MESSAGES_MAX,
+)
 from danube.rpc.memory_carrier import MemoryCarrier
 from danube.testing.clock import SimClock, settle
 from danube.testing.patience import PATIENCE_S
@@ -47,6 +51,12 @@ async def subscribed(client: DanubeClient, broker: FakeBroker) -> tuple[Consumer
     return consumer, await consumer.receive()
 
 
+async def subscribed_to_partitions(client: DanubeClient) -> tuple[Consumer, asyncio.Queue[Message]]:
+    consumer = new_consumer(client)
+    await consumer.subscribe()
+    return consumer, await consumer.receive()
+
+
 async def take(queue: asyncio.Queue[Message], count: int) -> list[bytes]:
     async with asyncio.timeout(PATIENCE_S):
         return [(await queue.get()).payload for _ in range(count)]
@@ -69,6 +79,43 @@ async def test_subscribing_to_an_unknown_topic_says_how_it_comes_to_be(
     with pytest.raises(TopicNotFoundError, match="create it by producing"):
         await new_consumer(client).subscribe()
     assert "Subscribe" not in broker.calls
+
+
+async def test_a_partition_that_comes_later_is_joined_and_its_messages_are_acknowledged_there(
+    client: DanubeClient, broker: FakeBroker, clock: SimClock
+) -> None:
+    broker.topics[f"{TOPIC}-part-0"] = []
+    _, queue = await subscribed_to_partitions(client)
+    publish(broker, b"new", topic=f"{TOPIC}-part-1")
+    broker.failures["TopicPartitions"].append(UnavailableError("not now"))
+    broker.failures["Subscribe"].append(InvalidRequestError("refused by order"))
+    await clock.run_for(3 * CLIENT_PARTITIONS_INTERVAL_S)
+    assert await take(queue, 1) == [b"new"]
+    publish(broker, b"newer", topic=f"{TOPIC}-part-1")
+    assert await take(queue, 1) == [b"newer"]
+
+
+async def test_a_partition_that_comes_before_the_application_receives_is_received_from(
+    client: DanubeClient, broker: FakeBroker, clock: SimClock
+) -> None:
+    broker.topics[f"{TOPIC}-part-0"] = []
+    consumer = new_consumer(client)
+    await consumer.subscribe()
+    publish(broker, b"new", topic=f"{TOPIC}-part-1")
+    await clock.run_for(CLIENT_PARTITIONS_INTERVAL_S)
+    queue = await consumer.receive()
+    async with asyncio.timeout(PATIENCE_S):
+        message = await queue.get()
+        await consumer.ack(message)
+    assert broker.subscriptions[f"{TOPIC}-part-1", "s"].acknowledged == {0}
+
+
+async def test_a_plain_topic_is_not_looked_at_for_partitions(
+    client: DanubeClient, broker: FakeBroker, clock: SimClock
+) -> None:
+    await subscribed(client, broker)
+    await clock.run_for(3 * CLIENT_PARTITIONS_INTERVAL_S)
+    assert broker.calls.count("TopicPartitions") == 1
 
 
 async def test_all_partitions_are_received_from_and_acknowledged_where_they_came_from(
