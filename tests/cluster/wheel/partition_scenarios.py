@@ -4,6 +4,7 @@ from collections import Counter
 from itertools import chain
 
 from danube import DanubeClient, SubType
+from tests.cluster.wheel.administering import administer
 from tests.cluster.wheel.scene import (
     close,
     covers,
@@ -81,3 +82,15 @@ async def partitions_are_read_in_full_by_every_subscription(client: DanubeClient
     for reader in readers:
         assert sorted(await reader.take(45)) == sorted(payloads(45))
     await close(readers)
+
+
+@scenario
+async def partitions_that_are_added_keep_everything_for_who_subscribes_anew(client: DanubeClient) -> None:
+    topic = new_topic()
+    await new_producer(client, topic, "old", partitions=2)
+    await close([await new_reader(client, topic, "s", "c", SubType.SHARED)])
+    await administer("topics", "add-partitions", topic, "--count", "2")
+    await send_all(await new_producer(client, topic, "new", partitions=4), payloads(8))
+    async with reading(client, topic, kind=SubType.SHARED) as reader:
+        assert sorted(await reader.take(8)) == sorted(payloads(8))
+        assert set(reader.topics) == parts(topic, 4)
