@@ -23,6 +23,7 @@ from danube.model.errors import (
     LimitReachedError,
     PreconditionFailedError,
     SubscriptionNotFoundError,
+    TopicNotFoundError,
 )
 from danube.model.limits import NON_RELIABLE_IDLE_S, SESSION_FORGET_S, SUBSCRIPTIONS_PER_TOPIC_MAX
 from danube.model.message import consumer_id
@@ -74,7 +75,12 @@ class Consumers:
             TopicNotFoundError, SubscriptionBusyError, LimitReachedError, UnavailableError.
             InvalidRequestError: too many key filters, or too long ones.
         """
-        topic = self._topics.get(request.topic)
+        try:
+            topic = self._topics.get(request.topic)
+        except TopicNotFoundError:
+            identity = consumer_id(request.topic, request.subscription, request.consumer_name)
+            self._departures.refuse_deleted(ClientKind.CONSUMER, identity)
+            raise
         filters = check_filters(request.key_filters)
         async with topic.changing:
             topic.check_open()

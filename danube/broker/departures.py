@@ -69,8 +69,11 @@ class Departures:
     def health(self, kind: ClientKind, identity: int) -> HealthStatus:
         """The answer to a client that is leaving or is not attached; it sets the end of its stream.
 
-        Raises ProducerNotFoundError or ConsumerNotFoundError for one that was told CLOSE often enough.
+        Raises ProducerNotFoundError or ConsumerNotFoundError for one that was told CLOSE often enough, and
+        TopicNotFoundError for a producer of a deleted topic: told CLOSE, it would attach again and create the topic.
         """
+        if kind is ClientKind.PRODUCER:
+            self.refuse_deleted(kind, identity)
         last = self._streams.get(identity) if kind is ClientKind.CONSUMER else None
         goodbye = last.goodbye if last is not None else self._known((kind, identity))
         told_before = goodbye.told_s is not None
@@ -81,6 +84,12 @@ class Departures:
             last.timer.cancel()
             last.timer = self._timer(identity, goodbye)
         return HealthStatus.CLOSE
+
+    def refuse_deleted(self, kind: ClientKind, identity: int) -> None:
+        """Raise TopicNotFoundError for a client whose topic was deleted, until it is attached again or forgotten."""
+        farewell = self._farewell((kind, identity))
+        if farewell is not None and farewell.cause is Cause.DELETED:
+            raise farewell.subscribe_refusal()
 
     def publish_refusal(self, producer_id: int) -> DanubeError:
         """Why a producer that is not attached cannot send."""

@@ -17,8 +17,8 @@ from enum import Enum
 from danube.model.errors import (
     ConsumerNotFoundError,
     DanubeError,
-    InvalidRequestError,
     ShuttingDownError,
+    TopicDeletedError,
     TopicNotFoundError,
     TopicNotServedError,
     UnavailableError,
@@ -60,7 +60,7 @@ class Farewell:
         """
         match self.cause:
             case Cause.DELETED:
-                return InvalidRequestError(f"{self.what} was deleted: create it again to go on")
+                return TopicDeletedError(f"{self.what} was deleted: create it again to go on")
             case Cause.IN_DOUBT:
                 return UnavailableError(
                     f"{self.what} may have been deleted, the metadata did not say: delete it again, or have its broker"
@@ -72,7 +72,7 @@ class Farewell:
                 return self._not_here()
 
     def subscribe_refusal(self) -> DanubeError:
-        """What a Subscribe gets that was under way, or an exclusive producer that opens its stream."""
+        """The answer to a Subscribe under way, an opening stream of batches, and a producer that attaches again."""
         match self.cause:
             case Cause.DELETED:
                 return TopicNotFoundError(f"{self.what} was deleted just now: create it first")

@@ -17,7 +17,7 @@ from danube.broker.farewell import Cause, Farewell
 from danube.broker.system_topics import refuse_producer, refuse_publishing
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
-from danube.model.calls import AccessMode, ClientKind, CreateProducer, SendMessage
+from danube.model.calls import FIRST_REQUEST_ID, AccessMode, ClientKind, CreateProducer, SendMessage
 from danube.model.errors import (
     DispatchStrategyMismatchError,
     LimitReachedError,
@@ -92,11 +92,15 @@ class Producers:
         """Attach a producer, creating its topic if that is allowed; answers its id, the same for the same name.
 
         Raises:
-            DispatchStrategyMismatchError, TopicNotFoundError, NamespaceNotFoundError, TopicExistsError,
-            PreconditionFailedError, LimitReachedError.
+            DispatchStrategyMismatchError, NamespaceNotFoundError, TopicExistsError, PreconditionFailedError,
+            LimitReachedError.
+            TopicNotFoundError: there is none, and none is created; also for a client that attaches again by itself to
+                a topic that was deleted.
             NotPermittedError: to a system topic, which brokers write alone.
             TopicHeldError: an exclusive producer has the topic, and this one does not say that it will be exclusive.
         """
+        if request.request_id <= FIRST_REQUEST_ID:  # the application asks, and no client by itself
+            self._departures.came_back(ClientKind.PRODUCER, producer_id(request.topic, request.producer_name))
         session = await self._find_or_attach(request)
         session.stays = True
         return session.producer_id
@@ -122,7 +126,7 @@ class Producers:
         """The topic that a message goes to.
 
         Raises TopicNotServedError when its producer or topic is not here: clients then look up and attach anew. Raises
-        InvalidRequestError to a producer whose topic was deleted, NotPermittedError as `create` does, and
+        TopicDeletedError to a producer whose topic was deleted, NotPermittedError as `create` does, and
         TopicHeldError while an exclusive producer has the topic.
         """
         session = self._sessions.get(message.producer_id)
@@ -251,6 +255,7 @@ class Producers:
 
     async def _create_topic(self, request: CreateProducer) -> AnyTopic:
         self._topics.refuse_elsewhere(request.topic)
+        self._departures.refuse_deleted(ClientKind.PRODUCER, producer_id(request.topic, request.producer_name))
         if not self._auto_create:
             raise TopicNotFoundError(
                 f"there is no topic {request.topic} and this broker does not create topics by itself: create it first"

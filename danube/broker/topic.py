@@ -79,8 +79,8 @@ class Topic(ABC, Generic[S]):
     def publish(self, message: bytes, published: Published) -> None:
         """Take an encoded StreamMessage.
 
-        Raises UnavailableError where it cannot be taken now, and InvalidRequestError of a topic that was deleted, or
-        that takes other messages alone.
+        Raises UnavailableError where it cannot be taken now, TopicDeletedError of a topic that was deleted, and
+        InvalidRequestError of one that takes other messages alone.
         """
         if self.farewell is not None:
             raise self.farewell.publish_refusal()

@@ -8,7 +8,7 @@ from danube.client.connection import Connection
 from danube.client.retry import Failure, GiveUp, Reattach, Wait, after_failed_call
 from danube.client.session import Link
 from danube.client.settings import RetryOptions
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, TopicDeletedError
 from danube.runtime.clock import sleep_for
 
 T = TypeVar("T")
@@ -32,6 +32,9 @@ class AttachedCalls:
             link = await self._attachment.ready()
             try:
                 answer = await call(link)
+            except TopicDeletedError as error:
+                self._attachment.lose(link, error)
+                raise
             except DanubeError as error:
                 attempt += 1
                 now_s = self._clock.monotonic_s()

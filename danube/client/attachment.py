@@ -14,7 +14,13 @@ from danube.client.address import BrokerAddress
 from danube.client.health import wait_for_close
 from danube.client.session import Event, Instruction, Link, Session
 from danube.model.calls import HealthStatus
-from danube.model.errors import BrokerUnreachableError, DanubeError, InternalError, UnrecoverableError
+from danube.model.errors import (
+    BrokerUnreachableError,
+    DanubeError,
+    InternalError,
+    TopicDeletedError,
+    UnrecoverableError,
+)
 from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.tasks import TaskScope
 
@@ -27,8 +33,8 @@ class Member(Protocol):
     async def look_up(self, url: str) -> BrokerAddress:
         """Ask the broker at `url` who serves the topic. Raises DanubeError."""
 
-    async def attach(self, address: BrokerAddress) -> int:
-        """Create the producer or subscribe, and answer its id. Raises DanubeError."""
+    async def attach(self, address: BrokerAddress, *, may_create: bool) -> int:
+        """Create the producer or subscribe, and answer its id; a topic only if it may. Raises DanubeError."""
 
     async def check_health(self, link: Link) -> HealthStatus:
         """Ask the broker whether the link still holds. Raises DanubeError."""
@@ -52,8 +58,13 @@ class Attachment:
         self._link: Link | None = None
         self._was_of_use = False
 
-    def open(self) -> None:
-        """Begin to attach, also after having given up; nothing happens when that is under way or done."""
+    def open(self, *, may_create: bool = False) -> None:
+        """Begin to attach, also after having given up; nothing happens when that is under way or done.
+
+        `may_create`: the application asks for it, so a topic that is not there may be created.
+        """
+        if may_create and self._link is None:
+            self._session.may_create = True
         if self._running is not None and not self._running.done():
             return
         self._ready = asyncio.get_running_loop().create_future()
@@ -99,6 +110,8 @@ class Attachment:
             while True:
                 instruction = self._session.handle(event, self._clock.monotonic_s())
                 if isinstance(instruction, session.Abandon):
+                    if isinstance(instruction.error, TopicDeletedError):
+                        _log.warning("%s ends: %s", self._name, instruction.error)
                     self._fail(instruction.error)
                     return
                 event = await self._carry_out(instruction)
@@ -113,8 +126,8 @@ class Attachment:
         match instruction:
             case session.LookUp(url):
                 return await self._look_up(url)
-            case session.Attach(address):
-                return await self._attach(address)
+            case session.Attach():
+                return await self._attach(instruction)
             case session.Delay(seconds):
                 await sleep_for(self._clock, seconds)
                 return session.DelayEnded()
@@ -129,9 +142,9 @@ class Attachment:
         except DanubeError as error:
             return session.NotLocated(error)
 
-    async def _attach(self, address: BrokerAddress) -> Event:
+    async def _attach(self, wanted: session.Attach) -> Event:
         try:
-            return session.Attached(await self._member.attach(address))
+            return session.Attached(await self._member.attach(wanted.address, may_create=wanted.may_create))
         except DanubeError as error:
             return session.Refused(error)
 

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 
 from danube.model.calls import HealthStatus
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, NotFoundError
 from danube.model.limits import CLIENT_HEALTH_INTERVAL_S
 from danube.runtime.clock import Clock, sleep_for
 
@@ -12,11 +12,16 @@ _log = logging.getLogger(__name__)
 
 
 async def wait_for_close(ask: Callable[[], Awaitable[HealthStatus]], clock: Clock) -> None:
-    """Return once the broker answers that the attachment is to be made anew; a failing check is asked again."""
+    """Return once the broker answers that the attachment is to be made anew, or knows nothing of it (any more).
+
+    A check that fails in another way is asked again.
+    """
     while True:
         await sleep_for(clock, CLIENT_HEALTH_INTERVAL_S)
         try:
             if await ask() is HealthStatus.CLOSE:
                 return
+        except NotFoundError:
+            return
         except DanubeError as error:
             _log.debug("health check failed, asking again later: %s", error)

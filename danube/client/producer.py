@@ -39,6 +39,9 @@ class Producer:
     that raised, or a program that ended, may have stored what it was not told of: sent again by another call, that is
     another message to the broker. `send` is not de-duplicated.
 
+    A topic that is deleted while the producer is attached stays deleted: sends raise TopicDeletedError until `create`
+    is called again.
+
     An exclusive producer has the topic while its `send_many` runs, and sends in no other way. Between two of them
     others may publish; once another exclusive producer has come, it is fenced and stores nothing more.
     """
@@ -52,17 +55,18 @@ class Producer:
         self._closed = False
 
     async def create(self) -> None:
-        """Attach to the topic's broker, which creates the topic if need be. Raises DanubeError."""
-        if self._producers:
-            return
-        producers = [TopicProducer(self._connection, spec, self._scope) for spec in self._specs()]
+        """Attach to the topic's broker, which creates the topic if need be. Raises DanubeError.
+
+        Called again, it attaches anew what was given up; of a topic that was deleted, it makes a new one.
+        """
+        producers = self._producers or [TopicProducer(self._connection, spec, self._scope) for spec in self._specs()]
         for producer in producers:
             producer.open()
         try:
             for producer in producers:
                 await producer.ready()
         except BaseException:
-            await asyncio.gather(*(producer.close() for producer in producers))
+            await asyncio.gather(*(producer.close() for producer in ([] if self._producers else producers)))
             raise
         self._producers = producers
         self._connection.members.add(self)

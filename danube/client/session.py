@@ -7,6 +7,7 @@ instructions out. These are all the arrows; an event that comes in another state
     IDLE          Opened         LOOKING_UP
     LOOKING_UP    Located        ATTACHING
     LOOKING_UP    NotLocated     ATTACHING (a new topic is attached to where it was asked for), WAITING or IDLE
+                                 (the topic that a producer was attached to is gone)
     ATTACHING     Attached       ATTACHED
     ATTACHING     Refused        WAITING, or IDLE (given up)
     WAITING       DelayEnded     LOOKING_UP
@@ -27,6 +28,9 @@ from danube.model.errors import (
     DanubeError,
     DeadlineExceededError,
     NotFoundError,
+    TopicDeletedError,
+    TopicNotFoundError,
+    TopicNotServedError,
 )
 from danube.model.limits import CLIENT_SETTLED_S
 from danube.runtime.rng import Rng
@@ -119,6 +123,8 @@ class Attach:
     """Create the producer, or subscribe, at this broker."""
 
     address: BrokerAddress
+    may_create: bool = False
+    """Whether a topic that is not there may be created: the application has asked, and was not attached since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,8 +154,14 @@ Instruction = LookUp | Attach | Delay | Hold | Abandon
 class Session:
     """Decides how to get attached and how to stay it; `first` bounds the tries before it was, `again` those after."""
 
-    def __init__(self, service_url: str, *, first: RetryPolicy, again: RetryPolicy, rng: Rng) -> None:
+    def __init__(
+        self, service_url: str, *, first: RetryPolicy, again: RetryPolicy, rng: Rng, creates: bool = False
+    ) -> None:
+        """`creates` says that attaching creates a topic that is not there."""
         self.state = State.IDLE
+        self.may_create = creates
+        """False once attached, until the application asks again: a topic that is deleted then is not made anew."""
+        self._creates = creates
         self._service_url = service_url
         self._asked_url = service_url
         self._address = BrokerAddress.direct(service_url)
@@ -175,7 +187,7 @@ class Session:
             case State.ATTACHING, Attached(member_id):
                 return self._attached(member_id, now_s)
             case State.ATTACHING, Refused(error):
-                return self._failed(error, now_s)
+                return self._abandon(error) if self._is_gone(error) else self._failed(error, now_s)
             case State.WAITING, DelayEnded():
                 return self._look_up()
             case State.ATTACHED, Lost():
@@ -197,14 +209,25 @@ class Session:
 
     def _attach(self) -> Instruction:
         self.state = State.ATTACHING
-        return Attach(self._address)
+        return Attach(self._address, self.may_create)
 
     def _not_located(self, error: DanubeError, now_s: float) -> Instruction:
-        """A lookup that the broker refused says less than attaching will: a new topic is created by attaching."""
+        """A lookup that the broker refused says less than attaching will: a new topic is created by attaching.
+
+        The original answers NOT_FOUND for a topic that is on its way to another broker, too.
+        """
+        if self._is_gone(error):
+            return self._abandon(error)
+        if self._creates and not self.may_create and isinstance(error, NotFoundError):
+            error = TopicNotServedError(f"no broker serves the topic, or it was deleted: {error}")
         if error.retryable:
             return self._failed(error, now_s)
         self._address = BrokerAddress.direct(self._asked_url)
         return self._attach()
+
+    def _is_gone(self, error: DanubeError) -> bool:
+        """Whether the topic was deleted since a producer was attached to it."""
+        return self._creates and not self.may_create and isinstance(error, TopicNotFoundError)
 
     def _failed(self, error: DanubeError, now_s: float) -> Instruction:
         if isinstance(error, _UNREACHABLE):
@@ -223,6 +246,7 @@ class Session:
 
     def _attached(self, member_id: int, now_s: float) -> Instruction:
         self.state = State.ATTACHED
+        self.may_create = False
         self._asked_url = self._service_url
         self._generation += 1
         self._attempt = 0
@@ -239,7 +263,7 @@ class Session:
             self._losing_since_s = now_s
             self._losses = 1
             return self._look_up()
-        if not is_mended_by_attaching(error):
+        if not is_mended_by_attaching(error) and not self.may_create:
             return self._abandon(error)
         return self._lost_soon_after_use(now_s) if loss.was_of_use else self._lost_again(error, now_s)
 
@@ -263,6 +287,8 @@ class Session:
 
     def _abandon(self, error: DanubeError) -> Instruction:
         self.state = State.IDLE
+        if self._is_gone(error):
+            error = TopicDeletedError(f"the topic was deleted, create() makes it anew: {error}")
         return Abandon(error)
 
     @property

@@ -143,7 +143,7 @@ class TopicConsumer:
     async def look_up(self, url: str) -> BrokerAddress:
         return await self._connection.lookup.locate(url, self._topic)
 
-    async def attach(self, address: BrokerAddress) -> int:
+    async def attach(self, address: BrokerAddress, *, may_create: bool) -> int:  # noqa: ARG002 - it never does
         call = Subscribe(
             request_id=next(self._request_ids),
             topic=self._topic,

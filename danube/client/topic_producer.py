@@ -16,6 +16,7 @@ from danube.client.session import Link, Session
 from danube.client.settings import ProducerOptions
 from danube.client.standing import Standing
 from danube.model.calls import (
+    FIRST_REQUEST_ID,
     NO_ATTRIBUTES,
     AccessMode,
     ClientKind,
@@ -51,24 +52,25 @@ class TopicProducer:
     def __init__(self, connection: Connection, spec: ProducerSpec, scope: TaskScope) -> None:
         self._connection = connection
         self._spec = spec
-        self._request_ids = itertools.count(1)
+        self._request_ids = itertools.count(FIRST_REQUEST_ID + 1)
         self._room = asyncio.Semaphore(CLIENT_SENDS_IN_FLIGHT_MAX)
         self._schema_id: int | None = None
         self._schema_version: int | None = None
-        self._standing = Standing(spec.access, connection.rng, deduplicates=spec.deduplicates)
+        self._standing = self._new_standing()
         options = spec.options
         session = Session(
             connection.service_url,
             first=options.policy(options.connect_total_s),
             again=options.policy(options.retry_total_s),
             rng=connection.rng,
+            creates=True,
         )
         self._attachment = Attachment(f"the producer on {spec.topic}", self, session, scope, connection.clock)
         self._calls = AttachedCalls(self._attachment, connection, options)
 
     def open(self) -> None:
-        """Begin to attach, also after having given up."""
-        self._attachment.open()
+        """Begin to attach, also after having given up: the topic is created if it is not there."""
+        self._attachment.open(may_create=True)
 
     async def ready(self) -> None:
         """Return once attached. Raises DanubeError when that was given up."""
@@ -139,9 +141,14 @@ class TopicProducer:
     async def look_up(self, url: str) -> BrokerAddress:
         return await self._connection.lookup.locate(url, self._spec.topic)
 
-    async def attach(self, address: BrokerAddress) -> int:
+    def _new_standing(self) -> Standing:
+        return Standing(self._spec.access, self._connection.rng, deduplicates=self._spec.deduplicates)
+
+    async def attach(self, address: BrokerAddress, *, may_create: bool) -> int:
+        if may_create:
+            self._standing = self._new_standing()  # a new topic knows nothing of numbers and epochs of the old one
         call = CreateProducer(
-            request_id=next(self._request_ids),
+            request_id=FIRST_REQUEST_ID if may_create else next(self._request_ids),
             topic=self._spec.topic,
             producer_name=self._spec.name,
             strategy=self._spec.strategy,

@@ -41,6 +41,13 @@ class SchemaReference:
     """The latest, which must be this one or newer. Ignored when a version is pinned."""
 
 
+FIRST_REQUEST_ID = 1
+"""Of the CreateProducer with which an application's new producer begins (the Rust client's has 0).
+
+Every client counts a producer's requests. With a larger number its producer attaches again by itself.
+"""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateProducer:
     """Attach a producer to a topic; the same name gets the same id again."""

@@ -9,7 +9,8 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     |   |-- InvalidNameError
     |   |-- MessageTooLargeError
     |   |-- InvalidBatchError         a record batch whose checksum or counts are wrong
-    |   `-- TopicHeldError            an exclusive producer has the topic
+    |   |-- TopicHeldError            an exclusive producer has the topic
+    |   `-- TopicDeletedError         the producer's topic was deleted; attaching again does not create it anew
     |-- NotFoundError
     |   |-- TopicNotFoundError
     |   |-- NamespaceNotFoundError
@@ -116,6 +117,16 @@ class TopicHeldError(InvalidRequestError):
     """
 
     code = "TOPIC_HELD"
+
+
+class TopicDeletedError(InvalidRequestError):
+    """The topic of an attached producer was deleted, and only an application that asks for it creates it anew.
+
+    An invalid request on the wire: after it every official client tells its application. After UNAVAILABLE they create
+    the topic again, and after NOT_FOUND the Java client does.
+    """
+
+    code = "TOPIC_DELETED"
 
 
 class NotFoundError(DanubeError):

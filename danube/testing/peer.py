@@ -1,6 +1,7 @@
 """A client that makes each call by itself and retries nothing: what a broker answers is what the test sees."""
 
 from danube.model.calls import (
+    FIRST_REQUEST_ID,
     Acknowledge,
     ClientKind,
     CreateProducer,
@@ -61,10 +62,15 @@ class Peer:
         return await self._channel.call(path, request, timeout_s=self._timeout_s)
 
     async def create_producer(
-        self, topic: TopicName, name: str = "producer", strategy: DispatchStrategy = DispatchStrategy.RELIABLE
+        self,
+        topic: TopicName,
+        name: str = "producer",
+        strategy: DispatchStrategy = DispatchStrategy.RELIABLE,
+        *,
+        request_id: int = FIRST_REQUEST_ID,
     ) -> int:
-        """Attach a producer; answers its id."""
-        request = CreateProducer(request_id=REQUEST_ID, topic=topic, producer_name=name, strategy=strategy)
+        """Attach a producer, with a larger `request_id` as one that attaches again by itself; answers its id."""
+        request = CreateProducer(request_id=request_id, topic=topic, producer_name=name, strategy=strategy)
         answer = await self.call("/danube.ProducerService/CreateProducer", encode.create_producer(request))
         return decode.producer_created(answer).producer_id
 

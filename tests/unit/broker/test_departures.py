@@ -9,9 +9,10 @@ from danube.model.calls import ClientKind, HealthStatus
 from danube.model.errors import (
     ConsumerNotFoundError,
     DanubeError,
-    InvalidRequestError,
     ProducerNotFoundError,
     ShuttingDownError,
+    TopicDeletedError,
+    TopicNotFoundError,
     TopicNotServedError,
 )
 from danube.model.limits import FAREWELL_END_S, FAREWELL_WAIT_S
@@ -148,8 +149,10 @@ def test_producers_are_told_and_refused_by_what_became_of_their_topic(departures
     departures.producer_leaves(1, moved())
     departures.producer_leaves(2, deleted())
     refusals = [type(departures.publish_refusal(identity)) for identity in (1, 2, 3)]
-    assert refusals == [TopicNotServedError, InvalidRequestError, TopicNotServedError]
+    assert refusals == [TopicNotServedError, TopicDeletedError, TopicNotServedError]
     assert departures.health(PRODUCER, 1) is HealthStatus.CLOSE
+    with pytest.raises(TopicNotFoundError, match="was deleted"):
+        departures.health(PRODUCER, 2)
     departures.came_back(PRODUCER, 2)
     assert isinstance(departures.publish_refusal(2), TopicNotServedError)
 

@@ -12,6 +12,7 @@ from danube.model.errors import (
     ProducerFencedError,
     SequenceError,
     TopicHeldError,
+    TopicNotFoundError,
     UnavailableError,
 )
 from danube.model.limits import DEDUPLICATION_BATCHES_MAX
@@ -170,10 +171,21 @@ async def test_numbers_of_a_deleted_topic_count_for_nothing(cell: Cell, streams:
     await line.send(0, numbered(topic, 0, [b"a"]))
     await line.stored(1)
     await cell.admin.delete_topic(topic)
+    await cell.client.create_producer(topic)
     line, _ = await opened(streams, topic, key=KEY)
     await line.send(0, numbered(topic, 1, [b"b"]))
     with pytest.raises(SequenceError, match="0 is the next"):
         await line.stored(1)
+
+
+async def test_a_producer_of_a_deleted_topic_does_not_make_it_anew_with_a_stream(
+    cell: Cell, streams: StreamPeer, topic: TopicName
+) -> None:
+    await opened(streams, topic)
+    await cell.admin.delete_topic(topic)
+    with pytest.raises(TopicNotFoundError, match="was deleted"):
+        await opened(streams, topic)
+    await opened(streams, topic, "another")
 
 
 # Exclusive producers

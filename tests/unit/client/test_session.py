@@ -28,7 +28,9 @@ from danube.client.session import (
 from danube.model.errors import (
     BrokerUnreachableError,
     ConsumerNotFoundError,
+    NotFoundError,
     NotPermittedError,
+    TopicDeletedError,
     TopicNotFoundError,
     UnavailableError,
 )
@@ -87,6 +89,43 @@ def test_a_topic_nobody_knows_is_attached_to_where_it_was_asked_for() -> None:
     session = new_session()
     session.handle(Opened(), 0)
     assert session.handle(NotLocated(TopicNotFoundError("new")), 0) == Attach(BrokerAddress(SERVICE, SERVICE))
+
+
+def attached_producer() -> Session:
+    session = Session(SERVICE, first=RetryPolicy(), again=RetryPolicy(), rng=FullDelays(), creates=True)
+    session.handle(Opened(), 0)
+    assert session.handle(NotLocated(TopicNotFoundError("new")), 0) == Attach(
+        BrokerAddress(SERVICE, SERVICE), may_create=True
+    )
+    session.handle(Attached(7), 0)
+    session.handle(Lost(None), 0)
+    return session
+
+
+def test_a_topic_that_was_deleted_under_a_producer_is_not_attached_to_again_until_the_application_asks() -> None:
+    session = attached_producer()
+    for event in (NotLocated(TopicNotFoundError("gone")), Opened(), NotLocated(TopicNotFoundError("gone"))):
+        instruction = session.handle(event, 0)
+    assert isinstance(instruction, Abandon)
+    assert isinstance(instruction.error, TopicDeletedError)
+    session.may_create = True
+    session.handle(Opened(), 0)
+    instruction = session.handle(NotLocated(TopicNotFoundError("gone")), 0)
+    assert instruction == Attach(BrokerAddress(SERVICE, SERVICE), may_create=True)
+
+
+def test_a_topic_that_is_deleted_between_lookup_and_attaching_is_told_as_deleted() -> None:
+    session = attached_producer()
+    assert session.handle(Located(OWNER), 0) == Attach(OWNER)
+    instruction = session.handle(Refused(TopicNotFoundError("gone")), 0)
+    assert isinstance(instruction, Abandon)
+    assert isinstance(instruction.error, TopicDeletedError)
+
+
+def test_a_topic_that_the_original_has_nowhere_for_a_moment_is_looked_up_again() -> None:
+    session = attached_producer()
+    assert session.handle(NotLocated(NotFoundError("unassigned")), 0) == Delay(0.2)
+    assert session.handle(DelayEnded(), 0.2) == LookUp(SERVICE)
 
 
 def test_a_refusal_that_may_pass_is_followed_by_a_delay_and_a_new_lookup() -> None:
