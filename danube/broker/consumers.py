@@ -13,6 +13,7 @@ from danube.broker.dispatch.key_filter import check_filters, check_filters_toget
 from danube.broker.farewell import Cause, Farewell
 from danube.broker.name_conflict import NameConflict
 from danube.broker.new_subscriptions import NewSubscriptions
+from danube.broker.pending_policies import change_pending, has_pending, nothing_pending
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics import Topics
@@ -94,6 +95,7 @@ class Consumers:
     async def unsubscribe(self, name: TopicName, subscription_name: str, *, also: Also | None = None) -> None:
         """Delete a subscription with its consumers and its cursor. A consumer that connects meanwhile loses its stream.
 
+        Of one that does not exist yet, the policies that are pending for it are deleted.
         No subscription of the topic comes or goes meanwhile; `also` goes into the same transaction.
 
         Raises:
@@ -104,6 +106,9 @@ class Consumers:
         topic = self._topics.get(name)
         async with topic.changing:
             topic.check_open()
+            if has_pending(topic, subscription_name):
+                await change_pending(topic, self._records, subscription_name, nothing_pending, also=also)
+                return
             subscription = self.unused_subscription(topic, subscription_name)
             await self._delete(topic, subscription, also)
 

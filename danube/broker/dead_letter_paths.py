@@ -19,7 +19,9 @@ def dead_letters_reach(find: FindTopic, start: TopicName) -> set[TopicName]:
 
 
 def _letter_topics(topic: AnyTopic | None) -> set[TopicName]:
-    """Where the subscriptions of a topic send their dead letters."""
-    subscriptions = topic.subscriptions.values() if topic is not None else ()
-    policies = [subscription.record.failure_policy for subscription in subscriptions]
+    """Where the subscriptions of a topic send their dead letters, or will once they exist."""
+    if topic is None:
+        return set()
+    policies = [subscription.record.failure_policy for subscription in topic.subscriptions.values()]
+    policies += [pending.failure_policy for pending in topic.record.pending]
     return {policy.letters_go_to for policy in policies if policy and policy.letters_go_to is not None}

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from danube.broker.pending_policies import taken_over
 from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topic import AnyTopic, ReliableTopic
 from danube.broker.topics import Topics
@@ -48,9 +49,11 @@ class NewSubscriptions:
         self, topic: AnyTopic, name: str, kind: SubscriptionType, subscription_id: int
     ) -> SubscriptionRecord:
         try:
-            return await self._records.create_subscription(
+            record = await self._records.create_subscription(
                 topic.record.name, name, kind, subscription_id, self._clock.now_ms()
             )
+            taken_over(topic, name)
+            return record
         except AlreadyExistsError:
             found = await self._records.subscription(topic.record.name, name)
             if found is not None:

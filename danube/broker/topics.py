@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
 from functools import partial
 
 from danube.broker.dispatch.events import Event
@@ -295,7 +296,7 @@ class Topics:
             names = [topic.record.name for topic in topics]
             records = await self._records.change_topic_policies(names, change, also=also)
             for topic, record in zip(topics, records, strict=True):
-                topic.record = record
+                topic.record = replace(topic.record, policies=record.policies)
                 self._hold(topic)
 
     def follow_namespace(self, record: NamespaceRecord) -> None:

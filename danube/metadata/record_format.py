@@ -3,14 +3,22 @@
 Fields may be added within a version when they have a default; a record of a newer version is refused, never guessed at.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 
 from danube.metadata import keys
 from danube.metadata.record_fields import Fields, encode_fields
 from danube.metadata.store import Entry
 from danube.model.plans import Approval, Caller, Effect, Face, Impact, Plan
-from danube.model.policies import NO_POLICIES, POLICY_NAMES, BackoffStrategy, FailurePolicy, PoisonPolicy, Policies
+from danube.model.policies import (
+    NO_POLICIES,
+    POLICY_NAMES,
+    BackoffStrategy,
+    FailurePolicy,
+    PendingPolicies,
+    PoisonPolicy,
+    Policies,
+)
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -38,6 +46,18 @@ class TopicRecord:
     policies: Policies = NO_POLICIES
     owner: int = 0
     """The broker that serves it; 0 in records from before there were clusters: whoever has the record serves it."""
+    pending: tuple[PendingPolicies, ...] = ()
+    """Of subscriptions that do not exist yet, sorted by their names."""
+
+    def pending_of(self, subscription: str) -> PendingPolicies:
+        """What a subscription begins with; empty where nothing was set."""
+        return next((one for one in self.pending if one.subscription == subscription), PendingPolicies(subscription))
+
+    def with_pending(self, changed: PendingPolicies) -> "TopicRecord":
+        """The topic with these in the place of those of the same subscription; empty ones go."""
+        others = [one for one in self.pending if one.subscription != changed.subscription]
+        kept = others if changed.is_empty else [*others, changed]
+        return replace(self, pending=tuple(sorted(kept, key=lambda one: one.subscription)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +158,7 @@ def encode_topic(record: TopicRecord) -> bytes:
         created_ms=record.created_ms,
         schema_subject=record.schema_subject,
         **({"owner": record.owner} if record.owner else {}),
+        **({"pending": [_pending_fields(one) for one in record.pending]} if record.pending else {}),
         **_policies_fields(record.policies),
     )
 
@@ -154,21 +175,18 @@ def decode_topic(entry: Entry) -> TopicRecord:
         schema_subject=fields.text_or_none("schema_subject"),
         policies=_policies(fields),
         owner=fields.number_or_none("owner") or 0,
+        pending=tuple(map(_pending, fields.sections("pending"))) if fields.has("pending") else (),
     )
 
 
 def encode_subscription(record: SubscriptionRecord) -> bytes:
     """The value of a subscription; what is not set is not written."""
-    optional = {
-        "failure_policy": _failure_policy_fields(record.failure_policy) if record.failure_policy else None,
-        "window": record.window,
-        "jump": record.jump,
-    }
     return encode_fields(
         subscription_id=record.subscription_id,
         type=record.type.name,
         created_ms=record.created_ms,
-        **{name: value for name, value in optional.items() if value is not None},
+        **_own_policies_fields(record),
+        **({"jump": record.jump} if record.jump is not None else {}),
     )
 
 
@@ -182,10 +200,32 @@ def decode_subscription(entry: Entry) -> SubscriptionRecord:
         subscription_id=fields.number("subscription_id"),
         type=fields.choice("type", SubscriptionType),
         created_ms=fields.number("created_ms"),
-        failure_policy=_failure_policy(fields.section("failure_policy")) if fields.has("failure_policy") else None,
+        failure_policy=_failure_policy_or_none(fields),
         window=fields.number_or_none("window"),
         jump=fields.number_or_none("jump"),
     )
+
+
+def _pending_fields(pending: PendingPolicies) -> dict[str, object]:
+    return {"subscription": pending.subscription, **_own_policies_fields(pending)}
+
+
+def _pending(fields: Fields) -> PendingPolicies:
+    return PendingPolicies(
+        fields.text("subscription"), _failure_policy_or_none(fields), fields.number_or_none("window")
+    )
+
+
+def _own_policies_fields(of: SubscriptionRecord | PendingPolicies) -> dict[str, object]:
+    policy = of.failure_policy
+    return {
+        **({"failure_policy": _failure_policy_fields(policy)} if policy is not None else {}),
+        **({"window": of.window} if of.window is not None else {}),
+    }
+
+
+def _failure_policy_or_none(fields: Fields) -> FailurePolicy | None:
+    return _failure_policy(fields.section("failure_policy")) if fields.has("failure_policy") else None
 
 
 def _failure_policy_fields(policy: FailurePolicy) -> dict[str, object]:

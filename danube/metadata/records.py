@@ -11,20 +11,19 @@ from typing import TypeVar
 
 from danube.metadata import keys
 from danube.metadata.draft import Draft, commit_draft
-from danube.metadata.partition_index import join_base, leave_base, require_free
+from danube.metadata.new_topics import FIRST_EPOCH, Inherit, nothing_inherited, put_topics
+from danube.metadata.partition_index import join_base, leave_base
 from danube.metadata.record_format import (
     ConsumerRecord,
     NamespaceRecord,
     SubscriptionRecord,
     TopicRecord,
     decode_consumer,
-    decode_counter,
     decode_namespace,
     decode_partitioned,
     decode_subscription,
     decode_topic,
     encode_consumer,
-    encode_counter,
     encode_namespace,
     encode_subscription,
     encode_topic,
@@ -43,8 +42,8 @@ from danube.model.errors import (
     TopicNotServedError,
 )
 from danube.model.limits import PARTITIONS_MAX
-from danube.model.metadata_limits import INHERITED_SUBSCRIPTIONS_MAX
-from danube.model.policies import FailurePolicy, PolicyChange
+from danube.model.metadata_limits import PENDING_POLICIES_PER_TOPIC_MAX
+from danube.model.policies import FailurePolicy, PendingPolicies, PolicyChange
 from danube.model.subscription import SubscriptionType, check_member_name
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.runtime.rng import Rng, SystemRng
@@ -59,16 +58,6 @@ Also = Callable[[Draft], Awaitable[None]]
 Called once the change has read what it goes by, and again for each attempt. What it finds then still holds when both
 are applied, and what it raises ends the change.
 """
-
-Inherit = Callable[[TopicName], Sequence[SubscriptionRecord]]
-"""The subscriptions that a new partition of this name begins with, at its first offset, with ids of their own."""
-
-
-def _nothing_inherited(_name: TopicName) -> Sequence[SubscriptionRecord]:
-    return ()
-
-
-_FIRST_EPOCH = 1
 
 
 class Records:
@@ -176,7 +165,7 @@ class Records:
         now_ms: int,
         *,
         schema_subject: str | None = None,
-        inherit: Inherit = _nothing_inherited,
+        inherit: Inherit = nothing_inherited,
     ) -> TopicRecord:
         """Create a plain topic or one partition, with an id that no topic ever had, and what it inherits.
 
@@ -194,7 +183,7 @@ class Records:
         now_ms: int,
         *,
         schema_subject: str | None = None,
-        inherit: Inherit = _nothing_inherited,
+        inherit: Inherit = nothing_inherited,
     ) -> list[TopicRecord]:
         """Create partitions 0 to `partitions` - 1 of `base`: all of them or none. Raises as `create_topic`."""
         if not 1 <= partitions <= PARTITIONS_MAX:
@@ -222,7 +211,7 @@ class Records:
         return [record for record in found if record]
 
     async def add_partitions(
-        self, base: TopicName, count: int, now_ms: int, *, inherit: Inherit = _nothing_inherited
+        self, base: TopicName, count: int, now_ms: int, *, inherit: Inherit = nothing_inherited
     ) -> list[TopicRecord]:
         """Create `count` more partitions of `base`, like the last one it has, with what they inherit: all or nothing.
 
@@ -239,7 +228,9 @@ class Records:
             first = max(indexes) + 1
             names = [base.partition(index) for index in range(first, first + count)]
             await join_base(draft, names)
-            return await self._put_topics(draft, names, like, now_ms, inherit)
+            return await put_topics(
+                draft, names, replace(like, owner=self._owner), now_ms, inherit=inherit, rng=self._rng
+            )
 
         async with self._topics_lock:
             return await self._change(change)
@@ -306,19 +297,50 @@ class Records:
         subscription_id: int,
         now_ms: int,
     ) -> SubscriptionRecord:
-        """Create a subscription. Raises TopicNotFoundError, AlreadyExistsError and InvalidNameError."""
+        """Create a subscription, with the policies that are pending for it.
+
+        Raises TopicNotFoundError, AlreadyExistsError and InvalidNameError.
+        """
         check_member_name("subscription", name)
         record = SubscriptionRecord(topic, name, subscription_id, subscription_type, now_ms)
         key = keys.subscription(topic, name)
 
         async def change(draft: Draft) -> SubscriptionRecord:
-            await self._read_topic(draft, topic)
+            of = await self._read_topic(draft, topic)
             if await draft.read(key) is not None:
                 raise AlreadyExistsError(f"topic {topic} already has a subscription {name!r}: use it or choose a name")
-            draft.put(key, encode_subscription(record))
-            return record
+            pending = of.pending_of(name)
+            if not pending.is_empty:
+                draft.put(keys.topic(topic), encode_topic(of.with_pending(PendingPolicies(name))))
+            made = replace(record, failure_policy=pending.failure_policy, window=pending.window)
+            draft.put(key, encode_subscription(made))
+            return made
 
         return await self._change(change)
+
+    async def change_pending(
+        self,
+        topic: TopicName,
+        name: str,
+        change: Callable[[PendingPolicies], PendingPolicies],
+        *,
+        also: Also | None = None,
+    ) -> TopicRecord:
+        """Change what a subscription that does not exist begins with. Raises TopicNotFoundError, LimitReachedError."""
+
+        async def write(draft: Draft) -> TopicRecord:
+            record = await self._read_topic(draft, topic)
+            changed = record.with_pending(change(record.pending_of(name)))
+            if len(changed.pending) > PENDING_POLICIES_PER_TOPIC_MAX:
+                raise LimitReachedError(
+                    f"{topic} has policies for {len(record.pending)} subscriptions that do not exist, the most it may: "
+                    "delete some of them as if they were subscriptions"
+                )
+            draft.put(keys.topic(topic), encode_topic(changed))
+            await _together(also, draft)
+            return changed
+
+        return await self._change(write)
 
     async def set_failure_policy(self, topic: TopicName, name: str, policy: FailurePolicy) -> SubscriptionRecord:
         """Replace the failure policy of a subscription. Raises SubscriptionNotFoundError."""
@@ -391,40 +413,11 @@ class Records:
         async def change(draft: Draft) -> list[TopicRecord]:
             await self._require_namespace(draft, names[0].namespace)
             await join_base(draft, names)
-            like = TopicRecord(names[0], 0, strategy, _FIRST_EPOCH, now_ms, schema_subject, owner=self._owner)
-            return await self._put_topics(draft, names, like, now_ms, inherit)
+            like = TopicRecord(names[0], 0, strategy, FIRST_EPOCH, now_ms, schema_subject, owner=self._owner)
+            return await put_topics(draft, names, like, now_ms, inherit=inherit, rng=self._rng)
 
         async with self._topics_lock:
             return await self._change(change)
-
-    async def _put_topics(
-        self, draft: Draft, names: Sequence[TopicName], like: TopicRecord, now_ms: int, inherit: Inherit
-    ) -> list[TopicRecord]:
-        """New topics of these names, each with an id of its own, its subscriptions, and the rest as in `like`."""
-        last = decode_counter(await draft.read(keys.TOPIC_ID_COUNTER))
-        records = []
-        for topic_id, name in enumerate(names, start=last + 1):
-            await require_free(draft, name)
-            record = replace(
-                like, name=name, topic_id=topic_id, epoch=_FIRST_EPOCH, created_ms=now_ms, owner=self._owner
-            )
-            draft.put(keys.topic(name), encode_topic(record))
-            records.append(record)
-        draft.put(keys.TOPIC_ID_COUNTER, encode_counter(last + len(names)))
-        jump = 0 if like.strategy is DispatchStrategy.RELIABLE else None
-        inherited = [replace(one, created_ms=now_ms, jump=jump) for name in names for one in inherit(name)]
-        self._put_inherited(draft, inherited)
-        return records
-
-    def _put_inherited(self, draft: Draft, subscriptions: Sequence[SubscriptionRecord]) -> None:
-        if len(subscriptions) > INHERITED_SUBSCRIPTIONS_MAX:
-            raise LimitReachedError(
-                f"the new partitions would begin with {len(subscriptions)} subscriptions, and "
-                f"{INHERITED_SUBSCRIPTIONS_MAX} is the most of one change: add fewer partitions at once"
-            )
-        for one in subscriptions:
-            record = replace(one, subscription_id=self._rng.new_id())
-            draft.put(keys.subscription(one.topic, one.name), encode_subscription(record))
 
     async def _change_subscription(
         self,

@@ -297,6 +297,8 @@ class TopicDescription:
     """Passed over unread, too old or let go of by retention, each counted once for each subscription."""
     storage: TopicStorageDescription | None = None
     """None on a topic that is not reliable, and from a broker that does not tell."""
+    pending_policies: tuple[str, ...] = ()
+    """Subscriptions that do not exist yet and have policies already, sorted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

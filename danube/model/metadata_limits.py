@@ -26,6 +26,8 @@ METADATA_TRANSACTION_PARTS_MAX = 8_192
 """Conditions and writes in one transaction: deleting PARTITIONS_MAX partitions by a plan fits, at seven parts each."""
 INHERITED_SUBSCRIPTIONS_MAX = 6_000
 """Of all partitions that one change adds: a transaction with PARTITIONS_MAX new topics takes these besides."""
+PENDING_POLICIES_PER_TOPIC_MAX = 100
+"""Subscriptions that do not exist yet and have policies already: they are part of the topic's record."""
 METADATA_OUTCOMES_MAX = 10_000
 """Transactions whose outcome a store remembers; one submitted again after so many others is applied anew."""
 METADATA_REQUEST_BYTES_MAX = 4 * MIB

@@ -78,6 +78,20 @@ class FailurePolicy:
         return self.dead_letter_topic if self.poison is PoisonPolicy.DEAD_LETTER else None
 
 
+@dataclass(frozen=True, slots=True)
+class PendingPolicies:
+    """Policies of a subscription that does not exist yet; it takes them over when it is created."""
+
+    subscription: str
+    failure_policy: FailurePolicy | None = None
+    window: int | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing is set."""
+        return self.failure_policy is None and self.window is None
+
+
 def check_window(messages: int) -> int:
     """Answer how many messages one consumer may hold unacknowledged. Raises InvalidRequestError."""
     return _require("max_unacked_messages", messages, 1, UNACKED_MESSAGES_MAX)

@@ -73,6 +73,7 @@ def _topic(message: DanubeControl_pb2.Topic) -> TopicDescription:
         producers=message.producers,
         subscription_count=message.subscription_count,
         messages_expired=message.messages_expired,
+        pending_policies=tuple(message.pending_policies),
         storage=_topic_storage(message.storage) if message.HasField("storage") else None,
         subscriptions=tuple(_subscription(subscription) for subscription in message.subscriptions),
     )

@@ -70,6 +70,7 @@ def _topic(topic: TopicDescription) -> DanubeControl_pb2.Topic:
         producers=topic.producers,
         subscription_count=topic.subscription_count,
         messages_expired=topic.messages_expired,
+        pending_policies=topic.pending_policies,
         storage=_topic_storage(topic.storage) if topic.storage else None,
         subscriptions=[_subscription(subscription) for subscription in topic.subscriptions],
     )

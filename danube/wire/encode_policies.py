@@ -47,11 +47,11 @@ def set_dispatch_window(call: SetDispatchWindow) -> bytes:
     return message.SerializeToString()
 
 
-def failure_policy(answer: tuple[FailurePolicy | None, SubscriptionType]) -> bytes:
-    """A GetSubscriptionFailurePolicyResponse."""
+def failure_policy(answer: tuple[FailurePolicy | None, SubscriptionType | None]) -> bytes:
+    """A GetSubscriptionFailurePolicyResponse; as the original, it has type 0 while there is no subscription."""
     policy, kind = answer
     message = DanubeAdmin_pb2.GetSubscriptionFailurePolicyResponse(
-        failure_policy=_failure_policy(policy) if policy else None, subscription_type=kind
+        failure_policy=_failure_policy(policy) if policy else None, subscription_type=kind or 0
     )
     return message.SerializeToString()
 

@@ -113,6 +113,7 @@ class _Page:
     def _add(self, topic: AnyTopic, seen: str) -> bool:
         """Add a topic with its subscriptions after `seen`; says whether they all fit."""
         self._bytes += _ENTRY_BYTES + len(topic.name.encode())
+        self._bytes += sum(len(one.subscription.encode()) for one in topic.record.pending)
         names = sorted(name for name in topic.subscriptions if name > seen)
         subscriptions: list[SubscriptionDescription] = []
         for name in names:
@@ -150,6 +151,7 @@ def _describe_topic(
         messages_expired=expired,
         storage=_describe_storage(log.stats, topic.limits) if log else None,
         subscriptions=subscriptions,
+        pending_policies=tuple(one.subscription for one in record.pending),
     )
 
 

@@ -187,6 +187,9 @@ class _Unsubscribe:
     wanted: Unsubscribe
 
     async def impact(self) -> Impact:
+        waiting = self.subscriptions.pending(self.wanted)
+        if waiting is not None:
+            return self._impact_of_pending(waiting)
         topic, subscription = self.subscriptions.unused(self.wanted)
         name = subscription.record.name
         lost = "A subscription of this name that is made later begins at the end of the topic."
@@ -205,6 +208,15 @@ class _Unsubscribe:
             subscription_count=1,
             consumers=subscription.connected(),
             fingerprint=fingerprint_of(_identity(topic, [name])),
+        )
+
+    def _impact_of_pending(self, topic: AnyTopic) -> Impact:
+        name = self.wanted.subscription
+        return Impact(
+            changes=(f"Delete the policies for subscription {name!r} of {topic.name}, which does not exist yet.",),
+            topics=(topic.name,),
+            topic_count=1,
+            fingerprint=fingerprint_of([topic.record.topic_id, name, "pending"]),
         )
 
     async def act(self, also: Also) -> None:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from danube.broker.control.topics import served_topic
 from danube.broker.dead_letter_paths import dead_letters_reach
 from danube.broker.dispatch.events import PolicyChanged, WindowChanged
-from danube.broker.subscription import ReliableSubscription
+from danube.broker.pending_policies import change_pending, has_pending
 from danube.broker.topic import ReliableTopic
 from danube.broker.topics import Topics
 from danube.metadata.records import Records, SubscriptionRecord
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
 from danube.model.policies import (
     FailurePolicy,
+    PendingPolicies,
     PoliciesView,
     SetDispatchWindow,
     SetFailurePolicy,
@@ -38,8 +39,10 @@ class PolicyControl:
     async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
         """Replace what a subscription does with messages that fail; holds at once and over restarts.
 
+        For one that does not exist yet, it is kept until it is created.
+
         Raises:
-            TopicNotFoundError, SubscriptionNotFoundError.
+            TopicNotFoundError, LimitReachedError.
             PreconditionFailedError: the topic, or the dead letter topic, is not reliable.
             InvalidRequestError: dead letters would come back to where they come from, or cannot go there at all.
         """
@@ -47,31 +50,45 @@ class PolicyControl:
         async with self._changing_letters, topic.changing:
             if wanted.policy.letters_go_to is not None:
                 self._check_target(wanted.name.topic, wanted.policy.letters_go_to)
-            subscription = _open_subscription(topic, wanted.name)
-            record = await self._records.set_failure_policy(wanted.name.topic, wanted.name.subscription, wanted.policy)
+            topic.check_open()
+            name, policy = wanted.name.subscription, wanted.policy
+            subscription = topic.subscriptions.get(name)
+            if subscription is None:
+                await change_pending(topic, self._records, name, lambda one: replace(one, failure_policy=policy))
+                return
+            record = await self._records.set_failure_policy(wanted.name.topic, name, policy)
             subscription.record = record
             subscription.driver.handle(PolicyChanged(self._topics.dispatch.policy_of(record)))
 
-    def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
-        """What was set, if anything was, and the subscription's type. Raises as `set_failure_policy`."""
-        record = self._record(name)
-        return record.failure_policy, record.type
+    def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType | None]:
+        """What was set, if anything was, and the subscription's type; None while it does not exist.
+
+        Raises TopicNotFoundError, PreconditionFailedError, and SubscriptionNotFoundError where nothing is set either.
+        """
+        found = self._found(name)
+        return found.failure_policy, found.type if isinstance(found, SubscriptionRecord) else None
 
     async def set_window(self, wanted: SetDispatchWindow) -> None:
         """Replace how many messages a consumer may hold unacknowledged; at once for those who are connected.
 
-        Raises TopicNotFoundError, SubscriptionNotFoundError, PreconditionFailedError.
+        For a subscription that does not exist yet, it is kept until it is created. Raises TopicNotFoundError,
+        LimitReachedError, PreconditionFailedError.
         """
         topic = self._reliable(wanted.name.topic)
         async with topic.changing:
-            subscription = _open_subscription(topic, wanted.name)
-            record = await self._records.set_window(wanted.name.topic, wanted.name.subscription, wanted.window)
+            topic.check_open()
+            name, window = wanted.name.subscription, wanted.window
+            subscription = topic.subscriptions.get(name)
+            if subscription is None:
+                await change_pending(topic, self._records, name, lambda one: replace(one, window=window))
+                return
+            record = await self._records.set_window(wanted.name.topic, name, window)
             subscription.record = record
             subscription.driver.handle(WindowChanged(wanted.window))
 
     def window(self, name: SubscriptionName) -> int | None:
-        """What was set, if anything was. Raises as `set_window`."""
-        return self._record(name).window
+        """What was set, if anything was. Raises as `failure_policy`."""
+        return self._found(name).window
 
     async def namespace_policies(self, namespace: str) -> PoliciesView:
         """The limits of a namespace. Raises NamespaceNotFoundError."""
@@ -95,8 +112,11 @@ class PolicyControl:
         await self._topics.change_topic_policies(wanted.topic, wanted.change)
         return self.topic_policies(wanted.topic)
 
-    def _record(self, name: SubscriptionName) -> SubscriptionRecord:
-        return self._reliable(name.topic).subscription(name.subscription).record
+    def _found(self, name: SubscriptionName) -> SubscriptionRecord | PendingPolicies:
+        topic = self._reliable(name.topic)
+        if has_pending(topic, name.subscription):
+            return topic.record.pending_of(name.subscription)
+        return topic.subscription(name.subscription).record
 
     def _reliable(self, name: TopicName) -> ReliableTopic:
         topic = served_topic(self._topics, name)
@@ -117,8 +137,3 @@ class PolicyControl:
         topic = self._topics.find(str(target))
         if topic is not None and not isinstance(topic, ReliableTopic):
             raise PreconditionFailedError(f"{target} is not reliable and would keep nothing: choose another topic")
-
-
-def _open_subscription(topic: ReliableTopic, name: SubscriptionName) -> ReliableSubscription:
-    topic.check_open()
-    return topic.subscription(name.subscription)

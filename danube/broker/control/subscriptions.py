@@ -3,6 +3,7 @@
 from danube.broker.consumers import Consumers
 from danube.broker.control.describe import AnySubscription
 from danube.broker.control.topics import served_topic
+from danube.broker.pending_policies import has_pending
 from danube.broker.system_topics import refuse_at_once
 from danube.broker.topic import AnyTopic
 from danube.broker.topics import Topics
@@ -29,10 +30,15 @@ class SubscriptionControl:
         topic = served_topic(self._topics, wanted.topic)
         return topic, self._consumers.unused_subscription(topic, wanted.subscription)
 
+    def pending(self, wanted: Unsubscribe) -> AnyTopic | None:
+        """The topic, where the subscription does not exist yet and has policies. Raises TopicNotFoundError."""
+        topic = served_topic(self._topics, wanted.topic)
+        return topic if has_pending(topic, wanted.subscription) else None
+
     async def unsubscribe(self, wanted: Unsubscribe, *, also: Also | None = None) -> None:
         """Delete a subscription that nobody uses, with its consumers and its place in the topic.
 
-        `also` goes into the same transaction.
+        Of one that does not exist yet, the policies that are pending for it are deleted. `also` goes into the same transaction.
 
         Raises:
             What `also` raises.

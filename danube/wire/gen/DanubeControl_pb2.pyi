@@ -39,7 +39,7 @@ class DescribeTopicsResponse(_message.Message):
     def __init__(self, topics: _Optional[_Iterable[_Union[Topic, _Mapping[str, object]]]] = ..., next_page_token: _Optional[str] = ...) -> None: ...
 
 class Topic(_message.Message):
-    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired", "storage")
+    __slots__ = ("name", "topic_id", "dispatch_strategy", "broker_id", "created_ms", "start_offset", "end_offset", "messages_in", "bytes_in", "producers", "subscription_count", "subscriptions", "messages_expired", "storage", "pending_policies")
     NAME_FIELD_NUMBER: _ClassVar[int]
     TOPIC_ID_FIELD_NUMBER: _ClassVar[int]
     DISPATCH_STRATEGY_FIELD_NUMBER: _ClassVar[int]
@@ -54,6 +54,7 @@ class Topic(_message.Message):
     SUBSCRIPTIONS_FIELD_NUMBER: _ClassVar[int]
     MESSAGES_EXPIRED_FIELD_NUMBER: _ClassVar[int]
     STORAGE_FIELD_NUMBER: _ClassVar[int]
+    PENDING_POLICIES_FIELD_NUMBER: _ClassVar[int]
     name: str
     topic_id: int
     dispatch_strategy: int
@@ -68,7 +69,8 @@ class Topic(_message.Message):
     subscriptions: _containers.RepeatedCompositeFieldContainer[Subscription]
     messages_expired: int
     storage: TopicStorage
-    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ..., storage: _Optional[_Union[TopicStorage, _Mapping[str, object]]] = ...) -> None: ...
+    pending_policies: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., topic_id: _Optional[int] = ..., dispatch_strategy: _Optional[int] = ..., broker_id: _Optional[str] = ..., created_ms: _Optional[int] = ..., start_offset: _Optional[int] = ..., end_offset: _Optional[int] = ..., messages_in: _Optional[int] = ..., bytes_in: _Optional[int] = ..., producers: _Optional[int] = ..., subscription_count: _Optional[int] = ..., subscriptions: _Optional[_Iterable[_Union[Subscription, _Mapping[str, object]]]] = ..., messages_expired: _Optional[int] = ..., storage: _Optional[_Union[TopicStorage, _Mapping[str, object]]] = ..., pending_policies: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class TopicStorage(_message.Message):
     __slots__ = ("stored_bytes", "segments", "segment_file_bytes", "oldest_ms", "newest_ms", "unsynced_bytes", "durability")

@@ -98,9 +98,9 @@ async def test_a_policy_for_what_is_not_there_is_refused(cell: Cell, topic: Topi
         await cell.admin.set_failure_policy(topic, DROP_AT_ONCE)
     await cell.client.create_producer(topic)
     with pytest.raises(SubscriptionNotFoundError):
-        await cell.admin.set_failure_policy(topic, DROP_AT_ONCE)
+        await cell.admin.failure_policy(topic)
     with pytest.raises(SubscriptionNotFoundError):
-        await cell.admin.set_window(topic, 5)
+        await cell.admin.window(topic)
 
 
 async def test_a_topic_that_is_not_reliable_has_no_failure_policies(cell: Cell, topic: TopicName) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from danube.metadata import records
+from danube.metadata import new_topics
 from danube.model.errors import LimitReachedError
 from danube.model.policies import FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType
@@ -24,7 +24,8 @@ async def by_producer(cell: Cell, base: TopicName) -> object:
 
 
 async def by_creation(cell: Cell, base: TopicName) -> object:
-    return await cell.admin.create_topic(base.partition(2))
+    await cell.admin.create_topic(base.partition(2))
+    return None
 
 
 async def publish(cell: Cell, topic: TopicName, *payloads: bytes) -> None:
@@ -99,7 +100,7 @@ async def test_a_policy_whose_dead_letters_would_come_back_is_not_set_on_the_new
 async def test_more_than_one_change_can_give_is_refused_and_nothing_is_added(
     cell: Cell, topic: TopicName, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(records, "INHERITED_SUBSCRIPTIONS_MAX", 3)
+    monkeypatch.setattr(new_topics, "INHERITED_SUBSCRIPTIONS_MAX", 3)
     await cell.admin.create_partitioned_topic(topic, 1)
     for name in ("a", "b"):
         await cell.admin.create_subscription(topic.partition(0), name)
