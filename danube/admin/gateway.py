@@ -152,7 +152,10 @@ class AdminGateway(Protocol):
     # Policies
 
     async def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
-        """The failure policy that was set for a subscription, if any was, and its type. Raises NotFoundError."""
+        """The failure policy that was set for a subscription, if any was, and its type.
+
+        The type is EXCLUSIVE of one that does not exist yet. Raises NotFoundError for one that has no policy either.
+        """
 
     async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
         """Replace it. Raises NotFoundError, PreconditionFailedError where the topic is not reliable."""

@@ -53,21 +53,20 @@ class MemoryRules(ABC):
 
     async def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
         await self._called("failure_policy")
-        _, subscription = self._reliable(name)
+        subscription = self._with_policies(name)
         return subscription.failure_policy, subscription.type
 
     async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
         await self._called("set_failure_policy")
-        _, subscription = self._reliable(wanted.name)
-        subscription.failure_policy = wanted.policy
+        self._with_policies(wanted.name, to_set=True).failure_policy = wanted.policy
 
     async def dispatch_window(self, name: SubscriptionName) -> int | None:
         await self._called("dispatch_window")
-        return self._reliable(name)[1].window
+        return self._with_policies(name).window
 
     async def set_dispatch_window(self, wanted: SetDispatchWindow) -> None:
         await self._called("set_dispatch_window")
-        self._reliable(wanted.name)[1].window = wanted.window
+        self._with_policies(wanted.name, to_set=True).window = wanted.window
 
     async def namespace_limits(self, namespace: str) -> PoliciesView:
         await self._called("namespace_limits", ours_alone=True)
@@ -103,7 +102,8 @@ class MemoryRules(ABC):
         if name in topic.subscriptions:
             raise AlreadyExistsError(f"{topic.name} has a subscription {name!r} already")
         position = offset_of(topic, wanted.start) if topic.is_reliable else 0
-        made = MemorySubscription(name=name, type=wanted.type, created_ms=self.clock.now_ms(), position=position)
+        made = topic.pending.pop(name, MemorySubscription(name=name))
+        made = replace(made, type=wanted.type, created_ms=self.clock.now_ms(), position=position)
         topic.subscriptions[name] = made
         return _position(topic, made)
 
@@ -152,6 +152,15 @@ class MemoryRules(ABC):
         raise NotFoundError(f"no client {wanted.client_id} is connected to {topic.name}: list its connections")
 
     # Beneath
+
+    def _with_policies(self, name: SubscriptionName, *, to_set: bool = False) -> MemorySubscription:
+        """The subscription, or what it will begin with."""
+        topic = self.cluster.get(name.topic)
+        if name.subscription in topic.subscriptions or not topic.is_reliable:
+            return self._reliable(name)[1]
+        if to_set:
+            topic.pending.setdefault(name.subscription, MemorySubscription(name=name.subscription))
+        return topic.pending.get(name.subscription) or self._reliable(name)[1]
 
     def _reliable(self, name: SubscriptionName) -> tuple[MemoryTopic, MemorySubscription]:
         if not self.cluster.get(name.topic).is_reliable:

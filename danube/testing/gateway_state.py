@@ -82,6 +82,8 @@ class MemoryTopic:
     policies: Policies = NO_POLICIES
     schema_subject: str | None = None
     subscriptions: dict[str, MemorySubscription] = field(default_factory=dict)
+    pending: dict[str, MemorySubscription] = field(default_factory=dict)
+    """Those that have policies and do not exist yet."""
 
     @property
     def is_reliable(self) -> bool:
@@ -182,7 +184,8 @@ def carry_out(cluster: MemoryCluster, operation: str, arguments: Arguments) -> N
             for topic in cluster.behind(_topic(arguments)):
                 del cluster.topics[str(topic.name)]
         case "unsubscribe":
-            del cluster.get(_topic(arguments)).subscriptions[str(arguments["subscription"])]
+            topic, name = cluster.get(_topic(arguments)), str(arguments["subscription"])
+            del (topic.subscriptions if name in topic.subscriptions else topic.pending)[name]
         case "delete_namespace":
             del cluster.namespaces[str(arguments["namespace"])]
         case "seek_subscription" | "skip_messages":
@@ -214,6 +217,7 @@ def described_topic(topic: MemoryTopic, broker_id: str, limits: Limits = NO_LIMI
         subscription_count=len(subscriptions),
         storage=_stored(topic, limits) if topic.is_reliable else None,
         subscriptions=tuple(_described_subscription(topic, each) for each in subscriptions),
+        pending_policies=tuple(sorted(topic.pending)),
     )
 
 
@@ -291,6 +295,9 @@ def _deleted_topics(cluster: MemoryCluster, name: TopicName) -> Impact:
 
 
 def _unsubscribed(cluster: MemoryCluster, name: TopicName, subscription: str) -> Impact:
+    if subscription in cluster.get(name).pending:
+        changes = (f"deletes the policies for {subscription} of {name}, which does not exist yet",)
+        return Impact(changes=changes, topics=(str(name),), topic_count=1, fingerprint=fingerprint_of([subscription]))
     topic, found = cluster.subscription(SubscriptionName(topic=name, subscription=subscription))
     if found.consumers:
         raise PreconditionFailedError(

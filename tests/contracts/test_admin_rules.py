@@ -81,19 +81,28 @@ async def test_a_window_is_read_as_it_was_set(world: AdminWorld) -> None:
     assert await world.gateway.dispatch_window(named()) == 77
 
 
-async def test_nothing_is_set_for_a_subscription_that_is_not_there(world: AdminWorld) -> None:
-    for name, error in (
-        (named("missing"), errors.SubscriptionNotFoundError),
-        (named(topic=MISSING), errors.TopicNotFoundError),
-    ):
-        with pytest.raises(error):
-            await world.gateway.set_failure_policy(SetFailurePolicy(name=name, policy=DROPPING))
-        with pytest.raises(error):
-            await world.gateway.failure_policy(name)
-        with pytest.raises(error):
-            await world.gateway.set_dispatch_window(SetDispatchWindow(name=name, window=5))
-        with pytest.raises(error):
-            await world.gateway.dispatch_window(name)
+async def test_nothing_is_set_for_a_topic_that_is_not_there(world: AdminWorld) -> None:
+    name = named(topic=MISSING)
+    with pytest.raises(errors.TopicNotFoundError):
+        await world.gateway.set_failure_policy(SetFailurePolicy(name=name, policy=DROPPING))
+    with pytest.raises(errors.TopicNotFoundError):
+        await world.gateway.failure_policy(name)
+    with pytest.raises(errors.TopicNotFoundError):
+        await world.gateway.set_dispatch_window(SetDispatchWindow(name=name, window=5))
+    with pytest.raises(errors.TopicNotFoundError):
+        await world.gateway.dispatch_window(name)
+
+
+async def test_policies_of_a_subscription_that_does_not_exist_yet_are_kept(world: AdminWorld) -> None:
+    later = named("later")
+    with pytest.raises(errors.SubscriptionNotFoundError):
+        await world.gateway.failure_policy(later)
+    with pytest.raises(errors.SubscriptionNotFoundError):
+        await world.gateway.dispatch_window(later)
+    await world.gateway.set_failure_policy(SetFailurePolicy(name=later, policy=DROPPING))
+    await world.gateway.set_dispatch_window(SetDispatchWindow(name=later, window=77))
+    assert await world.gateway.failure_policy(later) == (DROPPING, SubscriptionType.EXCLUSIVE)
+    assert await world.gateway.dispatch_window(later) == 77
 
 
 # What is ours alone

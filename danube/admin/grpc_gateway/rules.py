@@ -40,29 +40,38 @@ class RuleCalls:
     _is_ours: Callable[[], Awaitable[bool]]
     _require_ours: Callable[[str], Awaitable[None]]
 
-    # Of a subscription. The original stores policies for whatever name it is given, so it is asked for that first.
+    # Of a subscription. Both kinds of brokers keep policies for one that does not exist yet. The original answers for
+    # whatever names it is given, so it is asked whether they are there.
 
     async def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
-        await self._require_subscription(name)
         request = encode_policies.get_failure_policy(name)
         answer = await self._calls.at(name.topic, f"{TOPICS}/GetSubscriptionFailurePolicy", request)
-        return decode_policies.failure_policy(answer)
+        policy, kind = decode_policies.failure_policy(answer)
+        if policy is None:
+            await self._require_subscription(name)
+        return policy, kind
 
     async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
-        await self._require_subscription(wanted.name)
+        await self._require_topic(wanted.name.topic)
         request = encode_policies.set_failure_policy(wanted)
         await self._calls.done_at(wanted.name.topic, f"{TOPICS}/SetSubscriptionFailurePolicy", request)
 
     async def dispatch_window(self, name: SubscriptionName) -> int | None:
-        await self._require_subscription(name)
         request = encode_policies.get_failure_policy(name)  # the two requests have one layout
         answer = await self._calls.at(name.topic, f"{TOPICS}/GetSubscriptionDispatchConfig", request)
-        return decode_policies.dispatch_window(answer)
+        window = decode_policies.dispatch_window(answer)
+        if window is None:
+            await self._require_subscription(name)
+        return window
 
     async def set_dispatch_window(self, wanted: SetDispatchWindow) -> None:
-        await self._require_subscription(wanted.name)
+        await self._require_topic(wanted.name.topic)
         request = encode_policies.set_dispatch_window(wanted)
         await self._calls.done_at(wanted.name.topic, f"{TOPICS}/SetSubscriptionDispatchConfig", request)
+
+    async def _require_topic(self, topic: TopicName) -> None:
+        if not await self._is_ours():
+            await self._original.require_topic(topic)
 
     async def _require_subscription(self, name: SubscriptionName) -> None:
         if not await self._is_ours():

@@ -380,7 +380,8 @@ ADD_PARTITIONS = Operation(
     name="add_partitions",
     words=("topics", "add-partitions"),
     summary="Give a partitioned topic more partitions.",
-    description="They cannot be taken away again, and keys may go to other partitions from then on.",
+    description="They begin with the topic's subscriptions. They cannot be taken away again, and keys may go to other"
+    " partitions from then on.",
     effect=Effect.WRITE,
     params=AddPartitionsParams,
     result=PartitionsAdded,

@@ -105,7 +105,9 @@ class FailurePolicyResult(Result):
 
     topic: str = Field(description="The topic.")
     subscription: str = Field(description="The subscription.")
-    subscription_type: str = Field(description="`Exclusive`, `Shared`, `Failover` or `KeyShared`.")
+    subscription_type: str = Field(
+        description="`Exclusive`, `Shared`, `Failover` or `KeyShared`; empty while the subscription does not exist."
+    )
     is_set: bool = Field(title="Set", description="Whether a policy is set; else the defaults of the broker hold.")
     max_redelivery_count: int | None = Field(description="How often a message is sent again after the first time.")
     ack_timeout_ms: int | None = Field(
@@ -135,10 +137,11 @@ class DispatchResult(Result):
 
 async def _failure_policy(call: Call, params: SubscriptionParams) -> FailurePolicyResult:
     policy, kind = await call.gateway.failure_policy(params.name)
+    exists = params.subscription in await call.gateway.subscriptions(params.name.topic)
     return FailurePolicyResult(
         topic=params.topic,
         subscription=params.subscription,
-        subscription_type=TYPE_WORDS[kind.name],
+        subscription_type=TYPE_WORDS[kind.name] if exists else "",
         is_set=policy is not None,
         max_redelivery_count=policy.max_redelivery_count if policy else None,
         ack_timeout_ms=policy.ack_timeout_ms if policy else None,
@@ -185,7 +188,8 @@ SET_FAILURE_POLICY = Operation(
     name="set_subscription_failure_policy",
     words=("topics", "set-failure-policy"),
     summary="Set what a subscription does with messages that fail.",
-    description="The whole policy is replaced. `drop` loses messages for good. Only for reliable topics.",
+    description="The whole policy is replaced. `drop` loses messages for good. Only for reliable topics. A subscription"
+    " that does not exist yet begins with it.",
     effect=Effect.WRITE,
     params=SetFailurePolicyParams,
     result=FailurePolicyResult,
@@ -231,7 +235,8 @@ SET_DISPATCH_CONFIG = Operation(
     name="set_subscription_dispatch_config",
     words=("topics", "set-dispatch-config"),
     summary="Set how many messages a consumer of a subscription may hold.",
-    description="More let a fast consumer work without pauses; fewer spread work among several.",
+    description="More let a fast consumer work without pauses; fewer spread work among several. A subscription that"
+    " does not exist yet begins with it.",
     effect=Effect.WRITE,
     params=SetDispatchParams,
     result=DispatchResult,

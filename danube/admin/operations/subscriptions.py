@@ -1,11 +1,14 @@
 """subscriptions.*: on the command line they belong to the topics, as in the original."""
 
+import asyncio
+
 from pydantic import Field
 
 from danube.admin.operations.fields import PageParams, PageResult, Params, Result, SubscriptionText, TopicText
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.operations.paging import page_of
 from danube.admin.operations.plan_views import PlannedResult
+from danube.admin.operations.topics import described_topic
 from danube.model.plans import Effect
 from danube.model.topic import TopicName
 
@@ -34,16 +37,22 @@ class SubscriptionList(PageResult):
 
     topic: str = Field(description="The topic.")
     subscriptions: list[SubscriptionRow] = Field(description="Sorted by name.")
+    pending_policies: list[str] = Field(
+        description="Subscriptions that do not exist yet and have policies already; they begin with them."
+    )
 
 
 async def _list(call: Call, params: ListSubscriptionsParams) -> SubscriptionList:
-    names = sorted(await call.gateway.subscriptions(TopicName.parse(params.topic)))
+    name = TopicName.parse(params.topic)
+    there, described = await asyncio.gather(call.gateway.subscriptions(name), described_topic(call, name))
+    names = sorted(there)
     page, cursor = page_of(names, str, params)
     return SubscriptionList(
         topic=params.topic,
         total=len(names),
         next_cursor=cursor,
         subscriptions=[SubscriptionRow(name=name) for name in page],
+        pending_policies=list(described.pending_policies) if described else [],
     )
 
 
@@ -66,7 +75,8 @@ UNSUBSCRIBE = Operation(
     name="unsubscribe",
     words=("topics", "unsubscribe"),
     summary="Delete a subscription and its place in the topic.",
-    description="One with connected consumers is refused: stop them first. The topic keeps its messages.",
+    description="One with connected consumers is refused: stop them first. The topic keeps its messages. Of one that"
+    " does not exist yet, its policies are deleted.",
     effect=Effect.DESTROY,
     params=UnsubscribeParams,
     result=PlannedResult,

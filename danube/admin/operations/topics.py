@@ -158,6 +158,9 @@ class TopicDetail(Result):
         description="Passed over unread since the broker started: too old, or let go of by retention."
     )
     subscription_count: int = Field(description="Subscriptions there are.")
+    pending_policies: list[str] = Field(
+        description="Subscriptions that do not exist yet and have policies already; they begin with them."
+    )
     subscription_states: list[SubscriptionState] = Field(
         description="The first subscriptions as they stand; empty where the broker does not tell."
     )
@@ -193,7 +196,7 @@ def _row(info: TopicInfo) -> TopicRow:
 
 async def _describe(call: Call, params: TopicParams) -> TopicDetail:
     name = TopicName.parse(params.topic)
-    details, described = await asyncio.gather(call.gateway.topic(name), _described(call, name))
+    details, described = await asyncio.gather(call.gateway.topic(name), described_topic(call, name))
     states = [_state(described, index) for index in range(len(described.subscriptions))] if described else []
     return TopicDetail(
         topic=str(details.info.topic),
@@ -213,6 +216,7 @@ async def _describe(call: Call, params: TopicParams) -> TopicDetail:
         **_storage_fields(described.storage if described else None),
         messages_expired=described.messages_expired if described else None,
         subscription_count=len(details.subscriptions),
+        pending_policies=list(described.pending_policies) if described else [],
         subscription_states=states,
     )
 
@@ -229,7 +233,8 @@ def _storage_fields(storage: TopicStorageDescription | None) -> dict[str, Any]:
     }
 
 
-async def _described(call: Call, name: TopicName) -> TopicDescription | None:
+async def described_topic(call: Call, name: TopicName) -> TopicDescription | None:
+    """The topic in full, without most of its subscriptions; None where the broker does not tell, or has none."""
     try:
         page = await call.gateway.describe_topics(DescribeTopics(topics=(name,), page_size=1))
     except (UnsupportedError, NotFoundError):  # what is not there is for the other call to say

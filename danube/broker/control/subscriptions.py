@@ -38,7 +38,8 @@ class SubscriptionControl:
     async def unsubscribe(self, wanted: Unsubscribe, *, also: Also | None = None) -> None:
         """Delete a subscription that nobody uses, with its consumers and its place in the topic.
 
-        Of one that does not exist yet, the policies that are pending for it are deleted. `also` goes into the same transaction.
+        Of one that does not exist yet, the policies that are pending for it are deleted. `also` goes into the same
+        transaction.
 
         Raises:
             What `also` raises.

@@ -46,6 +46,17 @@ async def applied(gateway: MemoryGateway, name: str, **arguments: Any) -> None:
 # Failure policy
 
 
+async def test_a_policy_for_a_subscription_that_does_not_exist_yet_is_shown_listed_and_deleted() -> None:
+    gateway = seeded_gateway()
+    later = {"topic": SUBSCRIPTION["topic"], "subscription": "later"}
+    answer = await asked(gateway, "set_subscription_failure_policy", **{**WHOLE, **later})
+    assert (answer["is_set"], answer["subscription_type"]) == (True, "")
+    for operation in ("describe_topic", "list_subscriptions"):
+        assert (await asked(gateway, operation, topic=later["topic"]))["pending_policies"] == ["later"]
+    await applied(gateway, "unsubscribe", **later)
+    assert (await asked(gateway, "list_subscriptions", topic=later["topic"]))["pending_policies"] == []
+
+
 async def test_where_no_failure_policy_is_set_the_answer_says_so() -> None:
     answer = await asked(seeded_gateway(), "get_subscription_failure_policy", **SUBSCRIPTION)
     assert answer == {
