@@ -59,6 +59,7 @@ class Producer:
 
         Called again, it attaches anew what was given up; of a topic that was deleted, it makes a new one.
         """
+        self._refuse_closed()
         producers = self._producers or [TopicProducer(self._connection, spec, self._scope) for spec in self._specs()]
         for producer in producers:
             producer.open()
@@ -149,9 +150,12 @@ class Producer:
         self._check_open()
         return self._router.choose(None)
 
-    def _check_open(self) -> None:
+    def _refuse_closed(self) -> None:
         if self._closed:
             raise UnrecoverableError("the producer is closed: build another one")
+
+    def _check_open(self) -> None:
+        self._refuse_closed()
         if not self._producers:
             raise UnrecoverableError("the producer is not attached yet: call create() first")
 

@@ -57,6 +57,16 @@ async def test_partitions_are_attached_to_one_by_one_and_filled_in_turn(
     assert decode.send_message(broker.topics[f"{TOPIC}-part-1"][0]).producer_name == "p-1"
 
 
+async def test_a_closed_producer_is_not_created_again(client: DanubeClient, broker: FakeBroker) -> None:
+    producer = new_producer(client)
+    await producer.create()
+    await producer.create()
+    assert broker.calls.count("CreateProducer") == 1
+    await producer.close()
+    with pytest.raises(UnrecoverableError, match="build another one"):
+        await producer.create()
+
+
 async def test_one_key_stays_in_one_partition(client: DanubeClient, broker: FakeBroker) -> None:
     async with new_producer(client, partitions=4) as producer:
         for _ in range(5):
