@@ -28,7 +28,9 @@ class HttpServer:
         """Listen on `host:port`. Raises SettingsError when it cannot."""
         listener = listen(*split_address(address), "choose another address for metrics with --prom-exporter")
         self.address = join_address(*listener.getsockname()[:2])
-        port = HttpPort(self._answer, requests_max=METRICS_REQUESTS_MAX, drain_s=METRICS_DRAIN_S)
+        port = HttpPort(
+            self._answer, requests_max=METRICS_REQUESTS_MAX, drain_s=METRICS_DRAIN_S, probes=frozenset({"/health"})
+        )
         serving = self._tasks.spawn(port.serve(sockets=[listener]), "metrics port")
         self._stop = lambda: port.stop(serving)
 

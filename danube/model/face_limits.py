@@ -10,7 +10,7 @@ WEB_ROWS_DEFAULT = 100
 WEB_ROWS_MAX = 1_000
 """The same, whatever is asked for: an answer stays in the megabytes."""
 WEB_REQUESTS_MAX = 100
-"""Connections and requests at one time; beyond it the answer is 503."""
+"""Requests at one time; beyond it the answer is 503, but for probes."""
 WEB_CALL_TIMEOUT_S = 30.0
 """Of one request, whatever it asks of the cluster."""
 WEB_PROBE_TIMEOUT_S = 1.0
@@ -154,7 +154,7 @@ MCP_MESSAGE_BYTES_MAX = 4 * MIB
 MCP_SESSIONS_MAX = 1_000
 """Open HTTP sessions of the protocol's older era."""
 MCP_REQUESTS_MAX = 2 * MCP_SESSIONS_MAX
-"""Connections and requests over HTTP at one time: of each session one that waits for news, and a call."""
+"""Requests over HTTP at one time: of each session one that waits for news, and a call."""
 MCP_SESSION_IDLE_S = 1_800.0
 """Such a session is forgotten after this long without a call."""
 MCP_NOTES_MAX = 64

@@ -508,9 +508,13 @@ CLI_ANSWER_CHARS_MAX = 1_000
 DRAIN_TIMEOUT_S = 10.0
 """From SIGTERM to the end, at most."""
 METRICS_REQUESTS_MAX = 100
-"""Connections and requests of the metrics port at one time; beyond it the answer is 503."""
+"""Requests of the metrics port at one time; beyond it the answer is 503, but for /health."""
 METRICS_DRAIN_S = 1.0
 """Requests of the metrics port that are under way have this long to end when the broker stops."""
+HTTP_REQUEST_TIMEOUT_S = 20.0
+"""An HTTP connection is ended when a request is not whole after this long, or an answer stands still for so long."""
+HTTP_CONNECTIONS_SPARE = 16
+"""Connections of an HTTP port beyond its requests at one time: for probes. One more ends the oldest idle one."""
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 30.0
 

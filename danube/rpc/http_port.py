@@ -10,6 +10,7 @@ import uvicorn
 
 from danube.model.errors import SettingsError
 from danube.rpc.address import join_address
+from danube.rpc.http_connection import HttpConnection
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -28,16 +29,17 @@ class HttpPort(uvicorn.Server):
         lifespan: Literal["off", "on"] = "off",
         requests_max: int,
         drain_s: float,
+        probes: frozenset[str] = frozenset(),
     ) -> None:
-        """Of requests and connections there are `requests_max` at once; beyond it the answer is 503.
+        """Of requests there are `requests_max` at once; beyond it the answer is 503, but for the paths `probes`.
 
         Those under way at the end have `drain_s`, in whole seconds. With the lifespan on, the application is told of
         the start and the end.
         """
         config = uvicorn.Config(
-            app,
+            self._answer,
             interface="asgi3",
-            http="h11",
+            http=HttpConnection,
             ws="none",
             loop="none",
             lifespan=lifespan,
@@ -50,6 +52,7 @@ class HttpPort(uvicorn.Server):
             timeout_graceful_shutdown=round(drain_s),
         )
         super().__init__(config)
+        self._app, self._requests_max, self._probes = app, requests_max, probes
         self._drain_s = drain_s
 
     async def stop(self, serving: "asyncio.Task[None]") -> None:
@@ -60,6 +63,14 @@ class HttpPort(uvicorn.Server):
         self.should_exit = True
         await asyncio.wait([serving], timeout=2 * self._drain_s)
         self.force_exit = True
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        is_full = scope["type"] == "http" and len(self.server_state.tasks) > self._requests_max
+        if is_full and scope["path"] not in self._probes:
+            await send({"type": "http.response.start", "status": 503, "headers": [(b"connection", b"close")]})
+            await send({"type": "http.response.body", "body": b"too many requests at one time: try again"})
+        else:
+            await self._app(scope, receive, send)
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:

@@ -17,7 +17,8 @@ from danube.admin.web.statuses import TooManyAttemptsError
 from danube.model.errors import DanubeError, InvalidRequestError, NotPermittedError, UnauthenticatedError
 from danube.rpc.address import is_loopback
 
-PUBLIC_PATHS = frozenset({"/healthz", "/readyz", "/login"})
+PROBE_PATHS = frozenset({"/healthz", "/readyz"})
+PUBLIC_PATHS = PROBE_PATHS | {"/login"}
 PUBLIC_PREFIX = "/static/"
 SECURITY_HEADERS = {
     "content-security-policy": (

@@ -17,6 +17,7 @@ from typing import Any
 from danube.admin.target import Connect, Target
 from danube.admin.web.app import build_app
 from danube.admin.web.exposure import Exposure, check_exposure
+from danube.admin.web.protection import PROBE_PATHS
 from danube.admin.web.server import WebServer
 from danube.model.errors import SettingsError
 from danube.model.face_limits import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
@@ -62,7 +63,9 @@ async def serving(
                 exposure=exposure,
                 endpoint=target.endpoint,
             )
-            port = HttpPort(build_app(web), requests_max=WEB_REQUESTS_MAX, drain_s=WEB_DRAIN_TIMEOUT_S)
+            port = HttpPort(
+                build_app(web), requests_max=WEB_REQUESTS_MAX, drain_s=WEB_DRAIN_TIMEOUT_S, probes=PROBE_PATHS
+            )
             ended = tasks.spawn(port.serve(sockets=[listener]), "http")
             try:
                 yield Running(address, ended)
