@@ -10,7 +10,7 @@ from pathlib import Path
 
 from danube.model.errors import DataFolderError, DataFolderInUseError, NewerDataFolderError
 from danube.model.untrusted_json import decode_json
-from danube.runtime.disk import Disk, DiskLock, LocalDisk
+from danube.runtime.disk import Disk, DiskLock, LocalDisk, next_step_of
 from danube.runtime.rng import Rng
 
 FORMAT = 1
@@ -121,7 +121,7 @@ def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFo
         ) from None
     except OSError as error:
         raise DataFolderError(
-            f"cannot use the data folder {path}: {error.strerror}; check its owner and permissions, "
+            f"cannot use the data folder {path}: {error.strerror}; {next_step_of(error)}, "
             "or choose another with --data-dir"
         ) from None
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from danube.broker.data_folder import IDENTITY, JOURNAL, LOCK, METADATA, Identity, read_identity
 from danube.metadata.raft.folder import FOLDER as RAFT
-from danube.model.errors import DataFolderError, DataFolderInUseError, NewerDataFolderError
-from danube.runtime.disk import LocalDisk
+from danube.model.errors import DataFolderAccessError, DataFolderError, DataFolderInUseError, NewerDataFolderError
+from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
 _TRACES = (IDENTITY, JOURNAL, METADATA, RAFT)
 
@@ -33,23 +33,28 @@ def locked(path: Path, *, to_fill: bool = False) -> Iterator[LocalDisk]:
             " shows them"
         ) from None
     except OSError as error:
-        raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}; check its permissions") from None
+        raise DataFolderError(f"cannot use the data folder {path}: {error.strerror}; {next_step_of(error)}") from None
     try:
         yield disk
     except BrokenPipeError:  # whoever read our output has left
         raise
     except OSError as error:
-        check = "its owner and permissions" if isinstance(error, PermissionError) else "the disk"
-        raise DataFolderError(f"{error.filename or path}: {error.strerror or error}; check {check}") from error
+        raise DataFolderError(f"{error.filename or path}: {error.strerror or error}; {next_step_of(error)}") from error
     finally:
         lock.release()
 
 
 def identity_in(path: Path) -> Identity | None:
-    """Whose folder it is, as far as that can be read. Raises NewerDataFolderError: who knows what is in it."""
+    """Whose folder it is, as far as that can be read.
+
+    Raises NewerDataFolderError: who knows what is in it; DataFolderAccessError when it cannot be opened.
+    """
     try:
         return read_identity(path)
     except NewerDataFolderError:
         raise
-    except (OSError, DataFolderError):
+    except (OSError, DataFolderError) as error:
+        if isinstance(error, OSError) and is_environment(error):
+            what = f"{path / IDENTITY}: {error.strerror}; {next_step_of(error)}"
+            raise DataFolderAccessError(what) from error
         return None

@@ -17,7 +17,7 @@ from danube.metadata.raft.folder import FOLDER as RAFT
 from danube.metadata.storage_records import TopicStorage
 from danube.metadata.store import Entry
 from danube.model.errors import DanubeError, DataFolderError
-from danube.runtime.disk import LocalDisk
+from danube.runtime.disk import LocalDisk, is_environment
 from danube.storage.inspection.known import Known, known_in, read_known
 from danube.storage.manifests import newest_whole
 from danube.storage.tiers.directory import DirectoryTier
@@ -88,6 +88,8 @@ def _of_raft(identity: Identity, disk: LocalDisk) -> Known:
     except DataFolderError as error:  # of a later version, or of no cluster yet: neither is damage
         return Known(place=f"{RAFT}/", unread=f"{_NOT_LOOKED_AT}: {error}")
     except (DanubeError, OSError) as error:
+        if isinstance(error, OSError) and is_environment(error):
+            raise
         return Known(place=f"{RAFT}/", trouble=f"{RAFT}/ could not be read: {str(error).partition('. ')[0]}")
     known.note = None if known.is_blind else _AS_KNOWN
     return known

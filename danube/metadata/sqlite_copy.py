@@ -25,7 +25,7 @@ def copied(path: Path) -> Iterator[Path]:
             raise _no_place(path, error) from error
         for companion in _COMPANIONS:
             source = path.with_name(path.name + companion)
-            if source.exists():
+            if not companion or source.exists():
                 _copy(source, folder / source.name)
         yield folder / path.name
 

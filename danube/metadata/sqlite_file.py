@@ -5,6 +5,7 @@ with every one (`synchronous=FULL`), so it survives `kill -9` and a power cut. T
 """
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from danube.metadata.outcome_format import outcome_fields, outcome_of
 from danube.metadata.state import StateImage
 from danube.metadata.store import Changed, Entry
 from danube.model.errors import (
+    DataFolderAccessError,
     DataFolderError,
     DataFolderInUseError,
     MetadataError,
@@ -24,12 +26,14 @@ from danube.model.errors import (
 )
 from danube.model.metadata_limits import METADATA_OUTCOMES_MAX
 from danube.model.untrusted_json import decode_json
-from danube.runtime.disk import LocalDisk
+from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
 SCHEMA_VERSION = 1
 """Of the tables below and of what is in them."""
 
 _APPLICATION_ID = 0x44_4E_42_4D  # "DNBM": tells our file from any other SQLite file
+
+_PATH_BYTES_MAX = 500  # SQLite refuses a path of 512 bytes or more, `-journal` included
 
 _TABLES = """
     BEGIN;
@@ -234,7 +238,8 @@ class SqliteFile:
         try:
             yield
         except sqlite3.Error as error:
-            raise MetadataError(f"{self._path}: {error}; check the disk's space and health") from error
+            step = _step_about(error, self._path) or "check the disk's space and health"
+            raise MetadataError(f"{self._path}: {error}; {step}") from error
 
 
 @contextmanager
@@ -244,9 +249,26 @@ def _opening(path: Path) -> Iterator[None]:
     except sqlite3.Error as error:
         if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
             raise DataFolderInUseError(f"{path} is in use: stop the other broker on this data folder first") from error
-        raise DataFolderError(f"{path} cannot be read as metadata ({error}): restore it from a backup") from error
+        if (step := _step_about(error, path)) is None:
+            raise DataFolderError(f"{path} cannot be read as metadata ({error}): restore it from a backup") from error
+        raise DataFolderAccessError(f"{path} cannot be opened ({error}): {step}") from error
     except OSError as error:
-        raise DataFolderError(f"{path} cannot be opened ({error}): check that the folder can be written to") from error
+        step = next_step_of(error) if is_environment(error) else "check that the folder can be written to"
+        raise DataFolderAccessError(f"{path} cannot be opened ({error.strerror or error}): {step}") from error
+
+
+def _step_about(error: sqlite3.Error, path: Path) -> str | None:
+    """What to do where the path, a permission or the disk is in the way; None where the file is wrong."""
+    path_bytes = len(os.fsencode(path.absolute()))
+    match error.sqlite_errorcode & 0xFF:
+        case sqlite3.SQLITE_CANTOPEN if path_bytes > _PATH_BYTES_MAX:
+            return f"the path has {path_bytes} bytes, and SQLite opens up to {_PATH_BYTES_MAX}; choose a shorter one"
+        case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
+            return "check owner and permissions of the file and its folder, and that their disk can be written to"
+        case sqlite3.SQLITE_FULL | sqlite3.SQLITE_IOERR | sqlite3.SQLITE_NOMEM:
+            return "check the disk's space and health"
+        case _:
+            return None
 
 
 def _create(path: Path) -> None:
@@ -267,7 +289,7 @@ def _create(path: Path) -> None:
 
 
 def _connect(path: Path) -> sqlite3.Connection:
-    with path.open("rb"):  # for the operating system's own words about why it cannot be
+    with path.open("r+b"):  # for the operating system's own words about why it cannot be
         pass
     connection = sqlite3.connect(path, isolation_level=None, timeout=0)
     try:

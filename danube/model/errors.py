@@ -52,6 +52,7 @@ A message is one sentence with the next step in it. `wire/status.py` maps the pu
     `-- StorageError                  of this machine's files; never crosses the wire
         |-- DataFolderError           unreadable, not a data folder
         |   |-- DataFolderInUseError  another broker has it
+    |   |-- DataFolderAccessError path, permissions or room; what is in it may be sound
         |   `-- NewerDataFolderError  a later version wrote it
         |-- DamagedDataError          damage below what was known to be synced
         `-- JournalStoppedError       a failed sync: nothing more is written
@@ -397,6 +398,12 @@ class DataFolderInUseError(DataFolderError):
     """Another broker runs on this data folder."""
 
     code = "DATA_FOLDER_IN_USE"
+
+
+class DataFolderAccessError(DataFolderError):
+    """A file of the data folder cannot be opened for its path, its permissions, or want of room. It may be sound."""
+
+    code = "DATA_FOLDER_ACCESS"
 
 
 class NewerDataFolderError(DataFolderError):

@@ -32,6 +32,27 @@ def is_full(error: OSError) -> bool:
     return error.errno in _FULL
 
 
+_NEXT_STEPS = {
+    errno.EACCES: "check its owner and permissions",
+    errno.EPERM: "check its owner and permissions",
+    errno.EROFS: "mount its disk for writing",
+    errno.ENAMETOOLONG: "choose a shorter path",
+    errno.ELOOP: "check its symbolic links",
+    **dict.fromkeys(_FULL, "make room on its disk"),
+    **dict.fromkeys(_OUT_OF_DESCRIPTORS, "raise the limit of open files (ulimit -n)"),
+}
+
+
+def is_environment(error: OSError) -> bool:
+    """Whether a path, a permission or a limit is in the way: that says nothing of what is in the file."""
+    return error.errno in _NEXT_STEPS
+
+
+def next_step_of(error: OSError) -> str:
+    """What to do about an operation of the disk that failed."""
+    return _NEXT_STEPS.get(error.errno or 0, "check the data folder and its disk")
+
+
 def is_out_of_descriptors(error: OSError) -> bool:
     """Whether no more files may be open: then nothing was read, written or synced, and it may work a moment later."""
     return error.errno in _OUT_OF_DESCRIPTORS

@@ -2,6 +2,8 @@
 
 import shlex
 
+from danube.runtime.disk import next_step_of
+
 _DATA_DIR = "--data-dir ..."  # what is stored does not know where; who speaks to people does
 
 
@@ -31,11 +33,8 @@ def next_step_shared(folder: str, file: str | None, lost: str = "file") -> str:
 def fault_of(error: OSError, name: str = "") -> str:
     """What an operation of the disk said, of which file, and where to look; `name` where the error says none."""
     file, what = error.filename or name, error.strerror or str(error) or type(error).__name__
-    look = (
-        "Check its owner and permissions"
-        if isinstance(error, PermissionError)
-        else "Check the data folder and its disk"
-    )
+    step = next_step_of(error)
+    look = step[0].upper() + step[1:]
     return f"{file}: {what}. {look}" if file else f"{what}. {look}"
 
 

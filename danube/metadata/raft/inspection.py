@@ -16,7 +16,7 @@ from danube.metadata.raft.log_recovery import LogRecovery, RecoveredLog
 from danube.metadata.raft.log_scan import Scan, scan_file
 from danube.metadata.raft.vote import Vote, read_vote
 from danube.model.errors import DanubeError
-from danube.runtime.disk import PARTIAL_SUFFIX, Disk
+from danube.runtime.disk import PARTIAL_SUFFIX, Disk, is_environment
 
 T = TypeVar("T")
 
@@ -111,6 +111,8 @@ def _tried(report: RaftReport, read: Callable[[], T]) -> T | None:
     try:
         return read()
     except (DanubeError, OSError) as error:
+        if isinstance(error, OSError) and is_environment(error):
+            raise
         report.troubles.append(str(error))
         return None
 

@@ -13,8 +13,9 @@ from danube.metadata.record_format import TopicStorage, decode_subscription, dec
 from danube.metadata.sqlite_copy import copied
 from danube.metadata.sqlite_file import SqliteFile
 from danube.metadata.store import Entry
-from danube.model.errors import DanubeError
+from danube.model.errors import DanubeError, DataFolderAccessError
 from danube.model.topic import DispatchStrategy
+from danube.runtime.disk import is_environment
 from danube.storage.inspection.finding import Finding, Level
 
 METADATA = "metadata.sqlite3"
@@ -101,19 +102,26 @@ def known_in(entries: Iterable[Entry], owners: Container[int] | None = None) -> 
 
 
 def read_known(data_folder: Path) -> Known:
-    """What the metadata's file in a data folder says. Raises SettingsError when there is no place for a copy of it."""
-    if not (data_folder / METADATA).exists():
-        return Known(trouble=f"{METADATA} is not there")
+    """What the metadata's file in a data folder says.
+
+    Raises OSError and DataFolderAccessError when it cannot be opened, SettingsError when there is no place for a copy.
+    """
     try:
         with copied(data_folder / METADATA) as copy:
             return _read(copy)
+    except FileNotFoundError:
+        return Known(trouble=f"{METADATA} is not there")
     except OSError as error:
+        if is_environment(error):
+            raise
         return Known(trouble=f"{METADATA} could not be read: {error.strerror or error}")
 
 
 def _read(path: Path) -> Known:
     try:
         file = SqliteFile.open(path)
+    except DataFolderAccessError as error:
+        raise DataFolderAccessError(f"the copy of {METADATA} in the folder for temporary files: {error}") from error
     except DanubeError as error:
         return Known(trouble=f"{METADATA} could not be read: {_without(error, path)}")
     try:

@@ -100,10 +100,7 @@ def plan_repair(disk: Disk, verification: Verification) -> RepairPlan:
     """
     known = verification.known
     if known.trouble is not None:
-        raise DamagedDataError(
-            f"{known.trouble}: without it nothing can be repaired. Restore it from a backup first, unless only its"
-            " permissions are wrong"
-        )
+        raise DamagedDataError(f"{known.trouble}: without it nothing can be repaired. Restore it from a backup first")
     if known.unread is not None:
         raise SettingsError(f"{known.place}: {known.unread}. Nothing can be repaired before that")
     planner = _Planner(disk, verification)

@@ -5,6 +5,7 @@ To accept a change of the help, look at it and run
     ACCEPT_SNAPSHOTS=1 .venv/bin/pytest tests/unit/broker/test_storage_cli.py
 """
 
+import errno
 import json
 import os
 import re
@@ -192,6 +193,18 @@ def test_a_copy_of_the_metadata_that_does_not_fit_is_no_damage_of_it(
     ended = storage("verify")
     assert (ended.code, ended.out) == (ExitCode.USAGE, "")
     assert "none can be made: No space left on device." in ended.error
+
+
+@pytest.mark.parametrize("name", ["metadata.sqlite3", "broker.json"])
+@pytest.mark.parametrize("words", [("inspect",), ("verify",), ("repair", "--accept-loss")])
+def test_a_file_that_cannot_be_opened_is_no_damage_of_it(
+    storage: Storage, folder: FolderWorld, name: str, words: tuple[str, ...]
+) -> None:
+    (folder.path / name).unlink()
+    (folder.path / name).symlink_to(name)  # permissions hold back no superuser, a link to itself does
+    ended = storage(*words)
+    assert (ended.code, ended.out) == (ExitCode.DATA_FOLDER, "")
+    assert f"{name}: {os.strerror(errno.ELOOP)}; check its symbolic links" in ended.error
 
 
 def test_verify_tells_each_fault_and_ends_with_8(storage: Storage, folder: FolderWorld, damaged: Path) -> None:

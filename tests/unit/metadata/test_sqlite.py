@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import os
 import re
 import shutil
@@ -17,12 +18,14 @@ from danube.metadata.sqlite import SqliteStore
 from danube.metadata.sqlite_file import SCHEMA_VERSION, SqliteFile
 from danube.metadata.store import Condition, Put, Transaction
 from danube.model.errors import (
+    DataFolderAccessError,
     DataFolderError,
     DataFolderInUseError,
     MetadataError,
     UnknownOutcomeError,
     VersionConflictError,
 )
+from danube.runtime.disk import next_step_of
 from danube.testing.clock import SimClock
 from danube.testing.patience import PATIENCE_S
 
@@ -54,13 +57,17 @@ class FailingConnection:
     def execute(self, statement: str, *arguments: Any) -> sqlite3.Cursor:
         if self.armed and statement.startswith(self._statement):
             self.armed = False
-            error = sqlite3.OperationalError("disk I/O error")
-            error.sqlite_errorcode = self._error_code
-            raise error
+            raise failed_with(self._error_code)
         return self._connection.execute(statement, *arguments)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._connection, name)
+
+
+def failed_with(code: int) -> sqlite3.OperationalError:
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = code
+    return error
 
 
 @pytest.fixture
@@ -169,6 +176,54 @@ def test_damaged_file_is_refused_with_the_next_step(path: Path) -> None:
         content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     path.write_bytes(content)
     with pytest.raises(DataFolderError, match="restore it from a backup"):
+        SqliteFile.open(path)
+
+
+def test_a_path_that_is_too_long_for_sqlite_is_told_with_its_length(tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * 200) / ("d" * 200) / ("d" * 100)
+    folder.mkdir(parents=True)
+    with pytest.raises(
+        DataFolderAccessError, match=r"the path has \d+ bytes, and SQLite opens up to 500; choose a short"
+    ):
+        SqliteFile.open(folder / "metadata.sqlite")
+
+
+@pytest.mark.parametrize(
+    ("code", "step"),
+    [
+        (sqlite3.SQLITE_READONLY, "check owner and permissions of the file and its folder"),
+        (sqlite3.SQLITE_READONLY_DIRECTORY, "check owner and permissions of the file and its folder"),
+        (sqlite3.SQLITE_CANTOPEN, "check owner and permissions of the file and its folder"),
+        (sqlite3.SQLITE_IOERR_WRITE, "check the disk's space and health"),
+        (sqlite3.SQLITE_FULL, "check the disk's space and health"),
+    ],
+)
+def test_what_keeps_sqlite_from_a_sound_file_is_not_told_as_damage(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int, step: str
+) -> None:
+    SqliteFile.open(path).close()
+
+    def refused(*_: Any, **__: Any) -> sqlite3.Connection:
+        raise failed_with(code)
+
+    monkeypatch.setattr(sqlite3, "connect", refused)
+    with pytest.raises(DataFolderAccessError, match=step) as told:
+        SqliteFile.open(path)
+    assert "backup" not in str(told.value)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EROFS])
+def test_a_file_that_may_not_be_written_is_told_in_the_words_of_the_system(
+    path: Path, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    SqliteFile.open(path).close()
+
+    def refused(*_: Any, **__: Any) -> None:
+        raise OSError(code, os.strerror(code), str(path))
+
+    monkeypatch.setattr(Path, "open", refused)
+    told = rf"cannot be opened \({os.strerror(code)}\): {next_step_of(OSError(code, ''))}"
+    with pytest.raises(DataFolderAccessError, match=told):
         SqliteFile.open(path)
 
 
