@@ -8,6 +8,7 @@ from danube.client import paths
 from danube.client.connection import Connection
 from danube.client.message import Message
 from danube.client.retry import Failure, delay_before_retry
+from danube.client.session import naming_redirect
 from danube.client.settings import ConsumerOptions
 from danube.model.calls import ReceivedMessage
 from danube.model.errors import DanubeError
@@ -47,19 +48,21 @@ async def topic_bounds(connection: Connection, wanted: Bounds) -> TopicBounds:
     """Which offsets a reliable topic holds now. Raises DanubeError."""
     address = await connection.lookup.locate(connection.service_url, wanted.topic)
     request = encode_stream.bounds(wanted)
-    return decode_stream.topic_bounds(await connection.transport.call(address, paths.BOUNDS, request))
+    with naming_redirect(connection.service_url, address):
+        return decode_stream.topic_bounds(await connection.transport.call(address, paths.BOUNDS, request))
 
 
 async def _answers(connection: Connection, wanted: Fetch) -> AsyncGenerator[list[FetchedBatch], None]:
     """One stream, from where the topic is now."""
     address = await connection.lookup.locate(connection.service_url, wanted.topic)
-    stream = await connection.transport.open_stream(address, paths.FETCH, encode_stream.fetch(wanted))
-    try:
-        while (raw := await stream.receive()) is not None:
-            if batches := decode_stream.fetched(raw):
-                yield batches
-    finally:
-        stream.cancel()
+    with naming_redirect(connection.service_url, address):
+        stream = await connection.transport.open_stream(address, paths.FETCH, encode_stream.fetch(wanted))
+        try:
+            while (raw := await stream.receive()) is not None:
+                if batches := decode_stream.fetched(raw):
+                    yield batches
+        finally:
+            stream.cancel()
 
 
 def messages_of(batch: FetchedBatch) -> Iterator[ReceivedMessage]:

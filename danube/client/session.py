@@ -17,6 +17,8 @@ Losses soon after one another are a row, in which the pauses grow and which ends
 for `CLIENT_SETTLED_S`, or on which anything was received, stored or acknowledged, ends the row before it.
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum
 
@@ -165,6 +167,7 @@ class Session:
         self._service_url = service_url
         self._asked_url = service_url
         self._address = BrokerAddress.direct(service_url)
+        self._sent_to: str | None = None  # where the service URL, which answers, says that the topic is
         self._first = first
         self._again = again
         self._rng = rng
@@ -204,6 +207,8 @@ class Session:
         return LookUp(self._asked_url)
 
     def _located(self, address: BrokerAddress) -> Instruction:
+        if self._asked_url == self._service_url:
+            self._sent_to = address.connect_url
         self._address = address
         return self._attach()
 
@@ -220,6 +225,8 @@ class Session:
             return self._abandon(error)
         if self._creates and not self.may_create and isinstance(error, NotFoundError):
             error = TopicNotServedError(f"no broker serves the topic, or it was deleted: {error}")
+        if self._asked_url == self._service_url:
+            self._sent_to = None
         if error.retryable:
             return self._failed(error, now_s)
         self._address = BrokerAddress.direct(self._asked_url)
@@ -237,7 +244,9 @@ class Session:
         self._attempt += 1
         failure = Failure(error=error, attempt=self._attempt, elapsed_s=now_s - self._failing_since_s)
         delay = delay_before_retry(self._policy, failure, self._rng.uniform(0, 1))
-        return self._wait(delay) if delay is not None else self._abandon(last_word(self._service_url, failure))
+        if delay is not None:
+            return self._wait(delay)
+        return self._abandon(last_word(self._service_url, failure, self._sent_to))
 
     def _ask_elsewhere(self) -> None:
         """The service URL and the broker known last take turns: either may be the one that is down."""
@@ -301,12 +310,38 @@ def is_mended_by_attaching(error: DanubeError) -> bool:
     return error.retryable or isinstance(error, NotFoundError)
 
 
-def last_word(service_url: str, failure: Failure) -> DanubeError:
-    """What the application is told after the last failure; of a broker that is not there, also where it should be."""
+def last_word(service_url: str, failure: Failure, sent_to: str | None = None) -> DanubeError:
+    """What the application is told after the last failure; of a broker that is not there, also where it should be.
+
+    `sent_to` is where the broker at the service URL sends clients, if it answers.
+    """
     if not isinstance(failure.error, _UNREACHABLE):
         return failure.error
     tries = f"{failure.attempt} tries in {failure.elapsed_s:.1f} s" if failure.attempt > 1 else "one try"
+    if sent_to not in {None, service_url}:
+        return BrokerUnreachableError(f"{redirect(service_url, sent_to, tries)}; the last error was: {failure.error}")
     return BrokerUnreachableError(
         f"no broker answers at {service_url} ({tries}): check that it runs there and that the address is right; "
         f"the last error was: {failure.error}"
     )
+
+
+def redirect(asked_url: str, sent_to: str | None, tries: str) -> str:
+    """What is said when the broker that was asked answers, and the one that it names does not."""
+    return (
+        f"the broker at {asked_url} answers and sends clients to the advertised address {sent_to}, where no broker"
+        f" answers ({tries}): check that one runs there and that this machine resolves and reaches that address, or"
+        " start that broker with an --advertised-addr which clients reach"
+    )
+
+
+@contextmanager
+def naming_redirect(asked_url: str, address: BrokerAddress) -> Iterator[None]:
+    """Calls to the broker that a lookup named. Raises BrokerUnreachableError, which says who named it."""
+    try:
+        yield
+    except BrokerUnreachableError as error:
+        if address.connect_url == asked_url:
+            raise
+        told = redirect(asked_url, address.connect_url, "one try")
+        raise BrokerUnreachableError(f"{told}; the error was: {error}") from error

@@ -65,6 +65,9 @@ class Line:
                 return error
 
     def _next_step(self) -> str:
+        if self.url != self._target.endpoint:
+            named = f"the broker at {self._target.endpoint} names that address"
+            return f"{named}; check that a broker runs there, and that this machine resolves and reaches the address"
         if self._target.tls:
             return "start it, check that it serves TLS and that DANUBE_ADMIN_CA is who signed its certificate"
         return "start one with `danube-broker`, or name another with --endpoint, DANUBE_ADMIN_ENDPOINT or a context"

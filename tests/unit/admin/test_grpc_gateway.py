@@ -91,6 +91,17 @@ async def test_a_broker_that_is_not_there_is_one_sentence_and_at_once(closed_por
     )
 
 
+async def test_a_broker_that_another_one_names_is_not_looked_for_at_the_endpoint(closed_port: int) -> None:
+    target = Target(endpoint="http://127.0.0.1:1")
+    lines = Lines(target, GrpcCarrier(SystemClock()))
+    async with asyncio.timeout(PATIENCE_S):
+        with pytest.raises(
+            errors.BrokerUnreachableError, match=r"the broker at http://127\.0\.0\.1:1 names that address"
+        ):
+            await lines.to(f"http://127.0.0.1:{closed_port}").call("/a/b")
+        await lines.close()
+
+
 async def test_a_port_that_never_answers_is_given_up_in_time(silent_port: int) -> None:
     target = Target(endpoint=f"http://127.0.0.1:{silent_port}", timeout_s=0.2)
     async with asyncio.timeout(PATIENCE_S), open_gateway(target) as gateway:

@@ -24,6 +24,7 @@ from danube.client.session import (
     Refused,
     Session,
     State,
+    naming_redirect,
 )
 from danube.model.errors import (
     BrokerUnreachableError,
@@ -152,6 +153,41 @@ def test_an_unreachable_service_is_tried_five_times_more_and_then_named() -> Non
     assert SERVICE in str(error)
     assert "check that it runs there" in str(error)
     assert "6 tries in 3.0 s" in str(error)
+
+
+def test_an_owner_that_is_not_there_is_told_apart_from_the_service_that_named_it() -> None:
+    session, now_s = new_session(), 0.0
+    instruction = session.handle(Opened(), now_s)
+    while not isinstance(instruction, Abandon):
+        match instruction:
+            case LookUp(url):
+                instruction = session.handle(Located(OWNER) if url == SERVICE else NotLocated(DOWN), now_s)
+            case Attach():
+                instruction = session.handle(Refused(DOWN), now_s)
+            case Delay(seconds):
+                now_s += seconds
+                instruction = session.handle(DelayEnded(), now_s)
+    told = str(instruction.error)
+    assert told.startswith(
+        f"the broker at {SERVICE} answers and sends clients to the advertised address {OWNER.connect_url}"
+    )
+    assert "--advertised-addr" in told
+    assert f"no broker answers at {SERVICE}" not in told
+
+
+def test_a_service_that_went_down_after_its_answer_is_named_itself() -> None:
+    session = attached_session()
+    _, error = lookups_until_given_up(session, session.handle(Lost(DOWN), 10))
+    assert "advertised" not in str(error)
+
+
+def test_a_call_to_the_broker_of_a_lookup_names_who_sent_it_there() -> None:
+    told = rf"the broker at {SERVICE} answers and sends clients to the advertised address {OWNER.connect_url}, where"
+    with pytest.raises(BrokerUnreachableError, match=told), naming_redirect(SERVICE, OWNER):
+        raise DOWN
+    direct = BrokerAddress.direct(SERVICE)
+    with pytest.raises(BrokerUnreachableError, match=r"^connection refused$"), naming_redirect(SERVICE, direct):
+        raise DOWN
 
 
 def test_a_time_limit_replaces_the_number_of_tries_once_attached() -> None:
