@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import signal
+from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,18 +14,18 @@ import typer
 
 from danube import __version__
 from danube.broker import metadata_cli, storage_cli
-from danube.broker.settings import BrokerSettings, load_broker_settings
+from danube.broker.settings import BrokerSettings, advertised_urls, load_broker_settings
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderInUseError, SettingsError
 from danube.model.exit_codes import exit_code_of
-from danube.runtime.disk import LocalDisk
 from danube.runtime.log import configure_logging
 from danube.runtime.memory import settle_memory
+from danube.runtime.ready_file import ReadyFile
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.tasks import TaskScope
 from danube.storage.damage import with_data_folder
 
 if TYPE_CHECKING:
-    from danube.broker.app import Addresses, Broker
+    from danube.broker.app import Broker
 
 _log = logging.getLogger("danube.broker")
 
@@ -89,7 +90,7 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
     durability: Annotated[str | None, _option("fsync, interval or os.  [fsync]")] = None,
     log_level: Annotated[str | None, _option("debug, info, warning or error.  [info]")] = None,
     log_format: Annotated[str | None, _option("text or json.  [text]")] = None,
-    ready_file: Annotated[Path | None, _option("Write addresses and pid here, as JSON, once it serves.")] = None,
+    ready_file: Annotated[Path | None, _option("Write addresses and pid here, as JSON, while it serves.")] = None,
     meta_store_type: Annotated[
         str | None, _option("What keeps the metadata: sqlite, raft, etcd, zookeeper or memory.  [sqlite]")
     ] = None,
@@ -125,13 +126,14 @@ def broker(  # noqa: PLR0917 - one parameter for each flag
         "meta_store.join": join or None,
     }
     try:
-        _refuse_later(later, mode)
-        loaded = load_broker_settings(config_file, os.environ, flags)
-        for warning in loaded.warnings:
-            typer.echo(f"danube-broker: warning: {warning}", err=True)
-        if context.invoked_subcommand is None:
-            run(loaded.settings, ready_file)
-        context.obj = loaded
+        with ReadyFile(ready_file if context.invoked_subcommand is None else None) as ready:
+            _refuse_later(later, mode)
+            loaded = load_broker_settings(config_file, os.environ, flags)
+            for warning in loaded.warnings:
+                typer.echo(f"danube-broker: warning: {warning}", err=True)
+            if context.invoked_subcommand is None:
+                run(loaded.settings, ready)
+            context.obj = loaded
     except DanubeError as error:
         typer.echo(f"danube-broker: {error}", err=True)
         raise typer.Exit(exit_code_of(error)) from None
@@ -159,17 +161,17 @@ def show_settings(
             typer.echo(f"    {fields[key].description} {variable_of(key)}")
 
 
-def run(settings: BrokerSettings, ready_file: Path | None) -> None:
+def run(settings: BrokerSettings, ready: ReadyFile) -> None:
     """Run a broker until SIGTERM or SIGINT; both drain it."""
     folder = str(settings.data_dir.absolute())
     configure_logging(settings.log_level, settings.log_format, lambda text: with_data_folder(text, folder))
     try:
-        asyncio.run(_serve(settings, ready_file))
+        asyncio.run(_serve(settings, ready))
     except DamagedDataError as error:
         raise DamagedDataError(with_data_folder(str(error), folder)) from error
 
 
-async def _serve(settings: BrokerSettings, ready_file: Path | None) -> None:
+async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -181,16 +183,18 @@ async def _serve(settings: BrokerSettings, ready_file: Path | None) -> None:
     settle_memory()
     try:
         _log.info(
-            "danube-broker %s serves clients on %s and administration on %s; metrics: %s; data: %s",
+            "danube-broker %s serves clients on %s, who are told to dial %s, and administration on %s; metrics: %s; "
+            "data: %s",
             __version__,
             broker.addresses.broker,
+            advertised_urls(settings, broker.addresses.broker)[1],
             broker.addresses.admin,
             broker.addresses.metrics or "off (--prom-exporter)",
             settings.data_dir.absolute(),
         )
-        if ready_file is not None:
-            _tell_ready(ready_file, broker.addresses)
+        ready.write({**asdict(broker.addresses), "pid": os.getpid()})
         await _first(stop, broker.replaced)
+        ready.remove()  # whoever waits for it finds no broker that drains
         _log.info("draining")
     finally:
         await broker.stop()
@@ -235,16 +239,6 @@ async def _first(*events: asyncio.Event) -> None:
         await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
     finally:
         await tasks.close()
-
-
-def _tell_ready(path: Path, addresses: "Addresses") -> None:
-    ready = {
-        "broker": addresses.broker,
-        "admin": addresses.admin,
-        "metrics": addresses.metrics,
-        "pid": os.getpid(),
-    }
-    LocalDisk(path.parent).replace_file(path.name, json.dumps(ready).encode())
 
 
 def _refuse_later(flags: dict[str, Any], mode: str | None) -> None:

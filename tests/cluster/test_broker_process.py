@@ -63,9 +63,22 @@ def test_sigterm_drains_and_exits_0(broker: BrokerProcess) -> None:
     assert "Traceback" not in broker.log()
 
 
+def test_the_ready_file_is_there_only_while_it_serves(broker: BrokerProcess) -> None:
+    ready = broker.data_dir.with_name(f"{broker.data_dir.name}.ready.json")
+    assert json.loads(ready.read_text())["broker"] == broker.endpoints.broker
+    refusal(broker_command(*FREE, "--data-dir", "/dev/null", "--ready-file", str(ready)), 7)
+    assert not ready.exists(), "a start removes it before anything else"
+    broker.terminate()
+    broker.start()
+    assert ready.exists()
+    broker.terminate()
+    assert not ready.exists()
+
+
 def test_it_says_where_it_serves_and_where_its_data_is(broker: BrokerProcess) -> None:
     log = broker.log()
-    assert f"serves clients on {broker.endpoints.broker}" in log
+    address = broker.endpoints.broker
+    assert f"serves clients on {address}, who are told to dial http://{address}, and administration on" in log
     assert str(broker.data_dir) in log
 
 

@@ -26,6 +26,7 @@ from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.face_limits import WEB_TOKEN_FILE_BYTES_MAX
 from danube.runtime.console import awaited, ended, say
+from danube.runtime.ready_file import ReadyFile
 
 PROGRAM = "danube-admin"
 
@@ -73,7 +74,7 @@ class _Wanted:
     web: Target
     mcp: Target
     exposure: Exposure
-    ready_file: Path | None
+    ready: ReadyFile
     mcp_wanted: McpWanted
 
 
@@ -118,7 +119,7 @@ class _Serve:
             str | None, typer.Option(metavar="URL", help="How browsers know it, where a proxy stands in front.")
         ] = None,
         ready_file: Annotated[
-            Path | None, typer.Option(help="Write address, URL and pid here, as JSON, once it serves.")
+            Path | None, typer.Option(help="Write address, URL and pid here, as JSON, while it serves.")
         ] = None,
         config: Annotated[
             Path | None,
@@ -156,6 +157,10 @@ class _Serve:
         idle = (cache_ttl_ms, cors_allow_origin, prometheus_url, metrics_timeout_ms)
 
         def work() -> ExitCode:
+            with ReadyFile(ready_file) as ready:
+                return served(ready)
+
+        def served(ready: ReadyFile) -> ExitCode:
             tell_no_meaning(dict(zip(_NO_MEANING, idle, strict=True)))
             environ = with_tls(os.environ, tls)
             wanted = _Wanted(
@@ -165,7 +170,7 @@ class _Serve:
                 exposure=Exposure(
                     listen_addr=listen_addr, public_url=public_url, tokens=read_tokens(token_file, os.environ)
                 ),
-                ready_file=ready_file,
+                ready=ready,
                 mcp_wanted=McpWanted(config),
             )
             awaited(_work_of(self._connect, self._serve_mcp, wanted))
@@ -232,6 +237,4 @@ def _serving(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> C
         say(f"serving {wanted.web.endpoint} on {shown} with access {level}; Ctrl-C stops it", PROGRAM)
 
     beside = partial(serve_mcp, connect, wanted.mcp, wanted.mcp_wanted) if serve_mcp is not None else None
-    return serve_until_told(
-        connect, wanted.web, wanted.exposure, tell=tell, ready_file=wanted.ready_file, beside=beside
-    )
+    return serve_until_told(connect, wanted.web, wanted.exposure, tell=tell, ready=wanted.ready, beside=beside)

@@ -5,13 +5,11 @@ async with serving(connect, target, Exposure(listen_addr="127.0.0.1:0")) as runn
 """
 
 import asyncio
-import json
 import os
 import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from danube.admin.target import Connect, Target
@@ -19,13 +17,12 @@ from danube.admin.web.app import build_app
 from danube.admin.web.exposure import Exposure, check_exposure
 from danube.admin.web.protection import PROBE_PATHS
 from danube.admin.web.server import WebServer
-from danube.model.errors import SettingsError
 from danube.model.face_limits import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
 from danube.rpc.http_port import HttpPort, listen
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
-from danube.runtime.disk import LocalDisk
+from danube.runtime.ready_file import ReadyFile
 from danube.runtime.tasks import TaskScope
 
 _INSTEAD = "choose another address with --listen-addr"
@@ -84,7 +81,7 @@ async def serve_until_told(
     exposure: Exposure,
     *,
     tell: Callable[[str], None],
-    ready_file: Path | None = None,
+    ready: ReadyFile | None = None,
     beside: Beside | None = None,
 ) -> None:
     """Serve until SIGTERM, SIGINT, or the end of what runs beside; `tell` hears the URL once it serves.
@@ -99,7 +96,8 @@ async def serve_until_told(
         watched = [running.ended, *([tasks.spawn(beside(), "beside")] if beside else [])]
         for task in watched:
             task.add_done_callback(lambda _: stop.set())
-        await _tell_ready(ready_file, running)
+        if ready is not None:
+            await _tell_ready(ready, running)
         tell(running.url)
         try:
             await stop.wait()
@@ -110,15 +108,9 @@ async def serve_until_told(
                 task.result()
 
 
-async def _tell_ready(file: Path | None, running: Running) -> None:
-    """Write address, URL and pid as JSON, at once or not at all."""
-    if file is None:
-        return
-    told = json.dumps({"web": running.address, "url": running.url, "pid": os.getpid()}).encode()
+async def _tell_ready(ready: ReadyFile, running: Running) -> None:
     thread = BlockingThread("ready-file")
     try:
-        await thread.run(lambda: LocalDisk(file.parent).replace_file(file.name, told))
-    except OSError as error:
-        raise SettingsError(f"cannot write {file}: {error.strerror}") from None
+        await thread.run(lambda: ready.write({"web": running.address, "url": running.url, "pid": os.getpid()}))
     finally:
         await thread.aclose()

@@ -15,6 +15,7 @@ from danube.admin.target import Target
 from danube.admin.web.exposure import Exposure, WebToken
 from danube.admin.web.serving import serve_until_told, serving
 from danube.model.errors import SettingsError, UnavailableError
+from danube.runtime.ready_file import ReadyFile
 from danube.testing.gateway import connect_to
 from danube.testing.patience import PATIENCE_S
 from danube.testing.seeded import seeded_gateway
@@ -65,18 +66,24 @@ async def test_what_is_not_safe_is_never_listened_to() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-async def test_a_signal_ends_it_in_order(number: signal.Signals, tmp_path: Path) -> None:
+def test_a_signal_ends_it_in_order(number: signal.Signals, tmp_path: Path) -> None:
     told: list[str] = []
-    ready = tmp_path / "ready.json"
+    path = tmp_path / "ready.json"
 
     def tell(url: str) -> None:
         told.append(url)
         os.kill(os.getpid(), number)
 
-    async with asyncio.timeout(PATIENCE_S):
-        await serve_until_told(connect_to(seeded_gateway()), READS, ANY_PORT, tell=tell, ready_file=ready)
-    written = json.loads(ready.read_text())
+    async def served(ready: ReadyFile) -> None:
+        async with asyncio.timeout(PATIENCE_S):
+            await serve_until_told(connect_to(seeded_gateway()), READS, ANY_PORT, tell=tell, ready=ready)
+
+    ready = ReadyFile(path)
+    asyncio.run(served(ready))
+    written = json.loads(path.read_text())
     assert (told, written["pid"]) == ([written["url"]], os.getpid())
+    ready.remove()
+    assert not path.exists()
 
 
 async def test_it_ends_with_the_work_beside_it_and_passes_its_failure_on() -> None:
@@ -101,6 +108,6 @@ async def test_with_a_token_it_serves_whoever_has_it() -> None:
 
 
 async def test_a_ready_file_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
-    missing = tmp_path / "nowhere" / "ready.json"
-    with pytest.raises(SettingsError, match=r"cannot write .*ready\.json"):
-        await serve_until_told(connect_to(seeded_gateway()), READS, ANY_PORT, tell=lambda _: None, ready_file=missing)
+    missing = ReadyFile(tmp_path / "nowhere" / "ready.json")
+    with pytest.raises(SettingsError, match=r"cannot write the ready file .*ready\.json"):
+        await serve_until_told(connect_to(seeded_gateway()), READS, ANY_PORT, tell=lambda _: None, ready=missing)
