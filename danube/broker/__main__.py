@@ -4,7 +4,6 @@ import asyncio
 import json
 import logging
 import os
-import signal
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +20,7 @@ from danube.runtime.log import configure_logging
 from danube.runtime.memory import settle_memory
 from danube.runtime.ready_file import ReadyFile
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
+from danube.runtime.signals import on_end
 from danube.runtime.tasks import TaskScope
 from danube.storage.damage import with_data_folder
 
@@ -162,7 +162,7 @@ def show_settings(
 
 
 def run(settings: BrokerSettings, ready: ReadyFile) -> None:
-    """Run a broker until SIGTERM or SIGINT; both drain it."""
+    """Run a broker until SIGTERM, SIGINT or SIGHUP; each drains it."""
     folder = str(settings.data_dir.absolute())
     configure_logging(settings.log_level, settings.log_format, lambda text: with_data_folder(text, folder))
     try:
@@ -173,9 +173,7 @@ def run(settings: BrokerSettings, ready: ReadyFile) -> None:
 
 async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stop.set)
+    on_end(stop.set)
     broker = await _started(settings, stop)
     if broker is None:
         _log.info("stopped before it served: what it waited for did not come")

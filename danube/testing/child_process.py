@@ -77,9 +77,9 @@ class ChildProcess(ABC):
         """`kill -9`, and wait until it is gone. Harmless when it is not running."""
         self._end(signal.SIGKILL, PATIENCE_S)
 
-    def terminate(self, timeout_s: float = PATIENCE_S) -> int:
-        """SIGTERM; answers the exit code. Raises subprocess.TimeoutExpired, and then it was killed."""
-        return self._end(signal.SIGTERM, timeout_s)
+    def terminate(self, timeout_s: float = PATIENCE_S, number: signal.Signals = signal.SIGTERM) -> int:
+        """SIGTERM, or another signal; answers the exit code. Raises TimeoutExpired, and then it was killed."""
+        return self._end(number, timeout_s)
 
     def pause(self) -> None:
         """SIGSTOP; when this returns it stands still."""

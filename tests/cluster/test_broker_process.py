@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import random
+import signal
 import socket
 import subprocess
 import sys
@@ -61,6 +62,18 @@ def test_sigterm_drains_and_exits_0(broker: BrokerProcess) -> None:
     assert broker.terminate() == 0
     assert "draining" in broker.log()
     assert "Traceback" not in broker.log()
+
+
+def test_a_terminal_that_goes_away_drains_it_too(broker: BrokerProcess) -> None:
+    assert broker.terminate(number=signal.SIGHUP) == 0
+    assert "draining" in broker.log()
+
+
+def test_under_nohup_a_terminal_that_goes_away_is_nothing_to_it(tmp_path: Path) -> None:
+    with BrokerProcess(tmp_path / "data", launcher=("nohup",)) as broker:
+        status = Path(f"/proc/{broker.pid}/status").read_text(encoding="ascii")
+        ignored = next(line.split()[1] for line in status.splitlines() if line.startswith("SigIgn:"))
+    assert int(ignored, 16) & (1 << (signal.SIGHUP - 1))
 
 
 def test_the_ready_file_is_there_only_while_it_serves(broker: BrokerProcess) -> None:

@@ -50,7 +50,8 @@ EVERYWHERE = OF_LOOK | OF_TARGET
 
 def given_of(params: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
     """Those of these names that were given: None and False were not."""
-    return {name: params[name] for name in names if params.get(name) not in {None, False}}
+    given = {name: params.get(name) for name in names}
+    return {name: value for name, value in given.items() if value is not None and value is not False}
 
 
 def flags_from(given: Mapping[str, Any]) -> "TargetFlags":

@@ -19,6 +19,7 @@ from danube.admin.target import Connect, Target
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, whoever_calls
+from danube.runtime.signals import on_end
 
 PROGRAM = "danube-admin"
 
@@ -94,7 +95,7 @@ def _cancelled_as_one() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _ended_by_sigterm() -> Iterator[None]:
-    """End the work inside at SIGTERM as at Ctrl-C, and go on after it as if it had come to its end."""
+    """End the work inside at SIGTERM or SIGHUP as at Ctrl-C, and go on after it as if it had come to its end."""
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
     came = asyncio.Event()
 
@@ -103,11 +104,12 @@ def _ended_by_sigterm() -> Iterator[None]:
         if task is not None:
             task.cancel()
 
-    loop.add_signal_handler(signal.SIGTERM, end)
+    handled = on_end(end, (signal.SIGTERM, signal.SIGHUP))
     try:
         yield
     except asyncio.CancelledError:
         if not came.is_set() or task is None or task.uncancel() > 0:
             raise
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+        for number in handled:
+            loop.remove_signal_handler(number)

@@ -6,7 +6,6 @@ async with serving(connect, target, Exposure(listen_addr="127.0.0.1:0")) as runn
 
 import asyncio
 import os
-import signal
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from danube.rpc.http_port import HttpPort, listen
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.ready_file import ReadyFile
+from danube.runtime.signals import on_end
 from danube.runtime.tasks import TaskScope
 
 _INSTEAD = "choose another address with --listen-addr"
@@ -84,15 +84,14 @@ async def serve_until_told(
     ready: ReadyFile | None = None,
     beside: Beside | None = None,
 ) -> None:
-    """Serve until SIGTERM, SIGINT, or the end of what runs beside; `tell` hears the URL once it serves.
+    """Serve until SIGTERM, SIGINT or SIGHUP, or the end of what runs beside; `tell` hears the URL once it serves.
 
     Raises SettingsError, and what ended the work beside.
     """
-    stop, loop = asyncio.Event(), asyncio.get_running_loop()
+    stop = asyncio.Event()
     tasks = TaskScope("serve")
     async with serving(connect, target, exposure) as running:
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+        on_end(stop.set)
         watched = [running.ended, *([tasks.spawn(beside(), "beside")] if beside else [])]
         for task in watched:
             task.add_done_callback(lambda _: stop.set())

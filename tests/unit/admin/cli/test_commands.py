@@ -55,6 +55,13 @@ def test_the_options_of_the_root_are_taken_after_the_command_too(words: list[str
     assert admin(*words).code == 0
 
 
+@pytest.mark.parametrize("words", [["--timeout-s", "0", "brokers", "list"], ["brokers", "list", "--timeout-s", "0"]])
+def test_a_timeout_of_0_is_refused_and_no_word_for_the_default(words: list[str], admin: Admin) -> None:
+    ended = admin(*words)
+    assert (ended.code, ended.out) == (2, "")
+    assert "a timeout of 0.0 s cannot be: use more than 0, up to" in ended.error
+
+
 def test_what_stands_after_the_command_wins(admin: Admin) -> None:
     assert admin("-o", "json", "namespaces", "list", "-o", "jsonl").out == '"default"\n"staging"\n"system"\n'
 

@@ -65,7 +65,7 @@ async def test_what_is_not_safe_is_never_listened_to() -> None:
     assert gateway.calls == []
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_a_signal_ends_it_in_order(number: signal.Signals, tmp_path: Path) -> None:
     told: list[str] = []
     path = tmp_path / "ready.json"
