@@ -20,6 +20,7 @@ from danube.model.lag_group import LagFilter
 from danube.model.topic import TopicName, check_name_part
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, say, write
+from danube.runtime.paths import expanded
 from spark_analytics.jobs.lag_run import LagRequest, LagResult, run_lag
 from spark_analytics.progress import PROGRAM, Steps
 from spark_analytics.render import ResultFormat, render
@@ -111,7 +112,9 @@ def lag_command(  # noqa: PLR0917 - one parameter for each flag
     ] = ANALYTICS_RUN_S_MAX,
     ca_cert: Annotated[
         Path | None,
-        typer.Option("--ca-cert", envvar="DANUBE_CA_CERT", help="Connect over TLS and trust this authority."),
+        typer.Option(
+            "--ca-cert", envvar="DANUBE_CA_CERT", callback=expanded, help="Connect over TLS and trust this authority."
+        ),
     ] = None,
     token: Annotated[
         str | None, typer.Option("--token", envvar="DANUBE_TOKEN", help="Token of the caller; needs TLS.")

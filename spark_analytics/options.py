@@ -17,6 +17,7 @@ from danube.model.face_limits import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROW
 from danube.model.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
+from danube.runtime.paths import expanded
 from spark_analytics.source.link import Endpoint
 from spark_analytics.source.planning import Positions
 from spark_analytics.source.rows import COLUMN_NAMES
@@ -82,7 +83,7 @@ def _parse_time(text: str) -> Positions:
 
 def _read_certificate(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return expanded(Path(path)).read_bytes()
     except OSError as error:
         raise ValueError(f"cannot read {path} ({error.strerror}): give the path of a PEM file") from None
 

@@ -28,6 +28,7 @@ from danube.model.limits import (
     TOKEN_CHARS_MAX,
 )
 from danube.runtime.disk import LocalDisk
+from danube.runtime.paths import expanded
 from danube.runtime.settings import read_settings_file
 
 E = TypeVar("E", bound=StrEnum)
@@ -98,7 +99,7 @@ def contexts_file(config_file: Path | None, environ: Mapping[str, str]) -> Path:
     """Where the contexts are kept: the flag's file, DANUBE_ADMIN_CONFIG, or the folder of the user's settings."""
     named = config_file or environ.get("DANUBE_ADMIN_CONFIG")
     if named:
-        return Path(named)
+        return expanded(Path(named))
     folder = environ.get("XDG_CONFIG_HOME") or Path(environ.get("HOME") or Path.home()) / ".config"
     return Path(folder) / "danube" / "contexts.yaml"
 
@@ -245,7 +246,7 @@ class _Sources:
     def path(self, variable: str) -> Path | None:
         of_context: Path | None = getattr(self._context, variable.lower()) if self._context else None
         found = self.text(variable, str(of_context) if of_context else None)
-        return Path(found).expanduser() if found else None
+        return expanded(Path(found)) if found else None
 
 
 def _context(flags: TargetFlags, environ: Mapping[str, str]) -> tuple[str | None, Context | None]:
@@ -271,7 +272,7 @@ def _token(context: Context | None, environ: Mapping[str, str], *, context_first
 
 def _token_of(context: Context, environ: Mapping[str, str]) -> str | None:
     if context.token_file is not None:
-        path = context.token_file.expanduser()
+        path = expanded(context.token_file)
         try:
             return _checked_token(path.read_text(encoding="ascii"), str(path))
         except OSError as error:

@@ -18,6 +18,7 @@ from danube.model.errors import DamagedDataError, DanubeError, DataFolderInUseEr
 from danube.model.exit_codes import exit_code_of
 from danube.runtime.log import configure_logging
 from danube.runtime.memory import settle_memory
+from danube.runtime.paths import expanded
 from danube.runtime.ready_file import ReadyFile
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.signals import on_end
@@ -64,7 +65,7 @@ class SettingsFormat(StrEnum):
 
 
 def _option(text: str, *, hidden: bool = False) -> Any:  # noqa: ANN401 - what typer takes for an option
-    return typer.Option(help=text, show_default=False, hidden=hidden)
+    return typer.Option(help=text, show_default=False, hidden=hidden, callback=expanded)
 
 
 def _show_version(value: bool) -> None:

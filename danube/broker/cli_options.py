@@ -10,6 +10,7 @@ import typer
 from danube.broker.settings import BrokerSettings
 from danube.model.exit_codes import ExitCode
 from danube.runtime.console import ended
+from danube.runtime.paths import expanded
 from danube.runtime.settings import Loaded
 
 PROGRAM = "danube-broker"
@@ -24,7 +25,8 @@ class OutputFormat(StrEnum):
 
 
 DataDir = Annotated[
-    Path | None, typer.Option("--data-dir", help="The broker's data folder.  [as the broker's settings say]")
+    Path | None,
+    typer.Option("--data-dir", callback=expanded, help="The broker's data folder.  [as the broker's settings say]"),
 ]
 Output = Annotated[OutputFormat, typer.Option("-o", "--output", help="How to answer.")]
 

@@ -17,6 +17,7 @@ from danube.model.exit_codes import exit_code_of
 from danube.model.limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy
+from danube.runtime.paths import expanded
 
 app = typer.Typer(
     add_completion=True,
@@ -103,6 +104,7 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
         Path | None,
         typer.Argument(
             metavar="[FILE|-]",
+            callback=expanded,
             help="One message a line, its bytes kept; standard input without FILE.",
             show_default=False,
         ),
@@ -114,7 +116,7 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
     message: Annotated[str | None, typer.Option("-m", "--message", help="Send this instead of lines.")] = None,
     whole_file: Annotated[
         Path | None,
-        typer.Option("-f", "--file", help="Send this file as one message."),
+        typer.Option("-f", "--file", callback=expanded, help="Send this file as one message."),
     ] = None,
     count: Annotated[int, typer.Option("-c", "--count", min=1, help="Send the message this often.")] = 1,
     interval: Annotated[int, typer.Option("-i", "--interval", min=0, help="Pause between messages, ms.")] = 0,

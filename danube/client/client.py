@@ -25,6 +25,7 @@ from danube.rpc.carrier import Carrier
 from danube.rpc.grpc_carrier import GrpcCarrier
 from danube.rpc.grpc_credentials import channel_credentials
 from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.paths import expanded
 from danube.runtime.rng import Rng, SystemRng
 
 
@@ -177,6 +178,6 @@ class DanubeClientBuilder:
 
 def _content(path: str) -> bytes:
     try:
-        return Path(path).read_bytes()
+        return expanded(Path(path)).read_bytes()
     except OSError as error:
         raise SettingsError(f"cannot read {path} ({error.strerror}): TLS needs it, so check the path") from error

@@ -15,6 +15,7 @@ from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
 from danube.model.errors import SettingsError
+from danube.runtime.paths import expanded
 
 S = TypeVar("S", bound=BaseModel)
 
@@ -89,6 +90,8 @@ def load_settings(
     for key, value in flags.items():
         if value is not None:
             values[key], origins[key] = value, f"--{key.replace('_', '-').replace('.', '-')}"
+    paths = {key: value for key, value in values.items() if Path in _types_of(fields[key].annotation)}
+    values |= {key: expanded(Path(value)) for key, value in paths.items() if isinstance(value, str | Path)}
     try:
         return Loaded(model.model_validate(_nested(values)), origins)
     except ValidationError as error:

@@ -17,6 +17,7 @@ from danube.admin.present import Table, View, label, printable
 from danube.admin.target import Colour
 from danube.model.errors import InvalidRequestError
 from danube.runtime import console
+from danube.runtime.paths import expanded
 
 _EXAMPLES = examples_text(
     [
@@ -102,11 +103,15 @@ def set_command(
         ApprovalMode | None, typer.Option("--approval", help="Which plans of assistants wait for a person.")
     ] = None,
     tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Use TLS; an https:// endpoint does too.")] = None,
-    ca: Annotated[Path | None, typer.Option("--ca", help="PEM file of who is trusted.")] = None,
-    cert: Annotated[Path | None, typer.Option("--cert", help="PEM file of the client's certificate.")] = None,
-    key: Annotated[Path | None, typer.Option("--key", help="PEM file of its key.")] = None,
+    ca: Annotated[Path | None, typer.Option("--ca", callback=expanded, help="PEM file of who is trusted.")] = None,
+    cert: Annotated[
+        Path | None, typer.Option("--cert", callback=expanded, help="PEM file of the client's certificate.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", callback=expanded, help="PEM file of its key.")] = None,
     domain: Annotated[str | None, typer.Option("--domain", help="The name in the broker's certificate.")] = None,
-    token_file: Annotated[Path | None, typer.Option("--token-file", help="File that holds the token.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", callback=expanded, help="File that holds the token.")
+    ] = None,
     token_env: Annotated[str | None, typer.Option("--token-env", help="Variable that holds the token.")] = None,
     always_yes: Annotated[
         bool | None,

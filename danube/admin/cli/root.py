@@ -11,6 +11,7 @@ from danube.admin.cli.commands import PROGRAM, remember
 from danube.admin.cli.help_text import examples_text
 from danube.admin.cli.look import OutputFormat
 from danube.runtime import console
+from danube.runtime.paths import expanded
 
 _EXAMPLES = examples_text(
     [
@@ -52,7 +53,10 @@ def danube_admin(
         float | None, typer.Option("--timeout-s", metavar="SECONDS", help="Of one call to a broker.")
     ] = None,
     config_file: Annotated[
-        Path | None, typer.Option("--config-file", metavar="FILE", help="File of contexts, in place of the usual one.")
+        Path | None,
+        typer.Option(
+            "--config-file", callback=expanded, metavar="FILE", help="File of contexts, in place of the usual one."
+        ),
     ] = None,
     yes: Annotated[bool, typer.Option("-y", "--yes", help="Apply plans without a question.")] = False,
     output: Annotated[

@@ -14,6 +14,7 @@ from danube.admin.target import Connect
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.console import awaited, ended
+from danube.runtime.paths import expanded
 
 if TYPE_CHECKING:
     from danube.admin.mcp.serve import McpOptions
@@ -60,6 +61,7 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
         token_file: Annotated[
             Path | None,
             typer.Option(
+                callback=expanded,
                 help="File with the bearer token; written if it is not there. DANUBE_MCP_TOKEN is asked otherwise.",
                 rich_help_panel=_HTTP,
             ),

@@ -22,6 +22,7 @@ from danube.model.face_limits import TUI_REFRESH_MAX_S, TUI_REFRESH_MIN_S, TUI_R
 from danube.model.plans import Caller, Face
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import awaited, ended, is_terminal, whoever_calls
+from danube.runtime.paths import expanded
 
 if TYPE_CHECKING:
     from danube.admin.tui.app import AdminApp
@@ -61,7 +62,10 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
             ),
         ] = TUI_REFRESH_S,
         screenshot: Annotated[
-            Path | None, typer.Option(metavar="FILE.svg", help="Draw the first screen into a file once, and end.")
+            Path | None,
+            typer.Option(
+                callback=expanded, metavar="FILE.svg", help="Draw the first screen into a file once, and end."
+            ),
         ] = None,
         size: Annotated[str, typer.Option(metavar="COLUMNSxLINES", help="How large that picture is.")] = "120x36",
     ) -> None:

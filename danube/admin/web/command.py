@@ -26,6 +26,7 @@ from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
 from danube.model.face_limits import WEB_TOKEN_FILE_BYTES_MAX
 from danube.runtime.console import awaited, ended, say
+from danube.runtime.paths import expanded
 from danube.runtime.ready_file import ReadyFile
 
 PROGRAM = "danube-admin"
@@ -113,17 +114,24 @@ class _Serve:
             AccessLevel | None, typer.Option(help="The most that may be done.", show_default="read")
         ] = None,
         token_file: Annotated[
-            Path | None, typer.Option(help="File with tokens: a line each, `label token` or the token alone.")
+            Path | None,
+            typer.Option(callback=expanded, help="File with tokens: a line each, `label token` or the token alone."),
         ] = None,
         public_url: Annotated[
             str | None, typer.Option(metavar="URL", help="How browsers know it, where a proxy stands in front.")
         ] = None,
         ready_file: Annotated[
-            Path | None, typer.Option(help="Write address, URL and pid here, as JSON, while it serves.")
+            Path | None,
+            typer.Option(callback=expanded, help="Write address, URL and pid here, as JSON, while it serves."),
         ] = None,
         config: Annotated[
             Path | None,
-            typer.Option(envvar="DANUBE_MCP_CONFIG", help="The original's mcp-config.yml.", rich_help_panel=_ORIGINAL),
+            typer.Option(
+                envvar="DANUBE_MCP_CONFIG",
+                callback=expanded,
+                help="The original's mcp-config.yml.",
+                rich_help_panel=_ORIGINAL,
+            ),
         ] = None,
         broker_endpoint: Annotated[
             str | None, typer.Option(metavar="URL", help="The same as --endpoint.", rich_help_panel=_ORIGINAL)

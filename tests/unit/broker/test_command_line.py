@@ -33,6 +33,14 @@ def test_an_example_of_the_help_is_taken_as_it_stands(
     assert ended.exit_code == 0, ended.output
 
 
+def test_a_tilde_that_no_shell_expands_is_the_home_folder(tmp_path: Path) -> None:
+    (tmp_path / "broker.yml").write_text("log_level: error\n")
+    given = ["--config-file=~/broker.yml", "--data-dir=~/data", "settings"]
+    ended = CliRunner().invoke(app, given, env={"HOME": str(tmp_path)})
+    assert f'data_dir = "{tmp_path}/data"   (--data-dir)' in ended.output
+    assert 'log_level = "error"' in ended.output
+
+
 def test_the_help_has_an_example_of_each_kind_of_cluster() -> None:
     examples = " ".join(_examples())
     assert "--seed-nodes" in examples

@@ -42,6 +42,21 @@ def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
     assert loaded.origins["durability"] == "default"
 
 
+def test_a_tilde_is_the_home_folder_wherever_a_path_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", "/home/of")
+    loaded = load_broker_settings(
+        written(tmp_path, "meta_store:\n  password_file: ~/password\n"),
+        {"DANUBE_DATA_DIR": "~/data"},
+        {"meta_store.secret_file": "~/secret"},
+    ).settings
+    kept = loaded.meta_store
+    assert [str(each) for each in (loaded.data_dir, kept.password_file, kept.secret_file)] == [
+        "/home/of/data",
+        "/home/of/password",
+        "/home/of/secret",
+    ]
+
+
 def test_lists_in_variables_have_commas() -> None:
     assert load(environment={"DANUBE_BOOTSTRAP_NAMESPACES": "a,b"}).bootstrap_namespaces == ("a", "b")
 
