@@ -1,9 +1,9 @@
 """How a cluster begins, and what a member that belongs to none does.
 
-Without seeds a broker is a cluster of its own. With seeds all of them are asked who they are; when all have answered
-and none belongs to a cluster, the one with the lowest node id founds it and invites the others. A broker that finds a
-cluster which does not know it, founds nothing: two clusters under one name would be worse than none. With `--join` it
-waits for an invitation. Whoever belongs to a cluster never begins anew, whatever its seeds say.
+Without seeds a broker is a cluster of its own. With seeds all of them are asked who they are; when all have answered,
+with the same seeds, and none belongs to a cluster, the one with the lowest node id founds it and invites the others. A
+broker that finds a cluster which does not know it, founds nothing: two clusters under one name would be worse than
+none. With `--join` it waits for an invitation. Whoever belongs to a cluster never begins anew, whatever its seeds say.
 
 `decide` does no I/O.
 """
@@ -22,6 +22,7 @@ from danube.metadata.state import StateImage
 from danube.model.errors import InvalidRequestError
 from danube.model.metadata_limits import RAFT_VOTES_MAX
 
+_LISTED_CHARS_MAX = 500  # of what a peer says, in one line of the log
 FIRST_ENTRIES: tuple[Entry, Entry] = ((NO_OP, 1, 0), (NO_OP, 2, 0))
 """The log of each member of each cluster begins with these, so that all logs have them in common."""
 
@@ -45,6 +46,8 @@ class Wait:
     """Go on asking."""
 
     reason: str
+    is_fault: bool = False
+    """Whether somebody has to correct something first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def decide(standing: Standing) -> Decision:
     others = [seed for seed in standing.seeds if seed != own.address and seed not in standing.selves]
     if not others:
         return Found((str(own.id),))
-    return _refusal(standing) or _among_seeds(standing, others)
+    return _refusal(standing) or _disagreement(standing) or _among_seeds(standing, others)
 
 
 def _refusal(standing: Standing) -> Refuse | None:
@@ -132,6 +135,23 @@ def _refusal(standing: Standing) -> Refuse | None:
                     f" {adding}, or correct its seeds"
                 )
     return None
+
+
+def _disagreement(standing: Standing) -> Wait | None:
+    """Brokers with different seeds found nothing: some of them would be left out, or form a cluster of their own."""
+    for seed, probe in sorted(standing.answers.items()):
+        theirs = probe.more.get("seeds")  # brokers of older versions say none
+        if probe.cluster_id == "" and isinstance(theirs, list) and set(map(str, theirs)) != set(standing.seeds):
+            return Wait(
+                f"until all brokers have the same seeds: this one has {_listed(standing.seeds)}, and {seed} has"
+                f" {_listed(theirs)}. Correct meta_store.seed_nodes (--seed-nodes) of the wrong one, and restart it",
+                is_fault=True,
+            )
+    return None
+
+
+def _listed(seeds: Sequence[object]) -> str:
+    return ", ".join(sorted(map(str, seeds)))[:_LISTED_CHARS_MAX] or "none"
 
 
 def _among_seeds(standing: Standing, others: Sequence[str]) -> Decision:

@@ -143,11 +143,12 @@ class Participant:
             case Accept(invitation):
                 self._belong(invitation.cluster_id, invitation.members)
                 _log.info("this broker takes part in the cluster %s", self._folder.cluster_id)
-            case Wait(reason):
+            case Wait(reason, is_fault):
                 self.waits = reason
                 if now_s >= self._waiting_line_s:
                     self._waiting_line_s = now_s + RAFT_WAITING_LINE_S
-                    _log.info("this broker belongs to no cluster yet and waits %s", reason)
+                    level = logging.WARNING if is_fault else logging.INFO
+                    _log.log(level, "this broker belongs to no cluster yet and waits %s", reason)
             case Refuse(reason):
                 raise MetadataError(reason)
 
@@ -212,7 +213,7 @@ class Participant:
 
     def _on_probe(self) -> Mapping[str, Any]:
         if self.member is None:
-            return {"has_leader": False, "members": []}
+            return {"has_leader": False, "members": [], "seeds": list(self._settings.seeds)}
         return {"has_leader": self.member.core.leader() is not None, "members": sorted(self.member.voters())}
 
     def _on_invite(self, invitation: Invitation) -> bool:

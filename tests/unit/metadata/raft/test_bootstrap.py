@@ -68,6 +68,21 @@ def test_with_a_seed_missing_nobody_founds_anything() -> None:
     assert "another secret" in decision.reason
 
 
+def test_brokers_with_different_seeds_found_nothing_and_say_what_each_has() -> None:
+    other = replace(_probe(B), more={"members": [], "seeds": [B.address, A.address]})
+    for answers in ((other, _probe(C)), (other,)):
+        decision = decide(_standing(A, *answers))
+        assert isinstance(decision, Wait)
+        assert decision.is_fault
+        assert f"this one has {', '.join(SEEDS)}, and {B.address} has {A.address}, {B.address}." in decision.reason
+        assert "--seed-nodes" in decision.reason
+
+
+def test_the_order_of_the_seeds_is_nobody_s_business_and_an_older_version_says_none() -> None:
+    same = replace(_probe(B), more={"members": [], "seeds": list(reversed(SEEDS))})
+    assert isinstance(decide(_standing(A, same, _probe(C))), Found)
+
+
 def test_a_seed_that_has_begun_is_waited_for() -> None:
     begun = _probe(B, "c1", members=(A, B, C))
     assert isinstance(decide(_standing(A, begun, _probe(C))), Wait)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from danube.metadata.raft import participant
 from danube.metadata.raft.sequencer import RaftSequencer
 from danube.metadata.raft.settings import RaftSettings, RaftTiming
 from danube.metadata.replicated import ReplicatedStore
@@ -21,8 +22,10 @@ from danube.model.errors import (
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
+from danube.runtime.tasks import TaskScope
 from danube.testing.clock import SimClock
 from danube.testing.disk import Operation, SimDisk
+from danube.testing.free_ports import passing_ports
 from danube.testing.patience import PATIENCE_S
 from danube.testing.raft_local import QUICK, GroupStore, open_group
 
@@ -47,6 +50,29 @@ async def test_a_broker_without_seeds_founds_its_cluster_and_is_back_after_a_res
         addresses.append(sequencer.address)
         await store.close()
     assert addresses[0] == addresses[1]  # port 0 takes the same one again: the others know it
+
+
+async def test_brokers_with_different_seeds_found_no_cluster_and_each_warns_with_both_lists(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(participant, "RAFT_WAITING_LINE_S", 0.0)
+    a, b, c = (f"127.0.0.1:{port}" for port in passing_ports(3))
+    tasks = TaskScope("starting")
+    sequencers = [
+        await _open(LocalDisk(tmp_path / name), bind=bind, seeds=seeds)
+        for name, bind, seeds in (("a", a, (a, b)), ("b", b, (a, b, c)))
+    ]
+    for sequencer in sequencers:
+        tasks.spawn(ReplicatedStore(sequencer, SystemClock(), SystemRng()).start(), "start")
+    wanted = {f"this one has {', '.join(sorted(own))}, and {other} has" for own, other in (((a, b), b), ((a, b, c), a))}
+    async with asyncio.timeout(PATIENCE_S):
+        while not all(any(each in record.message for record in caplog.records) for each in wanted):
+            await asyncio.sleep(0.01)
+    assert {record.levelname for record in caplog.records if "the same seeds" in record.message} == {"WARNING"}
+    assert [sequencer.status().has_quorum for sequencer in sequencers] == [False, False]
+    await tasks.close()
+    for sequencer in sequencers:
+        await sequencer.close()
 
 
 async def test_what_is_submitted_together_goes_as_one_batch(alone: GroupStore) -> None:
