@@ -372,7 +372,7 @@ class _Assembly:
             started_s=clock.monotonic_s(),
         )
         brokers = BrokerControl(identity, topics, storage, clock, metadata.cluster)
-        cluster = ClusterControl(metadata.cluster, metadata.kind)
+        cluster = ClusterControl(metadata.cluster, metadata.kind, brokers)
         namespaces = NamespaceControl(records, topics)
         topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers)
         subscriptions = SubscriptionControl(topics, consumers)

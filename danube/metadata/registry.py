@@ -26,6 +26,14 @@ class _Seen:
     revision: int
 
 
+@dataclass(frozen=True, slots=True)
+class GoneBroker:
+    """A broker whose lease has ended, or was given back."""
+
+    registration: BrokerRegistration
+    last_seen_ms: int
+
+
 class BrokerRegistry:
     """Who runs, as this broker sees it; and this broker in the sight of the others, once it is announced."""
 
@@ -33,7 +41,9 @@ class BrokerRegistry:
         self._store = store
         self._keeper = keeper
         self._mirror = Mirror(store, keys.REGISTERED, clock, self._follow)
+        self._clock = clock
         self._seen: dict[int, _Seen] = {}
+        self._gone: dict[int, GoneBroker] = {}
         self._own: BrokerRegistration | None = None
         self._put = (0, 0)
         """The lease under which this broker was registered last, and the revision of that."""
@@ -48,6 +58,11 @@ class BrokerRegistry:
     def brokers(self) -> Mapping[int, BrokerRegistration]:
         """Who runs, by id, ascending."""
         return {broker_id: self._seen[broker_id].registration for broker_id in sorted(self._seen)}
+
+    @property
+    def gone(self) -> Mapping[int, GoneBroker]:
+        """Those that ran since this broker follows them, and do not any more; CLUSTER_BROKERS_MAX at most."""
+        return self._gone
 
     def find(self, broker_id: int) -> BrokerRegistration | None:
         """The broker of this id, if it runs."""
@@ -141,6 +156,11 @@ class BrokerRegistry:
             listener()
 
     def _take(self, broker_id: int, entry: Entry | None) -> None:
-        self._seen.pop(broker_id, None)
+        before = self._seen.pop(broker_id, None)
         if entry is not None and len(self._seen) < CLUSTER_BROKERS_MAX:
             self._seen[broker_id] = _Seen(decode_registration(entry), entry.lease_id, entry.revision)
+            self._gone.pop(broker_id, None)
+        elif before is not None:
+            if len(self._gone) >= CLUSTER_BROKERS_MAX:
+                self._gone.pop(next(iter(self._gone)))
+            self._gone[broker_id] = GoneBroker(before.registration, self._clock.now_ms())

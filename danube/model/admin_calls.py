@@ -81,6 +81,10 @@ class NamespacePolicies:
 # Brokers
 
 
+UNREACHABLE = "unreachable"
+"""Status of a broker whose lease has ended, or with which no connection holds."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerInfo:
     """One broker in a listing."""
@@ -92,7 +96,7 @@ class BrokerInfo:
     role: str
     """`Cluster_Leader`, `Cluster_Follower` or `None`."""
     status: str
-    """`active`, `draining` or `drained`."""
+    """`active`, `draining`, `drained`, or UNREACHABLE."""
     admin_url: str = ""
     metrics_url: str = ""
 
@@ -140,6 +144,20 @@ class ClusterMember:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BrokerStanding:
+    """A broker that runs, one that was seen a while ago, or one that owns topics."""
+
+    broker_id: str
+    """Decimal digits; `0` is no broker: its topics have no owner."""
+    status: str
+    """As in BrokerInfo."""
+    topics: int
+    """That it owns, partitions each on their own; without those of the namespace `system`."""
+    last_seen_ms: int | None = None
+    """When an unreachable one was seen to be gone, by the broker that is asked; None where that began later."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
     """The agreement on the metadata, as one broker sees it; ids are decimal digits."""
 
@@ -155,6 +173,8 @@ class ClusterDescription:
     members: tuple[ClusterMember, ...] = ()
     leader_broker_id: str | None = None
     """The broker that decides for all."""
+    brokers: tuple[BrokerStanding, ...] = ()
+    """By id; none where a broker of an older version is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,8 +4,9 @@
 1  failed                        6  refused: not permitted, or the state does not allow it
 2  wrong usage or settings       7  the data folder cannot be used, or is in use
 3  planned, and not done: needs  8  stored data is damaged
-   --yes or a person's approval  130  interrupted
-4  what was named is not there
+   --yes or a person's approval  9  a check warns
+4  what was named is not there   10  a check is critical
+                                 130  interrupted
 """
 
 from enum import IntEnum
@@ -26,6 +27,8 @@ class ExitCode(IntEnum):
     REFUSED = 6
     DATA_FOLDER = 7
     DAMAGED_DATA = 8
+    WARNING = 9
+    CRITICAL = 10
     INTERRUPTED = 130
 
 

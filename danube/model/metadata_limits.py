@@ -216,6 +216,8 @@ SECRET_BYTES_MAX = 64 * KIB
 """Of a file with a secret, a password or certificates."""
 CARRIED_TOPICS_A_CHANGE = 1_000
 """Topics of a standalone broker that get their owner in one change, when it becomes one of a cluster."""
+CLUSTER_GONE_SHOWN_S = 3_600.0
+"""A broker that is gone and owns no topics is shown for this long: it may have been stopped for good."""
 CLUSTER_LEAVE_TIMEOUT_S = 1.0
 """How long a broker that ends waits for the others to take note; the last ones of a cluster find no majority."""
 NODE_ADDRESS_BYTES_MAX = 512

@@ -165,7 +165,9 @@ class MemoryGateway(MemoryRules):
     async def describe_cluster(self) -> ClusterDescription:
         await self._called("describe_cluster", ours_alone=True)
         if self.raft is None:
-            return ClusterDescription(kind="memory", leader_broker_id=self.cluster.leader)
+            return ClusterDescription(
+                kind="memory", leader_broker_id=self.cluster.leader, brokers=self.cluster.standings()
+            )
         raft = self.raft
         ids = {**dict.fromkeys(raft.voters, True), **dict.fromkeys(raft.learners, False)}
         members = [
@@ -187,6 +189,7 @@ class MemoryGateway(MemoryRules):
             has_quorum=2 * len(self.away & set(raft.voters)) < len(raft.voters),
             members=tuple(members),
             leader_broker_id=self.cluster.leader,
+            brokers=self.cluster.standings(),
         )
 
     async def add_node(self, wanted: AddNode) -> str:

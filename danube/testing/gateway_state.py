@@ -4,6 +4,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from danube.model.admin_calls import (
     BrokerInfo,
+    BrokerStanding,
     ConsumerDescription,
     NamespacePolicies,
     ReliableState,
@@ -96,6 +97,8 @@ class MemoryCluster:
     """Everything that operations can see or change; a test sets it as it likes."""
 
     brokers: list[BrokerInfo] = field(default_factory=list)
+    gone: tuple[BrokerStanding, ...] = ()
+    """Brokers that are told of beside these."""
     leader: str | None = None
     namespaces: dict[str, NamespacePolicies] = field(default_factory=dict)
     policies: dict[str, Policies] = field(default_factory=dict)
@@ -105,6 +108,14 @@ class MemoryCluster:
     carried_out: list[str] = field(default_factory=list)
     """Planned operations that nothing here stands for: what a plan of them was made for, once it was applied."""
     last_topic_id: int = 0
+
+    def standings(self) -> tuple[BrokerStanding, ...]:
+        """The brokers, of which the first one owns all topics, and those that are gone."""
+        there = (
+            BrokerStanding(broker_id=info.broker_id, status=info.status, topics=0 if at else len(self.topics))
+            for at, info in enumerate(self.brokers)
+        )
+        return (*there, *self.gone)
 
     def add_topic(self, topic: TopicName, strategy: DispatchStrategy, *, created_ms: int = 0) -> MemoryTopic:
         """Put a topic there, whatever stands in the way."""

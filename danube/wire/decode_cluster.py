@@ -1,6 +1,6 @@
 """Protobuf bytes -> model values, for the agreement on metadata. Rejects as `decode` does."""
 
-from danube.model.admin_calls import AddNode, ClusterDescription, ClusterMember
+from danube.model.admin_calls import AddNode, BrokerStanding, ClusterDescription, ClusterMember
 from danube.model.errors import InvalidRequestError
 from danube.model.metadata_limits import NODE_ADDRESS_BYTES_MAX
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
@@ -69,6 +69,16 @@ def cluster_description(response: bytes) -> ClusterDescription:
         has_quorum=message.has_quorum,
         members=tuple(_member(each) for each in message.members),
         leader_broker_id=message.leader_broker_id or None,
+        brokers=tuple(_standing(each) for each in message.brokers),
+    )
+
+
+def _standing(message: DanubeControl_pb2.BrokerStanding) -> BrokerStanding:
+    return BrokerStanding(
+        broker_id=message.broker_id,
+        status=message.status,
+        topics=message.topics,
+        last_seen_ms=message.last_seen_ms if message.HasField("last_seen_ms") else None,
     )
 
 

@@ -1,6 +1,6 @@
 """Model values -> protobuf bytes, for the agreement of brokers on metadata."""
 
-from danube.model.admin_calls import AddNode, ClusterDescription, ClusterMember
+from danube.model.admin_calls import AddNode, BrokerStanding, ClusterDescription, ClusterMember
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
 
 # Requests
@@ -57,8 +57,15 @@ def cluster_description(status: ClusterDescription) -> bytes:
         has_quorum=status.has_quorum,
         members=[_member(each) for each in status.members],
         leader_broker_id=status.leader_broker_id or "",
+        brokers=[_standing(each) for each in status.brokers],
     )
     return message.SerializeToString()
+
+
+def _standing(each: BrokerStanding) -> DanubeControl_pb2.BrokerStanding:
+    return DanubeControl_pb2.BrokerStanding(
+        broker_id=each.broker_id, status=each.status, topics=each.topics, last_seen_ms=each.last_seen_ms
+    )
 
 
 def _member(each: ClusterMember) -> DanubeControl_pb2.ClusterMember:

@@ -14,6 +14,7 @@ from danube.admin.cli.look import Look
 from danube.admin.cli.serial import data_of, serialized
 from danube.admin.execution import Session, execute
 from danube.admin.operations.fields import Params, Result
+from danube.admin.operations.health import CheckStatus, Health
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import Table, View, label, plan_view_of, view_of
@@ -24,6 +25,8 @@ from danube.model.limits import CLI_PAGES_MAX
 from danube.model.plans import Caller, Face, PlanStatus
 from danube.runtime import console
 from danube.runtime.clock import Clock, SystemClock
+
+_OF_VERDICT = {CheckStatus.WARNING: ExitCode.WARNING, CheckStatus.CRITICAL: ExitCode.CRITICAL}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +70,7 @@ def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
     if unreachable := getattr(result, "unreachable", 0):
         console.say(f"{unreachable:,} of what was to be checked cannot be read: see why, and check again", PROGRAM)
         return ExitCode.UNAVAILABLE
-    return ExitCode.OK
+    return _OF_VERDICT.get(result.verdict, ExitCode.OK) if isinstance(result, Health) else ExitCode.OK
 
 
 def watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: float) -> ExitCode:

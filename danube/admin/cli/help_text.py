@@ -14,7 +14,7 @@ from danube.admin.operations.operation import AnyOperation, Example
 EXIT_CODES = (
     "Exit codes: 0 done, 1 failed, 2 wrong usage, 3 planned and not done (needs --yes, or a person's approval), "
     "4 what was named is not there, 5 the broker cannot be reached, 6 refused, 7 the folder cannot be used, "
-    "8 stored data is damaged, 130 interrupted."
+    "8 stored data is damaged, 9 a check warns, 10 a check is critical, 130 interrupted."
 )
 _NAMES = re.compile(rf"\b({'|'.join(name for name in BY_NAME if '_' in name)})\b")
 _PLANNED = (

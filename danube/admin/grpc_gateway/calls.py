@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from danube.admin.grpc_gateway.line import Line, Lines
-from danube.model.admin_calls import AddNode, BrokerInfo, RaftStatus, TopicDetails, TopicInfo, Unsubscribe
+from danube.model.admin_calls import UNREACHABLE, AddNode, BrokerInfo, RaftStatus, TopicDetails, TopicInfo, Unsubscribe
 from danube.model.errors import (
     InternalError,
     NotFoundError,
@@ -47,6 +47,10 @@ class AdminCalls:
         infos = decode_admin.brokers(await self._line.call(f"{BROKERS}/ListBrokers"))
         by_id = {info.broker_id: reachable(info, self._lines) for info in infos}
         return [by_id[broker_id] for broker_id in sorted(by_id)]
+
+    async def running(self) -> list[BrokerInfo]:
+        """Those that can be called, as far as the one that is asked knows."""
+        return [info for info in await self.brokers() if info.status != UNREACHABLE]
 
     async def raft_status(self) -> RaftStatus:
         """How the brokers agree. Raises UnsupportedError outside a cluster."""
@@ -145,7 +149,7 @@ class AdminCalls:
 
     async def line_to(self, topic: TopicName) -> Line:
         """A line to the broker that serves a topic, or the first partition of a base name."""
-        urls = {info.broker_id: info.admin_url for info in await self.brokers()}
+        urls = {info.broker_id: info.admin_url for info in await self.running()}
         if len(urls) <= 1:
             return self._line
         found = (info for info in await self.topics(topic.namespace) if topic in {info.topic, info.topic.base})

@@ -224,7 +224,7 @@ class GrpcGateway(RuleCalls):
     async def audit_logs(self) -> Sequence[AuditLogPlace]:
         if not await self._is_ours():
             return ()
-        urls = {info.broker_id: info.admin_url for info in await self.brokers()}
+        urls = {info.broker_id: info.admin_url for info in await self._calls.running()}
         urls[(await self.describe_broker()).info.broker_id] = self._line.url  # as it was dialled
         infos = [info for info in await self.topics(AUDIT_TOPIC.namespace) if info.topic.is_of(AUDIT_TOPIC)]
         return [
@@ -259,7 +259,7 @@ class GrpcGateway(RuleCalls):
         description = await self.describe_broker()
         if broker_id in {None, description.info.broker_id}:
             return description.connect_url
-        urls = {info.broker_id: info.broker_url for info in await self.brokers()}
+        urls = {info.broker_id: info.broker_url for info in await self._calls.running()}
         return urls.get(broker_id or "", description.connect_url)
 
     async def _is_ours_by_its_answer(self) -> bool:

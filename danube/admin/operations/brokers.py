@@ -15,7 +15,7 @@ class BrokerRow(Result):
     """One broker."""
 
     broker_id: Annotated[str, VOLATILE] = Field(description="Its id, decimal digits.")
-    broker_status: str = Field(description="`active`, `draining` or `drained`.")
+    broker_status: str = Field(description="`active`, `draining`, `drained` or `unreachable`.")
     broker_addr: Annotated[str, VOLATILE] = Field(description="What producers and consumers dial.")
     broker_role: str = Field(description="`Cluster_Leader`, `Cluster_Follower`, or `None` outside a cluster.")
     admin_addr: Annotated[str, VOLATILE] = Field(description="What administrators dial.")

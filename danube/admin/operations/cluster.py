@@ -1,7 +1,7 @@
 """cluster.*: how brokers agree on the metadata, and who takes part."""
 
 from collections.abc import Awaitable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Annotated, TypeVar
 
 from pydantic import Field, StringConstraints
@@ -35,6 +35,17 @@ class MemberRow(Result):
     lag: Annotated[int | None, VOLATILE] = Field(description="Changes that it lacks; null is not known.")
 
 
+class StandingRow(Result):
+    """One broker."""
+
+    broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="Its id; `0` is no broker.")
+    status: str = Field(description="As list_brokers tells it; `unreachable`: nobody serves its topics.")
+    topics: Annotated[int, VOLATILE] = Field(description="That it owns, partitions each; without those of `system`.")
+    last_seen_ms: Annotated[int | None, VOLATILE] = Field(
+        description="When an unreachable one was seen to be gone; null is not known."
+    )
+
+
 class ClusterStatus(Result):
     """How the brokers agree, and what the one that was asked says of itself; null is not known, or not there."""
 
@@ -61,6 +72,7 @@ class ClusterStatus(Result):
     metadata: str | None = Field(description="What keeps the metadata; null is not known.")
     has_quorum: bool | None = Field(description="Whether a majority of the voters is reached.")
     members: list[MemberRow] = Field(description="Who agrees, by node id.")
+    brokers: list[StandingRow] = Field(description="Those that run, are gone since a while ago, or own topics.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,7 @@ def _merge(told: _Told, *, alone: str = "") -> ClusterStatus:
         metadata=cluster.kind if cluster else None,
         has_quorum=cluster.has_quorum if cluster else None,
         members=[_row(each, cluster.leader_id) for each in cluster.members] if cluster else [],
+        brokers=[StandingRow(**asdict(each)) for each in cluster.brokers] if cluster else [],
     )
 
 

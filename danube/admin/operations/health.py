@@ -1,5 +1,6 @@
 """health.*: is all well?"""
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -7,7 +8,14 @@ from pydantic import Field
 
 from danube.admin.operations.fields import VOLATILE, Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
-from danube.model.admin_calls import BrokerDescription, BrokerInfo, StorageDescription
+from danube.model.admin_calls import (
+    UNREACHABLE,
+    BrokerDescription,
+    BrokerInfo,
+    BrokerStanding,
+    ClusterDescription,
+    StorageDescription,
+)
 from danube.model.count_text import count_text
 from danube.model.errors import DanubeError, UnsupportedError
 from danube.model.limits import MIB
@@ -43,7 +51,7 @@ async def _health(call: Call, params: Params) -> Health:  # noqa: ARG001 - it ha
     checks = [
         _brokers(list(brokers)),
         await _leader(call, len(brokers)),
-        *await _agreement(call),
+        *await _of_cluster(call),
         *await _of_broker(call),
         await _namespaces(call),
     ]
@@ -72,12 +80,35 @@ async def _leader(call: Call, brokers: int) -> Check:
     return _check("leader", CheckStatus.CRITICAL, "nobody leads: topics are not assigned until a leader is elected")
 
 
-async def _agreement(call: Call) -> list[Check]:
-    """Of brokers that agree among themselves; what a service outside says of itself is not ours to judge."""
+async def _of_cluster(call: Call) -> list[Check]:
     try:
         cluster = await call.gateway.describe_cluster()
     except UnsupportedError:
         return []
+    judged = _judge_owners(cluster.brokers, call.clock.now_ms())
+    topics = [_check("topics without owner", *judged)] if cluster.brokers else []
+    return [*_agreement(cluster), *topics]
+
+
+def _judge_owners(brokers: Sequence[BrokerStanding], now_ms: int) -> tuple[CheckStatus, str]:
+    lost = [each for each in brokers if each.status == UNREACHABLE and each.topics]
+    if not lost:
+        return CheckStatus.OK, f"the brokers of all {sum(each.topics for each in brokers):,} topics run"
+    words = "; ".join(_owner(each, now_ms) for each in lost[:5])
+    step = "Start those brokers again: their topics wait for them"
+    return CheckStatus.CRITICAL, f"topics that nobody serves: {sum(each.topics for each in lost):,} ({words}). {step}"
+
+
+def _owner(lost: BrokerStanding, now_ms: int) -> str:
+    if lost.broker_id == "0":
+        return f"{lost.topics:,} belong to no broker"
+    seen_ms = lost.last_seen_ms
+    since = f" for {max(0, now_ms - seen_ms) / 1_000:,.0f} s" if seen_ms is not None else ""
+    return f"{lost.topics:,} of broker {lost.broker_id}, which is unreachable{since}"
+
+
+def _agreement(cluster: ClusterDescription) -> list[Check]:
+    """Of brokers that agree among themselves; what a service outside says of itself is not ours to judge."""
     if not cluster.members:
         return []
     voters = [member for member in cluster.members if member.votes]
@@ -151,7 +182,7 @@ def _check(name: str, status: CheckStatus, detail: str) -> Check:
 HEALTH_CHECK = Operation(
     name="health_check",
     words=("cluster", "health"),
-    summary="Check brokers, leader, journal, disk, blocked subscriptions and metadata, and give a verdict.",
+    summary="Check brokers, leader, topics, journal, disk, blocked subscriptions and metadata, and give a verdict.",
     description="Start here when something seems wrong. For consumers that fall behind, call analyze_consumer_lag.",
     effect=Effect.READ,
     params=Params,

@@ -3,9 +3,15 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from danube.broker.control.standings import is_counted, standings
 from danube.broker.topics import Topics
-from danube.metadata.cluster_records import BrokerRegistration
-from danube.model.admin_calls import BrokerDescription, BrokerInfo, JournalDescription, StorageDescription
+from danube.model.admin_calls import (
+    BrokerDescription,
+    BrokerInfo,
+    BrokerStanding,
+    JournalDescription,
+    StorageDescription,
+)
 from danube.model.errors import NotFoundError
 from danube.runtime.clock import Clock
 from danube.storage.journal.settings import JournalStats
@@ -15,6 +21,7 @@ from danube.storage.watermarks import SpaceLevel
 
 if TYPE_CHECKING:
     from danube.broker.cluster import Cluster
+    from danube.metadata.registry import BrokerRegistry
 
 _ROLE_ALONE, _ROLE_LEADER, _ROLE_FOLLOWER = "None", "Cluster_Leader", "Cluster_Follower"
 """What the original's brokers say of themselves outside a cluster, and in one."""
@@ -77,11 +84,22 @@ class BrokerControl:
         return self._urls
 
     def list(self) -> tuple[BrokerInfo, ...]:
-        """Every broker of the cluster that runs, by its id."""
+        """Every broker of the cluster that runs, is gone since a while ago, or owns topics; by its id."""
         if self._cluster is None:
             return (self._info(),)
-        others = self._cluster.registry.brokers.values()
-        return tuple(self._info() if str(each.broker_id) == self.own_id else self._other(each) for each in others)
+        return tuple(
+            self._info() if each.broker_id == self.own_id else self._other(self._cluster.registry, each)
+            for each in self.standings()
+            if int(each.broker_id)
+        )
+
+    def standings(self) -> tuple[BrokerStanding, ...]:
+        """How each of them stands, and which topics have no owner. Costs a step for each topic of the cluster."""
+        topics = sum(is_counted(topic.name) for topic in self._topics)
+        own = BrokerStanding(broker_id=self.own_id, status=_STATUS, topics=topics)
+        if self._cluster is None:
+            return (own,)
+        return standings(own, self._cluster, self._clock.now_ms())
 
     def leader(self) -> str | None:
         """The id of the broker that decides for all; None where nothing is to be decided, and while nobody leads."""
@@ -129,14 +147,17 @@ class BrokerControl:
             metrics_url=self._urls.metrics,
         )
 
-    def _other(self, registered: BrokerRegistration) -> BrokerInfo:
+    def _other(self, registry: "BrokerRegistry", standing: BrokerStanding) -> BrokerInfo:
+        broker_id = int(standing.broker_id)
+        gone = registry.gone.get(broker_id)
+        known = registry.find(broker_id) or (gone.registration if gone else None)
         return BrokerInfo(
-            broker_id=str(registered.broker_id),
-            broker_url=registered.broker_url,
-            role=self._role(registered.broker_id),
-            status=_STATUS,
-            admin_url=registered.admin_url,
-            metrics_url=registered.metrics_url,
+            broker_id=standing.broker_id,
+            broker_url=known.broker_url if known else "",
+            role=self._role(broker_id),
+            status=standing.status,
+            admin_url=known.admin_url if known else "",
+            metrics_url=known.metrics_url if known else "",
         )
 
     def _role(self, broker_id: int) -> str:

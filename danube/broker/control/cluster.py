@@ -8,6 +8,7 @@ from danube.model.errors import NotFoundError, PreconditionFailedError
 
 if TYPE_CHECKING:
     from danube.broker.cluster import Cluster
+    from danube.broker.control.brokers import BrokerControl
 
 _NODE_ID_END = 1 << 64
 
@@ -18,8 +19,9 @@ class ClusterControl:
     Where brokers do not agree among themselves, all but `describe` raise PreconditionFailedError with the reason.
     """
 
-    def __init__(self, cluster: "Cluster | None", kind: str) -> None:
+    def __init__(self, cluster: "Cluster | None", kind: str, brokers: "BrokerControl") -> None:
         self._cluster = cluster
+        self._brokers = brokers
         self._kind = kind
 
     @property
@@ -33,7 +35,9 @@ class ClusterControl:
         leader_broker_id = None if leader is None else str(leader)
         membership = self._cluster.membership if self._cluster else None
         if membership is None:
-            return ClusterDescription(kind=self._kind, leader_broker_id=leader_broker_id)
+            return ClusterDescription(
+                kind=self._kind, leader_broker_id=leader_broker_id, brokers=self._brokers.standings()
+            )
         status = await membership.look()
         return ClusterDescription(
             kind=status.kind,
@@ -45,6 +49,7 @@ class ClusterControl:
             has_quorum=status.has_quorum,
             members=tuple(self._member(each) for each in status.members),
             leader_broker_id=leader_broker_id,
+            brokers=self._brokers.standings(),
         )
 
     async def status(self) -> RaftStatus:

@@ -649,7 +649,7 @@ class DescribeClusterRequest(_message.Message):
     def __init__(self) -> None: ...
 
 class DescribeClusterResponse(_message.Message):
-    __slots__ = ("kind", "node_id", "address", "leader_id", "term", "position", "has_quorum", "members", "leader_broker_id")
+    __slots__ = ("kind", "node_id", "address", "leader_id", "term", "position", "has_quorum", "members", "leader_broker_id", "brokers")
     KIND_FIELD_NUMBER: _ClassVar[int]
     NODE_ID_FIELD_NUMBER: _ClassVar[int]
     ADDRESS_FIELD_NUMBER: _ClassVar[int]
@@ -659,6 +659,7 @@ class DescribeClusterResponse(_message.Message):
     HAS_QUORUM_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     LEADER_BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    BROKERS_FIELD_NUMBER: _ClassVar[int]
     kind: str
     node_id: int
     address: str
@@ -668,7 +669,20 @@ class DescribeClusterResponse(_message.Message):
     has_quorum: bool
     members: _containers.RepeatedCompositeFieldContainer[ClusterMember]
     leader_broker_id: str
-    def __init__(self, kind: _Optional[str] = ..., node_id: _Optional[int] = ..., address: _Optional[str] = ..., leader_id: _Optional[int] = ..., term: _Optional[int] = ..., position: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[ClusterMember, _Mapping[str, object]]]] = ..., leader_broker_id: _Optional[str] = ...) -> None: ...
+    brokers: _containers.RepeatedCompositeFieldContainer[BrokerStanding]
+    def __init__(self, kind: _Optional[str] = ..., node_id: _Optional[int] = ..., address: _Optional[str] = ..., leader_id: _Optional[int] = ..., term: _Optional[int] = ..., position: _Optional[int] = ..., has_quorum: _Optional[bool] = ..., members: _Optional[_Iterable[_Union[ClusterMember, _Mapping[str, object]]]] = ..., leader_broker_id: _Optional[str] = ..., brokers: _Optional[_Iterable[_Union[BrokerStanding, _Mapping[str, object]]]] = ...) -> None: ...
+
+class BrokerStanding(_message.Message):
+    __slots__ = ("broker_id", "status", "topics", "last_seen_ms")
+    BROKER_ID_FIELD_NUMBER: _ClassVar[int]
+    STATUS_FIELD_NUMBER: _ClassVar[int]
+    TOPICS_FIELD_NUMBER: _ClassVar[int]
+    LAST_SEEN_MS_FIELD_NUMBER: _ClassVar[int]
+    broker_id: str
+    status: str
+    topics: int
+    last_seen_ms: int
+    def __init__(self, broker_id: _Optional[str] = ..., status: _Optional[str] = ..., topics: _Optional[int] = ..., last_seen_ms: _Optional[int] = ...) -> None: ...
 
 class ClusterMember(_message.Message):
     __slots__ = ("node_id", "address", "votes", "connected", "lag", "broker_id")

@@ -13,6 +13,7 @@ from danube.admin.operations.fields import Volatile, marks
 from danube.admin.operations.operation import AnyOperation, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import view_of
+from danube.model.admin_calls import UNREACHABLE, BrokerStanding
 from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError
 from danube.model.plans import Caller, Effect, Face, PlanStatus
 from danube.testing.gateway import MemoryGateway
@@ -204,6 +205,25 @@ async def test_blocked_subscription_is_a_state_a_count_and_a_warning_with_the_ne
         (check,) = [one for one in health["checks"] if one["name"] == "subscriptions"]
         assert (health["verdict"], check["status"]) == (verdict, verdict)
         assert ("1 subscription blocked" in check["detail"] and "retry_blocked" in check["detail"]) is is_blocked
+
+
+async def test_topics_of_a_broker_that_is_gone_make_health_critical() -> None:
+    gateway = seeded_gateway()
+    seen_ms = gateway.clock.now_ms() - 90_000
+    gone = BrokerStanding(broker_id="77", status=UNREACHABLE, topics=3, last_seen_ms=seen_ms)
+    nobody = BrokerStanding(broker_id="0", status=UNREACHABLE, topics=2)
+    idle = BrokerStanding(broker_id="78", status=UNREACHABLE, topics=0)
+    for more, status, said in (
+        ((), "ok", "the brokers of all "),
+        ((idle,), "ok", "the brokers of all "),
+        ((gone,), "critical", "topics that nobody serves: 3 (3 of broker 77, which is unreachable for 90 s)."),
+        ((nobody, gone), "critical", "nobody serves: 5 (2 belong to no broker; 3 of broker 77"),
+    ):
+        gateway.cluster.gone = more
+        health = (await execute(session_of(gateway), *_call("health_check", {}))).model_dump()
+        (found,) = [one for one in health["checks"] if one["name"] == "topics without owner"]
+        assert (health["verdict"], found["status"]) == (status, status)
+        assert said in found["detail"]
 
 
 async def test_a_topic_is_described_with_what_it_takes() -> None:

@@ -26,6 +26,7 @@ from danube.metadata.memory import MemoryStore
 from danube.metadata.record_format import decode_topic, encode_topic
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.store import MetadataStore
+from danube.model.admin_calls import UNREACHABLE, BrokerStanding
 from danube.model.audit import AuditEntry, Outcome
 from danube.model.calls import LookupKind
 from danube.model.durability import Durability
@@ -48,6 +49,7 @@ from danube.testing.admin_peer import AdminPeer
 from danube.testing.cluster import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peer import Peer
+from danube.wire import decode_cluster
 
 ORDERS = TopicName("default", "orders")
 
@@ -218,14 +220,59 @@ async def test_a_broker_that_ends_is_missed_at_once_and_comes_back_with_its_topi
     await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
     await network.stop("b")
 
-    async def alone() -> bool:
-        return len(await first.admin.brokers()) == 1
+    async def is_missed() -> bool:
+        return sorted(info.status for info in await first.admin.brokers()) == ["active", "unreachable"]
 
-    await until(alone)
+    await until(is_missed)
     with pytest.raises(TopicNotServedError, match="does not run at the moment"):
         await first.client.lookup(ORDERS)
     await network.start("b")
     await until(lambda: _is(first, LookupKind.REDIRECT))
+
+
+async def test_a_broker_that_is_gone_is_told_with_its_topics_also_by_one_that_began_later(network: Network) -> None:
+    first, second = await network.start("a"), await network.start("b")
+    await second.admin.create_topic(ORDERS, DispatchStrategy.RELIABLE)
+    broker_id = (await second.admin.describe_broker()).info.broker_id
+    before, begun_ms = (await standings(second))[broker_id], network.clock.now_ms()
+    assert (before.status, before.topics, before.last_seen_ms) == ("active", 1, None)
+    await until(lambda: _stands(first, before))
+    await network.stop("b")
+    await until(lambda: _has_status(first, broker_id, UNREACHABLE))
+    gone = (await standings(first))[broker_id]
+    assert gone.topics == before.topics
+    assert begun_ms <= (gone.last_seen_ms or 0) <= network.clock.now_ms()
+    assert (await standings(await network.start("c")))[broker_id] == replace(gone, last_seen_ms=None)
+    await network.start("b")
+    await until(lambda: _has_status(first, broker_id, "active"))
+
+
+async def test_a_broker_without_topics_is_forgotten_after_a_while(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("danube.broker.control.standings.CLUSTER_GONE_SHOWN_S", 0.0)
+    first = await network.start("a", telemetry_interval_s=0)
+    await network.start("b", telemetry_interval_s=0)
+    await until(lambda: _lists(first, 2))
+    await network.stop("b")
+    await until(lambda: _lists(first, 1))
+
+
+async def _lists(cell: Cell, count: int) -> bool:
+    return len(await cell.admin.brokers()) == count
+
+
+async def standings(cell: Cell) -> dict[str, BrokerStanding]:
+    answer = await cell.admin.call("/danube.control.Cluster/DescribeCluster")
+    return {each.broker_id: each for each in decode_cluster.cluster_description(answer).brokers}
+
+
+async def _stands(cell: Cell, wanted: BrokerStanding) -> bool:
+    return (await standings(cell)).get(wanted.broker_id) == wanted
+
+
+async def _has_status(cell: Cell, broker_id: str, status: str) -> bool:
+    return (await standings(cell))[broker_id].status == status
 
 
 async def _is(cell: Cell, kind: LookupKind) -> bool:

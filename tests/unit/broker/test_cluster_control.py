@@ -10,6 +10,8 @@ from danube.broker.app import Broker, World
 from danube.broker.meta_store import MetaStore
 from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.settings import BrokerSettings
+from danube.metadata import keys
+from danube.metadata.cluster_records import BrokerRegistration, encode_registration
 from danube.metadata.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.memory import MemoryStore
 from danube.model.admin_calls import AddNode
@@ -77,6 +79,19 @@ async def test_our_call_tells_every_member_and_the_broker_that_runs_there(admin:
     assert [member.broker_id for member in cluster.members] == [broker.broker_id, None, None, None]
     assert [member.votes for member in cluster.members] == [True, True, True, False]
     assert [member.connected for member in cluster.members] == [True, True, False, False]
+
+
+async def test_a_broker_whose_member_is_away_is_unreachable_before_its_lease_ends(
+    tmp_path: Path, membership: MemoryMembership
+) -> None:
+    store = MemoryStore(SystemClock())
+    urls = dict.fromkeys(("broker_url", "connect_url", "admin_url"), "http://h3:1")
+    for broker_id, node_id in ((72, 2), (73, 3)):  # of these 3 is not connected
+        registration = BrokerRegistration(broker_id=broker_id, start_id=1, node_id=node_id, **urls)
+        await store.put(keys.registered_broker(broker_id), encode_registration(registration))
+    async for admin in opened(tmp_path / "data", MetaStore(store, MetaStoreType.RAFT, membership)):
+        statuses = {info.broker_id: info.status for info in await admin.brokers()}
+        assert (statuses["72"], statuses["73"]) == ("active", "unreachable")
 
 
 async def test_calls_and_plans_tell_what_the_leader_knows(

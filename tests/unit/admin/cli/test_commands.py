@@ -4,6 +4,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,19 @@ def test_a_timeout_of_0_is_refused_and_no_word_for_the_default(words: list[str],
     ended = admin(*words)
     assert (ended.code, ended.out) == (2, "")
     assert "a timeout of 0.0 s cannot be: use more than 0, up to" in ended.error
+
+
+@pytest.mark.parametrize(
+    ("storage", "code"),
+    [({}, 0), ({"disk_is_low": True}, 9), ({"refused_topics": 2}, 10)],
+    ids=["ok", "warning", "critical"],
+)
+def test_cluster_health_ends_as_its_verdict_says(
+    storage: dict[str, Any], code: int, admin: Admin, gateway: MemoryGateway
+) -> None:
+    gateway.storage = replace(gateway.storage, **storage)
+    for output in ("table", "json"):
+        assert admin("cluster", "health", "-o", output).code == code
 
 
 def test_what_stands_after_the_command_wins(admin: Admin) -> None:
