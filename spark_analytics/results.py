@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from danube.model.analytics import ANALYTICS_TOPIC, RunRecord, encode_record
 from danube.model.errors import TopicNotFoundError, UnsupportedError
-from danube.model.limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
+from danube.model.face_limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy
 

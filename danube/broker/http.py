@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 
 from prometheus_client import CollectorRegistry, make_asgi_app
 
-from danube.model.limits import METRICS_DRAIN_S, METRICS_REQUESTS_MAX
+from danube.model.face_limits import METRICS_DRAIN_S, METRICS_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
 from danube.rpc.http_port import HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope

@@ -32,7 +32,7 @@ from danube.model.errors import (
     PreconditionFailedError,
 )
 from danube.model.exit_codes import ExitCode
-from danube.model.limits import CLI_ANSWER_CHARS_MAX
+from danube.model.face_limits import CLI_ANSWER_CHARS_MAX
 from danube.model.metadata_limits import METADATA_KEYS_SHOWN_MAX
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import is_terminal, say, write

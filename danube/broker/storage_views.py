@@ -16,7 +16,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 from danube.broker.answers import Facts, counted, time_of
 from danube.broker.data_folder import IDENTITY
 from danube.broker.text_tables import table as _table
-from danube.model.limits import CLI_DRAWN_ROWS_MAX
+from danube.model.face_limits import CLI_DRAWN_ROWS_MAX
 from danube.runtime.console import escaped, is_terminal
 from danube.storage.inspection.finding import Finding
 from danube.storage.inspection.ledger import FileSummary

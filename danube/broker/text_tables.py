@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from danube.model.limits import CLI_DRAWN_ROWS_MAX
+from danube.model.face_limits import CLI_DRAWN_ROWS_MAX
 from danube.runtime.console import is_terminal
 
 

@@ -482,39 +482,9 @@ CLIENT_DETACH_TIMEOUT_S = 1.0
 CLIENT_CLOSE_TIMEOUT_S = 5.0
 """A consumer that is closed waits this long for its acknowledgements to be confirmed."""
 
-# Command line
-CLI_READ_BYTES = 64 * KIB
-"""One read of a file or of standard input."""
-CLI_WRITE_MESSAGES_MAX = 100
-"""Written to standard output at once, and acknowledged after that."""
-CLI_CONNECT_TIMEOUT_S = 5.0
-"""A command that never reached its broker says so after this long."""
-CLI_RETRY_TOTAL_S = 60.0
-"""A command that has lost its broker tries for this long."""
-CLI_DRAWN_ROWS_MAX = 500
-"""Rows of a table that is drawn to fit a terminal; with more it is plain text, which takes a hundredth of the time."""
-CLI_PAGES_MAX = 100
-"""Pages of LIST_ROWS_MAX rows that one listing follows: a broker whose pages have no end is not followed forever."""
-CLI_WATCH_MIN_S = 1.0
-"""Between two looks of `--watch`: each is a call to the broker, and a record of its audit log."""
-CLI_COMPLETION_TIMEOUT_S = 1.0
-"""For the names that a shell offers: whoever pressed a key does not wait longer."""
-CLI_COMPLETIONS_MAX = 200
-"""Names that a shell is offered at once."""
-CLI_ANSWER_CHARS_MAX = 1_000
-"""Of a line that a person types in answer to a question."""
-
 # Process
 DRAIN_TIMEOUT_S = 10.0
 """From SIGTERM to the end, at most."""
-METRICS_REQUESTS_MAX = 100
-"""Requests of the metrics port at one time; beyond it the answer is 503, but for /health."""
-METRICS_DRAIN_S = 1.0
-"""Requests of the metrics port that are under way have this long to end when the broker stops."""
-HTTP_REQUEST_TIMEOUT_S = 20.0
-"""An HTTP connection is ended when a request is not whole after this long, or an answer stands still for so long."""
-HTTP_CONNECTIONS_SPARE = 16
-"""Connections of an HTTP port beyond its requests at one time: for probes. One more ends the oldest idle one."""
 CONNECT_TIMEOUT_S = 5.0
 CALL_TIMEOUT_S = 30.0
 

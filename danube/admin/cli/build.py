@@ -26,7 +26,7 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.target import Connect, Target
 from danube.model.exit_codes import ExitCode
-from danube.model.limits import CLI_WATCH_MIN_S
+from danube.model.face_limits import CLI_WATCH_MIN_S
 from danube.model.plans import Effect
 from danube.runtime import console
 

@@ -21,7 +21,7 @@ from danube.admin.present import Table, View, label, plan_view_of, view_of
 from danube.admin.target import Connect, Target
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
-from danube.model.limits import CLI_PAGES_MAX
+from danube.model.face_limits import CLI_PAGES_MAX
 from danube.model.plans import Caller, Face, PlanStatus
 from danube.runtime import console
 from danube.runtime.clock import Clock, SystemClock

@@ -14,7 +14,7 @@ import typer
 from danube.admin.cli.look import flags_from
 from danube.admin.gateway import AdminGateway
 from danube.admin.target import Connect, Target
-from danube.model.limits import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
+from danube.model.face_limits import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
 from danube.model.plans import PlanStatus
 from danube.model.topic import TopicName
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from rich.cells import cell_len
 
 from danube.admin.present import Table, View
-from danube.model.limits import CLI_DRAWN_ROWS_MAX
+from danube.model.face_limits import CLI_DRAWN_ROWS_MAX
 
 Cell = tuple[str, str, str]
 """Where a cell stands from one drawing to the next: table, first cell of its row, column."""

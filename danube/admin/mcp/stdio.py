@@ -16,8 +16,7 @@ import anyio
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCError, JSONRPCRequest, JSONRPCResponse, jsonrpc_message_adapter
 
-from danube.model.face_limits import MCP_DRAIN_S, MCP_MESSAGE_BYTES_MAX
-from danube.model.limits import CLI_READ_BYTES
+from danube.model.face_limits import CLI_READ_BYTES, MCP_DRAIN_S, MCP_MESSAGE_BYTES_MAX
 
 Item = SessionMessage | Exception
 

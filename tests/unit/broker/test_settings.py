@@ -43,13 +43,13 @@ def test_flag_beats_variable_beats_file_beats_default(tmp_path: Path) -> None:
 
 
 def test_a_tilde_is_the_home_folder_wherever_a_path_is_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOME", "/home/of")
+    monkeypatch.setenv("HOME", "/abode")
     loaded = load_broker_settings(
         written(tmp_path, "data_dir: ~/data\n"),
         {"DANUBE_META_STORE_TYPE": "raft", "DANUBE_META_STORE_SECRET_FILE": "~/secret"},
         {},
     ).settings
-    assert (str(loaded.data_dir), str(loaded.meta_store.secret_file)) == ("/home/of/data", "/home/of/secret")
+    assert (str(loaded.data_dir), str(loaded.meta_store.secret_file)) == ("/abode/data", "/abode/secret")
 
 
 def test_lists_in_variables_have_commas() -> None:

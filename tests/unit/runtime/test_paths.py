@@ -15,12 +15,12 @@ HELPER = "_option("
 
 @pytest.mark.parametrize(
     ("written", "meant"),
-    [("~/data", "/home/of/data"), ("~", "/home/of"), ("a/~", "a/~"), ("~nobody-here/x", "~nobody-here/x")],
+    [("~/data", "/abode/data"), ("~", "/abode"), ("a/~", "a/~"), ("~nobody-here/x", "~nobody-here/x")],
 )
 def test_a_tilde_is_the_home_folder_where_a_shell_would_take_it_so(
     monkeypatch: pytest.MonkeyPatch, written: str, meant: str
 ) -> None:
-    monkeypatch.setenv("HOME", "/home/of")
+    monkeypatch.setenv("HOME", "/abode")
     assert expanded(Path(written)) == Path(meant)
 
 

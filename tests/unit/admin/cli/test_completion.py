@@ -8,7 +8,7 @@ import pytest
 from danube.admin.cli import completion
 from danube.admin.cli.completion import offered
 from danube.model.errors import BrokerUnreachableError
-from danube.model.limits import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
+from danube.model.face_limits import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
 from danube.testing.gateway import ANY_CALL, HOSTILE, MemoryGateway
 from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.cli.conftest import Admin

@@ -7,7 +7,7 @@ from danube.admin.cli.look import Look
 from danube.admin.operations.fields import PageParams, PageResult, Params, Result
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.target import Target
-from danube.model.limits import CLI_PAGES_MAX
+from danube.model.face_limits import CLI_PAGES_MAX
 from danube.model.plans import Effect
 from danube.testing.gateway import MemoryGateway, connect_to
 
