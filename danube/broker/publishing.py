@@ -26,6 +26,7 @@ from danube.model.stream import PublishAcknowledged, PublishBatch, PublishRefuse
 from danube.runtime.clock import Clock, TimerHandle
 from danube.storage.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check
 from danube.storage.log import AppendDone
+from danube.storage.lost import LOST_PRODUCER_ID, is_marker
 from danube.wire.decode_stream import shared_topic
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
@@ -62,6 +63,11 @@ def check_payloads(body: bytes, topic: str) -> BatchHeader:
     header = check(body)
     if header.kind is not RecordKind.PAYLOADS:
         raise InvalidBatchError("a producer sends batches of payloads, and this one holds whole messages")
+    if is_marker(body):  # consumers would never get it
+        raise InvalidBatchError(
+            f"the batch has producer id {LOST_PRODUCER_ID}, which stands for messages that are lost: use the one that"
+            " this broker gave the producer"
+        )
     view = RecordView(body)
     named = shared_topic(view.shared)
     if named != topic:

@@ -7,7 +7,7 @@ the background, one read at a time for the subscription, so that a replay holds 
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from danube.broker.delivery import BatchWindow, BatchWindows
@@ -135,6 +135,22 @@ class DispatchDriver:
                 self._on_blocked()
         if isinstance(event, Seek):
             self._forget_waiting()
+        self._follow(instructions)
+
+    def _skip_lost(self, batches: Sequence[StoredBatch]) -> None:
+        """Pass over what a repair could not keep, all of it before anything is written: what the engine sends in the
+        place of the first may reach into the next.
+        """
+        lost = [SkipRange(batch.base_offset, batch.end_offset) for batch in batches if is_marker(batch.body)]
+        if not lost or self._closed:
+            return
+        now_s = self._clock.monotonic_s()
+        instructions = [each for event in lost for each in self.engine.handle(event, now_s)]
+        for outlet in self._outlets.values():
+            outlet.delayed = True
+        self._follow(instructions)
+
+    def _follow(self, instructions: Iterable[Instruction]) -> None:
         touched: dict[int, _Outlet] = {}
         later: list[Instruction] = []
         for instruction in instructions:
@@ -188,6 +204,7 @@ class DispatchDriver:
         """What was sent before a seek is not written after it."""
         for outlet in self._outlets.values():
             outlet.waiting.clear()
+        self._clear_windows()  # lost messages are passed over when they are read, and count as unread again
 
     def _clear_windows(self) -> None:
         self._window.clear()
@@ -286,9 +303,7 @@ class DispatchDriver:
             return
         self._reading = False
         window.put(batches)
-        for batch in batches:
-            if is_marker(batch.body):  # what a repair could not keep is not sent to anybody
-                self.handle(SkipRange(batch.base_offset, batch.end_offset))
+        self._skip_lost(batches)
         self._pump_all()
 
     def _log_unreadable(self, offset: int, error: DanubeError) -> None:

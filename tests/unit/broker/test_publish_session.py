@@ -14,7 +14,8 @@ from danube.model.limits import PUBLISH_BATCH_COST_BYTES, PUBLISH_RETRY_S
 from danube.model.stream import Fetch, FetchedBatch, PublishAcknowledged, PublishBatch, PublishRefused
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
-from danube.storage.batch import records
+from danube.storage.batch import BatchOrigin, records
+from danube.storage.lost import LOST_PRODUCER_ID
 from danube.storage.store import Storage
 from danube.testing.clock import settle
 from danube.testing.disk import Operation
@@ -177,6 +178,18 @@ async def test_wrong_batch_is_refused_only_after_all_before_it_are_answered(scen
     assert scene.outlet.answers[0] == PublishAcknowledged(0, (0,))
     assert [type(one) for one in scene.outlet.answers[1:]] == [PublishRefused]
     assert await scene.stored() == [b"0"]
+
+
+async def test_batch_that_claims_to_stand_for_lost_messages_is_refused(scene: Scene) -> None:
+    """Nobody would ever get it, though it was acknowledged."""
+    session = scene.session()
+    origin = BatchOrigin(producer_id=LOST_PRODUCER_ID)
+    session.take(PublishBatch(0, payload_batch(NAME, [b"1"], origin=origin)))
+    await settle()
+    (refused,) = scene.outlet.answers
+    assert isinstance(refused, PublishRefused)
+    assert refused.error.code == "INVALID_BATCH"
+    assert await scene.stored() == []
 
 
 async def test_half_closed_session_finishes_after_its_last_answer(scene: Scene) -> None:
