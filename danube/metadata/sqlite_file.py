@@ -13,14 +13,18 @@ from dataclasses import astuple
 from pathlib import Path
 
 from danube.metadata.commands import Command, Effects, Lease, LeaseGiven, Outcome, decide, prefix_bounds
+from danube.metadata.consistency import contradiction_in
 from danube.metadata.outcome_format import outcome_fields, outcome_of
+from danube.metadata.sqlite_checks import Tally, damage_in, entry_crc, outcome_crc, seal, upgrade
 from danube.metadata.state import StateImage
 from danube.metadata.store import Changed, Entry
 from danube.model.errors import (
+    DamagedDataError,
     DataFolderAccessError,
     DataFolderError,
     DataFolderInUseError,
     MetadataError,
+    NewerDataFolderError,
     PreconditionFailedError,
     UnknownOutcomeError,
 )
@@ -28,8 +32,9 @@ from danube.model.metadata_limits import METADATA_OUTCOMES_MAX
 from danube.model.untrusted_json import decode_json
 from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
-SCHEMA_VERSION = 1
-"""Of the tables below and of what is in them."""
+SCHEMA_VERSION = 2
+"""Of the tables and of what is in them. Version 2 has checksums (`sqlite_checks`); a file of version 1 gets them when it
+is opened."""
 
 _APPLICATION_ID = 0x44_4E_42_4D  # "DNBM": tells our file from any other SQLite file
 
@@ -49,6 +54,8 @@ _TABLES = """
     CREATE INDEX leased_entries ON entries (lease_id) WHERE lease_id != 0;
     CREATE TABLE outcomes (number INTEGER PRIMARY KEY, command_id TEXT NOT NULL UNIQUE, outcome TEXT NOT NULL);
     INSERT INTO counters VALUES ('revision', 0), ('lease_id', 0);
+    INSERT INTO schema_version VALUES (1);
+    COMMIT;
 """
 
 _SESSION = """
@@ -68,10 +75,12 @@ class SqliteFile:
         self._connection = connection
         self._outcomes_max = outcomes_max
         self._stopped = False
+        self._tally = Tally()
+        """Of the transaction that is under way."""
 
     @classmethod
     def open(cls, path: Path, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "SqliteFile":
-        """Open the file, or make it. Raises DataFolderError, and DataFolderInUseError when another process has it."""
+        """Open the file, or make it. Raises DamagedDataError, DataFolderError, DataFolderInUseError."""
         with _opening(path):
             if not path.exists():
                 _create(path)
@@ -132,7 +141,7 @@ class SqliteFile:
         the disk is not known then, and the store stops.
         """
         with self._using():
-            self._connection.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 effects = decide(self, command)
                 self._carry_out(effects)
@@ -158,9 +167,9 @@ class SqliteFile:
         with self._using():
             if self.revision:
                 raise PreconditionFailedError(f"{self._path} is not empty: fill a new one")
-            self._connection.execute("BEGIN IMMEDIATE")
-            rows = (astuple(entry) for entry in image.entries if not entry.lease_id)
-            self._connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?)", rows)
+            self._begin()
+            rows = ((*astuple(one), self._tally.add(entry_crc(one))) for one in image.entries if not one.lease_id)
+            self._connection.executemany("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", rows)
             self._set_counter("revision", image.revision)
             self._set_counter("lease_id", image.last_lease_id)
             self._commit()
@@ -171,10 +180,11 @@ class SqliteFile:
 
     def _carry_out(self, effects: Effects) -> None:
         for change in effects.changes:
+            key = change.entry.key if isinstance(change, Changed) else change.key
+            self._delete("entries WHERE key = ?", key)
             if isinstance(change, Changed):
-                self._connection.execute("INSERT OR REPLACE INTO entries VALUES (?, ?, ?, ?, ?)", astuple(change.entry))
-            else:
-                self._connection.execute("DELETE FROM entries WHERE key = ?", (change.key,))
+                row = (*astuple(change.entry), self._tally.add(entry_crc(change.entry)))
+                self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", row)
         if effects.changes:
             self._set_counter("revision", effects.revision)
         self._carry_out_lease(effects)
@@ -194,13 +204,22 @@ class SqliteFile:
         if isinstance(outcome, LeaseGiven):
             return  # leases end with the process, and so does the need to remember them
         encoded = json.dumps(outcome_fields(outcome))
-        cursor = self._connection.execute(
-            "INSERT INTO outcomes (command_id, outcome) VALUES (?, ?)", (command_id, encoded)
-        )
-        forgotten = (cursor.lastrowid or 0) - self._outcomes_max
-        self._connection.execute("DELETE FROM outcomes WHERE number <= ?", (forgotten,))
+        row = (command_id, encoded, self._tally.add(outcome_crc(command_id, encoded)))
+        cursor = self._connection.execute("INSERT INTO outcomes (command_id, outcome, crc) VALUES (?, ?, ?)", row)
+        self._delete("outcomes WHERE number <= ?", (cursor.lastrowid or 0) - self._outcomes_max)
+
+    def _delete(self, which: str, *arguments: object) -> int:
+        """Remove rows; answers how many."""
+        gone = self._connection.execute(f"DELETE FROM {which} RETURNING crc", arguments).fetchall()
+        self._tally.remove(gone)
+        return len(gone)
+
+    def _begin(self) -> None:
+        self._connection.execute("BEGIN IMMEDIATE")
+        self._tally = Tally()
 
     def _commit(self) -> None:
+        seal(self._connection, self._tally)
         try:
             self._connection.execute("COMMIT")
         except sqlite3.Error as error:
@@ -215,9 +234,8 @@ class SqliteFile:
     def _drop_leased(self) -> None:
         """Remove the keys of leases: whoever held one died with the process that opened the file before."""
         with self._using():
-            self._connection.execute("BEGIN IMMEDIATE")
-            removed = self._connection.execute("DELETE FROM entries WHERE lease_id != 0").rowcount
-            if removed:
+            self._begin()
+            if self._delete("entries WHERE lease_id != 0"):
                 self._set_counter("revision", self.revision + 1)
             self._commit()
 
@@ -247,20 +265,27 @@ def _opening(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        if error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY:
+        if _code_of(error) == sqlite3.SQLITE_BUSY:
             raise DataFolderInUseError(f"{path} is in use: stop the other broker on this data folder first") from error
         if (step := _step_about(error, path)) is None:
-            raise DataFolderError(f"{path} cannot be read as metadata ({error}): restore it from a backup") from error
+            raise _damaged(path, str(error)) from error
         raise DataFolderAccessError(f"{path} cannot be opened ({error}): {step}") from error
     except OSError as error:
         step = next_step_of(error) if is_environment(error) else "check that the folder can be written to"
         raise DataFolderAccessError(f"{path} cannot be opened ({error.strerror or error}): {step}") from error
+    except (TypeError, ValueError, KeyError) as error:  # a damaged row has values of any type, or is not there
+        raise _damaged(path, str(error)) from error
+
+
+def _code_of(error: sqlite3.Error) -> int:
+    code: int = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_CORRUPT)  # none: text that is no UTF-8
+    return code & 0xFF
 
 
 def _step_about(error: sqlite3.Error, path: Path) -> str | None:
     """What to do where the path, a permission or the disk is in the way; None where the file is wrong."""
     path_bytes = len(os.fsencode(path.absolute()))
-    match error.sqlite_errorcode & 0xFF:
+    match _code_of(error):
         case sqlite3.SQLITE_CANTOPEN if path_bytes > _PATH_BYTES_MAX:
             return f"the path has {path_bytes} bytes, and SQLite opens up to {_PATH_BYTES_MAX}; choose a shorter one"
         case sqlite3.SQLITE_CANTOPEN | sqlite3.SQLITE_READONLY | sqlite3.SQLITE_PERM:
@@ -281,8 +306,7 @@ def _create(path: Path) -> None:
     connection = sqlite3.connect(unfinished, isolation_level=None)
     try:
         connection.executescript(f"PRAGMA synchronous = EXTRA; PRAGMA application_id = {_APPLICATION_ID}; {_TABLES}")
-        connection.execute("INSERT INTO schema_version VALUES (?)", (SCHEMA_VERSION,))
-        connection.execute("COMMIT")
+        upgrade(connection, SCHEMA_VERSION)
     finally:
         connection.close()
     unfinished.replace(path)
@@ -303,11 +327,13 @@ def _connect(path: Path) -> sqlite3.Connection:
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     # Exclusive before the first read: keeps other processes out, and needs no shared memory beside the file.
     connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-    _check(connection, path)
+    version = _check(connection, path)
     (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
     if mode != "wal":
         raise DataFolderError(f"{path} cannot keep a write-ahead log ({mode}): put the data folder on a local disk")
     _make_durable(path)
+    if version < SCHEMA_VERSION:
+        upgrade(connection, SCHEMA_VERSION)
     connection.executescript(_SESSION)
 
 
@@ -321,15 +347,26 @@ def _make_durable(path: Path) -> None:
         folder.rewrite(log, 0)
 
 
-def _check(connection: sqlite3.Connection, path: Path) -> None:
+def _check(connection: sqlite3.Connection, path: Path) -> int:
+    """Have every record checked; answers the version of the file."""
     (application_id,) = connection.execute("PRAGMA application_id").fetchone()
     if application_id != _APPLICATION_ID:
-        raise DataFolderError(f"{path} is not a metadata file of Danube: point the broker at another data folder")
+        raise _damaged(path, "it is not a metadata file of Danube")
     (version,) = connection.execute("SELECT version FROM schema_version").fetchone()
     if version > SCHEMA_VERSION:
-        raise DataFolderError(
+        raise NewerDataFolderError(
             f"{path} has format {version} and this Danube reads up to {SCHEMA_VERSION}: start the newer Danube again"
         )
-    (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-    if finding != "ok":
-        raise DataFolderError(f"{path} is damaged ({finding}): restore it from a backup")
+    (finding,) = connection.execute("PRAGMA integrity_check(1)").fetchone()
+    trouble = finding if finding != "ok" else None
+    if trouble is None and version == SCHEMA_VERSION:
+        trouble = damage_in(connection)
+    if trouble is None:
+        trouble = contradiction_in(Entry(*row) for row in connection.execute(f"{_ENTRY} ORDER BY key"))
+    if trouble is not None:
+        raise _damaged(path, trouble)
+    return int(version)
+
+
+def _damaged(path: Path, what: str) -> DamagedDataError:
+    return DamagedDataError(f"{path} is damaged ({what}): restore it from a backup")

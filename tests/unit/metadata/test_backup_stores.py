@@ -72,7 +72,7 @@ def test_a_sqlite_file_with_something_in_it_is_not_filled(tmp_path: Path) -> Non
 def test_a_damaged_sqlite_file_is_named_where_it_is(tmp_path: Path) -> None:
     path = tmp_path / "metadata.sqlite3"
     path.write_bytes(b"SQLite format 3\0" + b"\xff" * 4_096)
-    with pytest.raises(DataFolderError, match=str(path)):
+    with pytest.raises(DamagedDataError, match=str(path)):
         read_sqlite(path)
 
 

@@ -18,6 +18,7 @@ from danube.metadata.sqlite import SqliteStore
 from danube.metadata.sqlite_file import SCHEMA_VERSION, SqliteFile
 from danube.metadata.store import Condition, Put, Transaction
 from danube.model.errors import (
+    DamagedDataError,
     DataFolderAccessError,
     DataFolderError,
     DataFolderInUseError,
@@ -147,7 +148,7 @@ async def test_leases_and_their_keys_end_with_the_process(path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"not a database, whatever its name says" * 100, bytes(8192)])
 def test_file_that_is_no_metadata_is_refused_with_its_path(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    with pytest.raises(DataFolderError, match=re.escape(str(path))):
+    with pytest.raises(DamagedDataError, match=re.escape(str(path))):
         SqliteFile.open(path)
     assert path.read_bytes() == content
 
@@ -156,7 +157,7 @@ def test_database_of_another_program_is_refused_untouched(path: Path) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE theirs (x)")
     before = path.read_bytes()
-    with pytest.raises(DataFolderError, match="not a metadata file of Danube"):
+    with pytest.raises(DamagedDataError, match="not a metadata file of Danube"):
         SqliteFile.open(path)
     assert path.read_bytes() == before
 
@@ -175,7 +176,7 @@ def test_damaged_file_is_refused_with_the_next_step(path: Path) -> None:
     for page in range(3, len(content) // 4096):
         content[page * 4096 : page * 4096 + 64] = b"\xff" * 64
     path.write_bytes(content)
-    with pytest.raises(DataFolderError, match="restore it from a backup"):
+    with pytest.raises(DamagedDataError, match="restore it from a backup"):
         SqliteFile.open(path)
 
 
