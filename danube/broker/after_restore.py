@@ -8,20 +8,21 @@ if a person has accepted that. Each step can be done again: who died in the midd
 import logging
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from danube.broker.answers import counted, time_of
 from danube.broker.data_folder import DataFolder, Identity
 from danube.metadata import keys
 from danube.metadata.backup_raft import read_raft
+from danube.metadata.high_water import Rollback
 from danube.metadata.raft.folder import FOLDER as RAFT
 from danube.metadata.record_format import decode_tombstone, decode_topic, decode_topic_storage
-from danube.metadata.restore_mark import NEVER_RESTORED, RestoreMark, skip_topic_ids
+from danube.metadata.restore_mark import NEVER_RESTORED, RestoreMark, read_mark, skip_topic_ids
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords
 from danube.metadata.store import Entry, MetadataStore
-from danube.model.errors import DanubeError, DataFolderError
+from danube.model.errors import DamagedDataError, DanubeError, DataFolderError
 from danube.model.metadata_limits import METADATA_ASIDES_READ_MAX, METADATA_TOPICS_NAMED_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.console import escaped
@@ -61,6 +62,8 @@ def lost_topics(path: Path, ahead: Ahead, *, is_open: bool = False) -> list[Lost
 
 def loss_text(lost: Sequence[LostTopic]) -> str:
     """What would be lost, in a few words."""
+    if not lost:
+        return "No topic with messages"
     named = [str(one) for one in lost[:METADATA_TOPICS_NAMED_MAX]] + ["..."] * (len(lost) > METADATA_TOPICS_NAMED_MAX)
     messages = counted(sum(one.messages for one in lost), "message")
     return f"{counted(len(lost), 'topic')} with {messages} ({', '.join(named)})"
@@ -91,27 +94,47 @@ def known_of(entries: Iterable[Entry], owners: Container[int] | None = None) -> 
 
 
 async def take_in_restore(
-    store: MetadataStore, mark: RestoreMark, folder: DataFolder, rng: Rng, runner: BlockingRunner
+    store: MetadataStore,
+    folder: DataFolder,
+    rng: Rng,
+    runner: BlockingRunner,
+    rollback: Rollback | None = None,
 ) -> None:
-    """Have a folder go on under metadata that was restored; what is to be noted in it is `mark.restore_id`.
+    """Have a folder go on under metadata that was restored, or has lost its newest changes (`rollback`).
 
     Metadata is told of manifests that are newer than it knows, and gives out no topic id under which something is
-    stored. Raises DataFolderError when messages would be lost and nobody has accepted it, MetadataError.
+    stored. Raises DataFolderError when messages would be lost and nobody has accepted it, DamagedDataError for a
+    rollback that nobody has accepted, MetadataError.
     """
+    mark = await read_mark(store)
+    is_rollback = rollback is not None and mark.restore_id == folder.identity.restore_id
+    if rollback is not None and is_rollback:
+        mark = replace(mark, before=mark.restore_id, last_topic_id=rollback.found.topic_id)
     entries = [*await store.list(keys.TOPICS), *await store.list(keys.STORED_TOPICS)]
     known = served_by(folder.identity, [*entries, *await store.list(keys.DELETED_TOPICS)])
     known_to = mark.known_to(folder.identity.restore_id)
     found = await runner.run(lambda: find_ahead(folder.disk, known, known_to))
-    if found.nameless:
+    if found.nameless or is_rollback:
         is_open = isinstance(store, SqliteStore)
         lost = loss_text(await runner.run(lambda: lost_topics(folder.path, found, is_open=is_open)))
         if folder.identity.accepted_restore_id != mark.restore_id:
+            if is_rollback:
+                raise DamagedDataError(_refusal_of(folder.metadata_path, rollback, lost))
             raise DataFolderError(_refusal(folder.path, mark, lost))
         _log.warning("as was accepted, what the metadata does not know is let go: %s", lost)
     if found.newer:
         _log.info("the metadata is older than this folder, and learns of newer manifests: %d", len(found.newer))
         await StorageRecords(store, rng).point(found.newer)
-    await skip_topic_ids(store, rng, found.last_topic_id)
+    given_out = rollback.marked.topic_id if rollback is not None and is_rollback else 0
+    await skip_topic_ids(store, rng, max(found.last_topic_id, given_out))
+
+
+def _refusal_of(path: Path, rollback: Rollback | None, lost: str) -> str:
+    return (
+        f"{path} is older than its data folder: {rollback}. {lost} would be lost, and what else has changed since."
+        " Restore it from a backup, or see what is lost: `danube-broker storage verify --data-dir ...` shows all"
+        " damage, and `danube-broker storage repair --data-dir ...` gives it up with --accept-loss"
+    )
 
 
 def _refusal(path: Path, mark: RestoreMark, lost: str) -> str:

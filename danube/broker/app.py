@@ -71,6 +71,7 @@ from danube.storage.store import Storage
 
 if TYPE_CHECKING:
     from danube.broker.cluster import Cluster
+    from danube.metadata.sqlite import SqliteStore
 
 _log = logging.getLogger(__name__)
 
@@ -141,6 +142,8 @@ class _Metadata:
     cluster_id: str
     restore_id: str
     """Of the last restore; "" for none."""
+    alone: "SqliteStore | None"
+    """The broker's own file; None where the metadata is elsewhere."""
 
 
 class _Assembly:
@@ -196,9 +199,11 @@ class _Assembly:
     async def _open_metadata(self, folder: DataFolder) -> "_Metadata":
         opened, rng = await self._open_meta_store(folder), self._world.rng
         store, is_shared = opened.store, self._settings.mode is Mode.CLUSTER
+        if opened.rollback is not None:  # before anything is written to it
+            await self._take_in_restore(opened, folder)
         cluster_id = await own_cluster_id(store, rng)
         await self._writer.run(lambda: folder.check(cluster_id, is_shared=is_shared))
-        restore_id = await self._take_in_restore(store, folder)
+        restore_id = await self._take_in_restore(opened, folder)
         if is_shared and not folder.identity.is_shared and folder.identity.cluster_id == cluster_id:
             await self._carry_over(store, folder, restore_id)
         await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
@@ -226,17 +231,18 @@ class _Assembly:
             kind=opened.kind,
             cluster_id=cluster_id,
             restore_id=restore_id,
+            alone=opened.alone,
         )
 
-    async def _take_in_restore(self, store: MetadataStore, folder: DataFolder) -> str:
+    async def _take_in_restore(self, opened: MetaStore, folder: DataFolder) -> str:
         """The last restore of the metadata, "" for none; the folder goes on under it."""
-        mark = await read_mark(store)
-        if mark.restore_id == folder.identity.restore_id:
+        mark = await read_mark(opened.store)
+        if mark.restore_id == folder.identity.restore_id and opened.rollback is None:
             return mark.restore_id
         from danube.broker.after_restore import take_in_restore  # noqa: PLC0415 - once after a restore
 
-        await take_in_restore(store, mark, folder, self._world.rng, self._writer)  # noted once the storage is open
-        return mark.restore_id
+        await take_in_restore(opened.store, folder, self._world.rng, self._writer, opened.rollback)
+        return mark.restore_id  # noted once the storage is open
 
     async def _carry_over(self, store: MetadataStore, folder: DataFolder, restore_id: str) -> None:
         from danube.metadata.carrying_over import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
@@ -303,7 +309,10 @@ class _Assembly:
         restore is to have the folder looked at again.
         """
         cluster_id, is_shared = metadata.cluster_id, metadata.cluster is not None
-        restore_id = metadata.restore_id if metadata.restore_id != folder.identity.restore_id else None
+        is_noted = metadata.restore_id == folder.identity.restore_id and folder.identity.accepted_restore_id is None
+        restore_id = None if is_noted else metadata.restore_id
+        if metadata.alone is not None:  # first: a restore that is not noted is taken in once more, and no harm done
+            await metadata.alone.write_mark()
         await self._writer.run(
             lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id, has_journal=True)
         )

@@ -5,19 +5,22 @@ start-up killed at any moment leaves one that starts again.
 """
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from danube.model.errors import DataFolderError, DataFolderInUseError, NewerDataFolderError
+from danube.model.errors import DamagedDataError, DataFolderError, DataFolderInUseError, NewerDataFolderError
 from danube.model.untrusted_json import decode_json
 from danube.runtime.disk import Disk, DiskLock, LocalDisk, next_step_of
 from danube.runtime.rng import Rng
+from danube.storage.checksum import extended
 
 FORMAT = 1
 IDENTITY = "broker.json"
 LOCK = "lock"
 METADATA = "metadata.sqlite3"
 JOURNAL = "journal"
+_CHECKSUM = "crc32c"
 REPAIRED = "repaired.json"
 """What a repair has made and the cluster's metadata has yet to be told."""
 
@@ -41,7 +44,8 @@ class Identity:
 
     def encode(self) -> bytes:
         """The file."""
-        return json.dumps({"format": FORMAT, **asdict(self), "broker_id": str(self.broker_id)}).encode()
+        fields = {"format": FORMAT, **asdict(self), "broker_id": str(self.broker_id)}
+        return json.dumps({**fields, _CHECKSUM: _checksum_of(fields)}).encode()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +112,8 @@ def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFo
 
     Raises:
         DataFolderInUseError: another broker has it.
-        DataFolderError: it cannot be read or written, is of a newer format, or parts of it are missing.
+        DamagedDataError: parts of it are damaged or missing.
+        DataFolderError: it cannot be read or written, or is of a newer format.
     """
     disk = LocalDisk(path)
     try:
@@ -129,7 +134,7 @@ def open_data_folder(path: Path, rng: Rng, *, is_shared: bool = False) -> DataFo
 def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> Identity:
     if not disk.exists(IDENTITY):
         if disk.exists(JOURNAL):
-            raise DataFolderError(
+            raise DamagedDataError(
                 f"{path} holds a journal but no {IDENTITY}: restore that file, or choose another folder with --data-dir"
             )
         disk.replace_file(IDENTITY, Identity(broker_id=rng.new_id(), is_shared=is_shared).encode())
@@ -140,16 +145,21 @@ def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> Id
             "or choose another folder with --data-dir"
         )
     if not is_shared and disk.exists(JOURNAL) and not disk.exists(METADATA):
-        raise DataFolderError(
+        raise DamagedDataError(
             f"{path} holds a journal but no {METADATA}: restore that file, or choose another folder with --data-dir"
         )
     return found
 
 
+def _checksum_of(fields: Mapping[str, object]) -> int:
+    """Of all fields but itself, in their order."""
+    return extended(0, json.dumps({name: value for name, value in fields.items() if name != _CHECKSUM}).encode())
+
+
 def forget_journal(disk: Disk, folder: Path) -> None:
     """Have the next start begin a journal, should there be none: a repair has taken care of what was in the old one.
 
-    Raises OSError, DataFolderError.
+    Raises OSError, NewerDataFolderError, DamagedDataError.
     """
     identity = read_identity(folder)
     if identity.has_journal:
@@ -159,7 +169,7 @@ def forget_journal(disk: Disk, folder: Path) -> None:
 def read_identity(folder: Path) -> Identity:
     """What `broker.json` in a data folder says.
 
-    Raises NewerDataFolderError, DataFolderError when it is damaged, OSError.
+    Raises NewerDataFolderError, DamagedDataError, OSError.
     """
     path = folder / IDENTITY
     try:
@@ -167,6 +177,8 @@ def read_identity(folder: Path) -> Identity:
         version, accepted = int(fields["format"]), fields.get("accepted_restore_id")
         if version > FORMAT:  # first: what else is in it nobody here knows
             raise NewerDataFolderError(f"{folder} was written by a newer version (format {version}): use that version")
+        if fields.pop(_CHECKSUM, None) not in {None, _checksum_of(fields)}:  # earlier versions wrote none
+            raise ValueError("a field is not what was written")
         return Identity(
             broker_id=int(fields["broker_id"]),
             cluster_id=str(fields.get("cluster_id", "")),
@@ -176,4 +188,4 @@ def read_identity(folder: Path) -> Identity:
             has_journal=bool(fields.get("has_journal", False)),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise DataFolderError(f"{path} is damaged: restore it, or choose another folder with --data-dir") from None
+        raise DamagedDataError(f"{path} is damaged: restore it, or choose another folder with --data-dir") from None

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from danube.broker.data_folder import DataFolder
 from danube.broker.meta_store_settings import MetaStoreSettings, MetaStoreType
 from danube.broker.secret_files import check_private, private_content, public_content, secret_of
+from danube.metadata.high_water import NAME as MARK
+from danube.metadata.high_water import HighWaterMark, Rollback, rollback_of
 from danube.metadata.membership import Membership
 from danube.metadata.store import MetadataStore
 from danube.model.errors import SettingsError
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from danube.metadata.raft.settings import RaftSettings
     from danube.metadata.shared_log.etcd_client import EtcdSettings
     from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
+    from danube.metadata.sqlite import SqliteStore
 
 _log = logging.getLogger(__name__)
 
@@ -35,6 +38,10 @@ class MetaStore:
     kind: MetaStoreType
     membership: Membership | None = None
     """Of the brokers that agree among themselves; None where something else keeps it."""
+    alone: "SqliteStore | None" = None
+    """The same store, where it is this broker's own file."""
+    rollback: Rollback | None = None
+    """How far that file is behind what the data folder has acted upon; None where no change of it is lost."""
 
 
 async def open_meta_store(
@@ -47,13 +54,11 @@ async def open_meta_store(
     """
     match settings.type:
         case MetaStoreType.SQLITE if folder is not None:
-            from danube.metadata.sqlite import SqliteStore  # noqa: PLC0415 - the kind that is used, and no other
-
-            store: MetadataStore = await SqliteStore.open(folder.metadata_path, clock)
+            return await _open_sqlite(settings, folder, clock, runner)
         case MetaStoreType.MEMORY:
             from danube.metadata.memory import MemoryStore  # noqa: PLC0415 - as above
 
-            store = MemoryStore(clock)
+            store: MetadataStore = MemoryStore(clock)
         case MetaStoreType.ETCD:
             store = await _open_etcd(settings, clock, rng, runner)
         case MetaStoreType.ZOOKEEPER:
@@ -63,6 +68,19 @@ async def open_meta_store(
         case _:
             raise ValueError(f"metadata in {settings.type} is kept in a data folder: give one")
     return MetaStore(store, settings.type)
+
+
+async def _open_sqlite(
+    settings: MetaStoreSettings, folder: DataFolder, clock: Clock, runner: BlockingRunner
+) -> MetaStore:
+    from danube.metadata.sqlite import SqliteStore  # noqa: PLC0415 - the kind that is used, and no other
+
+    mark = await runner.run(lambda: HighWaterMark(folder.path))
+    if mark.is_unreadable:
+        _log.warning("%s is not what was written: this once, lost changes of the metadata may go unnoticed", MARK)
+    marked = mark.reached
+    store = await SqliteStore.open(folder.metadata_path, clock, mark=mark)
+    return MetaStore(store, settings.type, alone=store, rollback=rollback_of(store.found, marked))
 
 
 async def _open_etcd(settings: MetaStoreSettings, clock: Clock, rng: Rng, runner: BlockingRunner) -> MetadataStore:

@@ -2,18 +2,22 @@
 
 from collections.abc import Sequence
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 
 from danube.broker import metadata_views as views
 from danube.broker.after_restore import LostTopic, lost_topics, served_by
 from danube.broker.answers import Facts, shown
 from danube.broker.cli_options import PROGRAM, OutputFormat
-from danube.broker.data_folder import IDENTITY, Identity, read_identity
+from danube.broker.data_folder import Identity, read_identity
+from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.metadata_places import Place, Wanted, opened
 from danube.broker.offline_folder import locked
-from danube.metadata.backup import cluster_id_of
+from danube.broker.rolled_back import RolledBack, accept, find_rolled_back
+from danube.metadata.backup import cluster_id_of, last_topic_id
+from danube.metadata.high_water import Reached
 from danube.metadata.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
+from danube.metadata.state import StateImage
 from danube.metadata.store import Entry
 from danube.model.errors import DataFolderError, PreconditionFailedError
 from danube.model.exit_codes import ExitCode
@@ -27,17 +31,21 @@ def adopt(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCod
     with opened(wanted) as place, nullcontext() if place.is_folder else locked(wanted.data_dir):
         identity = _identity(wanted.data_dir)
         with views.waiting("reading"):
-            entries = place.read().image.entries
+            image = place.read().image
+            entries = image.entries
             _check(identity, entries, wanted.data_dir)
             mark = mark_of(entries)
             ahead = ahead_of(wanted.data_dir, entries, mark, identity)
-            lost = lost_topics(wanted.data_dir, ahead)
-        if lost and accept_loss:
-            _accept(wanted.data_dir, identity, mark)
+            rolled_back = _rolled_back(wanted.data_dir, place, image, identity)
+            lost = rolled_back.lost if rolled_back else lost_topics(wanted.data_dir, ahead)
+        is_refused = bool(lost or rolled_back)
+        if is_refused and accept_loss:
+            accept(wanted.data_dir, identity, mark)
         is_accepted = accept_loss or identity.accepted_restore_id == mark.restore_id
         facts = _facts(wanted.data_dir, place, mark, lost) | {"newer": len(ahead.newer), "accepted": is_accepted}
+        facts["rolled_back"] = None if rolled_back is None else str(rolled_back.rollback)
     write(shown(facts, output, views.adopt_text))
-    if not lost or is_accepted:
+    if not is_refused or is_accepted:
         return ExitCode.OK
     say("nothing was changed: restore a later backup, or repeat with --accept-loss to give these up", PROGRAM)
     return ExitCode.NEEDS_YES
@@ -62,9 +70,11 @@ def _facts(path: Path, place: Place, mark: RestoreMark, lost: Sequence[LostTopic
     }
 
 
-def _accept(path: Path, identity: Identity, mark: RestoreMark) -> None:
-    accepted = replace(identity, accepted_restore_id=mark.restore_id)
-    LocalDisk(path).replace_file(IDENTITY, accepted.encode())
+def _rolled_back(path: Path, place: Place, image: StateImage, identity: Identity) -> RolledBack | None:
+    if place.kind is not MetaStoreType.SQLITE:
+        return None
+    found = Reached(image.revision, last_topic_id(image.entries))
+    return find_rolled_back(path, identity, served_by(identity, image.entries), found, mark_of(image.entries))
 
 
 def _identity(path: Path) -> Identity:

@@ -6,7 +6,13 @@ from pathlib import Path
 
 from danube.broker.data_folder import IDENTITY, JOURNAL, LOCK, METADATA, Identity, read_identity
 from danube.metadata.raft.folder import FOLDER as RAFT
-from danube.model.errors import DataFolderAccessError, DataFolderError, DataFolderInUseError, NewerDataFolderError
+from danube.model.errors import (
+    DamagedDataError,
+    DataFolderAccessError,
+    DataFolderError,
+    DataFolderInUseError,
+    NewerDataFolderError,
+)
 from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
 _TRACES = (IDENTITY, JOURNAL, METADATA, RAFT)
@@ -53,7 +59,7 @@ def identity_in(path: Path) -> Identity | None:
         return read_identity(path)
     except NewerDataFolderError:
         raise
-    except (OSError, DataFolderError) as error:
+    except (OSError, DamagedDataError) as error:
         if isinstance(error, OSError) and is_environment(error):
             what = f"{path / IDENTITY}: {error.strerror}; {next_step_of(error)}"
             raise DataFolderAccessError(what) from error

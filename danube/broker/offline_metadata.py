@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from danube.broker.data_folder import IDENTITY, METADATA, Identity
 from danube.broker.meta_store_settings import MetaStoreType
 from danube.broker.metadata_places import Wanted, kind_of, opened
+from danube.broker.rolled_back import RolledBack, find_rolled_back
 from danube.metadata.backup import cluster_id_of
 from danube.metadata.backup_raft import read_raft
 from danube.metadata.raft.folder import FOLDER as RAFT
@@ -43,6 +44,8 @@ class FolderMetadata:
     """Whether a cluster keeps it: then nothing is written to it while the broker does not run."""
     newer: dict[int, int] = field(default_factory=dict)
     """By topic: the newest manifest, where the metadata does not name it yet."""
+    rolled_back: RolledBack | None = None
+    """Set where it has lost its newest changes."""
     named: dict[int, TopicStorage] = field(default_factory=dict)
     """What the metadata says of these topics instead."""
 
@@ -54,7 +57,11 @@ def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> F
         trouble = f"{IDENTITY} cannot be read, and nobody can say which of the cluster's topics are in this folder"
         return FolderMetadata(Known(place=IDENTITY, trouble=trouble), is_shared=True)
     if identity is None or not identity.is_shared:
-        return FolderMetadata(read_known(path), is_shared=False)
+        known = read_known(path)
+        rolled_back = None
+        if identity is not None and known.trouble is None:
+            rolled_back = find_rolled_back(path, identity, known, known.reached, known.mark)
+        return FolderMetadata(known, is_shared=False, rolled_back=rolled_back)
     known = _of_cluster(wanted, identity, disk)
     newer = {} if known.is_blind else _newest(disk, known)
     named = {topic_id: known.record(topic_id) for topic_id in newer}

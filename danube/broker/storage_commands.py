@@ -11,10 +11,11 @@ from danube.broker import storage_views as views
 from danube.broker.after_repair import note_repair
 from danube.broker.answers import counted, shown
 from danube.broker.cli_options import PROGRAM, OutputFormat
-from danube.broker.data_folder import IDENTITY, JOURNAL, METADATA, forget_journal
+from danube.broker.data_folder import IDENTITY, JOURNAL, METADATA, Identity, forget_journal
 from danube.broker.metadata_places import Wanted
 from danube.broker.offline_folder import identity_in, locked
 from danube.broker.offline_metadata import FolderMetadata, metadata_of
+from danube.broker.rolled_back import RolledBack, accept
 from danube.metadata.sqlite import SqliteStore
 from danube.metadata.storage_records import StorageRecords, TopicStorage
 from danube.model.errors import DamagedDataError, NotFoundError, StorageUnavailableError, TopicNotFoundError
@@ -46,16 +47,25 @@ class _Folder:
     path: Path
     disk: LocalDisk
     metadata: FolderMetadata
-    broker_id: str | None
-    has_journal: bool
-    """Whether there was one once."""
+    identity: Identity | None
+    """None where it cannot be read."""
     trouble: tuple[Finding, ...]
-    """What is wrong with the file that says whose folder it is."""
+    """What is wrong with the file that says whose folder it is, or with the age of the metadata."""
 
     @property
     def known(self) -> Known:
         """What metadata says."""
         return self.metadata.known
+
+    @property
+    def broker_id(self) -> str | None:
+        """Whose folder it is."""
+        return None if self.identity is None else str(self.identity.broker_id)
+
+    @property
+    def has_journal(self) -> bool:
+        """Whether there was one once."""
+        return self.identity is not None and self.identity.has_journal
 
 
 def inspect(wanted: Wanted, *, topic: str | None, file: str | None, output: OutputFormat) -> ExitCode:
@@ -99,28 +109,59 @@ def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCo
         found = _verified(folder)
         if found.is_sound and folder.known.unread is not None:  # nobody needs to know more
             return _nothing_to_repair(found, output)
-        plan = plan_repair(folder.disk, found)
-        if plan.is_empty and (untold := _untold(folder, found)):
+        plan, rolled_back = plan_repair(folder.disk, found), _to_accept(folder)
+        if plan.is_empty and rolled_back is None and (untold := _untold(folder, found)):
             return _tell(folder, untold, output, is_accepted=accept_loss)
-        if plan.is_empty:
+        if plan.is_empty and rolled_back is None:
             return _nothing_to_repair(found, output)
-        planned = "\n".join(plan_lines(plan))
+        planned = "\n".join([*(plan_lines(plan) if not plan.is_empty else ()), *_given_up(rolled_back)])
+        facts = report_of(plan, None, is_done=False)
+        if rolled_back is not None:
+            facts["lost_topics"] = [asdict(one) for one in rolled_back.lost]
         if not accept_loss:
-            write(shown(report_of(plan, None, is_done=False), output, lambda _: f"{planned}\n"))
+            write(shown(facts, output, lambda _: f"{planned}\n"))
             say("nothing was changed: repeat with --accept-loss to do this", PROGRAM)
             return ExitCode.NEEDS_YES
         aside = Aside(folder.path, SystemClock().now_ms())
-        if plan.journal:
-            aside.check_movable(JOURNAL)
-        point = _pointer(folder, plan)
-        forget = partial(_forget_journal, folder)
-        with views.progress("writing", bytes_to_write(folder.disk, plan, found)) as wrote:
-            carry_out(folder.disk, found, plan, aside, point, progress=wrote, forget_journal=forget)
-        done = f"{planned}\n\nRepaired. The report: {aside.path / TEXT_REPORT}\n"
+        if rolled_back is not None and folder.identity is not None:  # first: a person has said so, whatever comes now
+            accept(folder.path, folder.identity, rolled_back.mark)
+        done = f"{planned}\n\nRepaired."
+        if not plan.is_empty:
+            _carry_out(folder, found, plan, aside)
+            done += f" The report: {aside.path / TEXT_REPORT}"
+            facts |= report_of(plan, aside.name, is_done=True)
         if folder.metadata.is_shared:
-            done += f"{_TOLD_LATER}\n"
-        write(shown(report_of(plan, aside.name, is_done=True), output, lambda _: done))
+            done += f"\n{_TOLD_LATER}"
+        write(shown(facts | {"done": True}, output, lambda _: f"{done}\n"))
     return ExitCode.OK
+
+
+def _carry_out(folder: _Folder, found: Verification, plan: RepairPlan, aside: Aside) -> None:
+    if plan.journal:
+        aside.check_movable(JOURNAL)
+    point, forget = _pointer(folder, plan), partial(_forget_journal, folder)
+    with views.progress("writing", bytes_to_write(folder.disk, plan, found)) as wrote:
+        carry_out(folder.disk, found, plan, aside, point, progress=wrote, forget_journal=forget)
+
+
+def _to_accept(folder: _Folder) -> RolledBack | None:
+    """Metadata that has lost its newest changes, where nobody has accepted that yet.
+
+    Raises DamagedDataError where it has lost all of them: nothing tells that it is of this folder.
+    """
+    rolled_back, identity = folder.metadata.rolled_back, folder.identity
+    if rolled_back is None or rolled_back.is_accepted or identity is None:
+        return None
+    if folder.known.cluster_id != identity.cluster_id:
+        raise DamagedDataError(
+            f"{METADATA} is not of this folder, or has lost all that it held: {rolled_back.rollback}. Without it"
+            " nothing can be repaired: restore it from a backup"
+        )
+    return rolled_back
+
+
+def _given_up(rolled_back: RolledBack | None) -> Sequence[str]:
+    return () if rolled_back is None else (rolled_back.text(),)
 
 
 def _untold(folder: _Folder, found: Verification) -> dict[int, int]:
@@ -169,10 +210,11 @@ def _opened(wanted: Wanted) -> Iterator[_Folder]:
     """Lock a data folder and read its metadata. Raises DataFolderError, DataFolderInUseError."""
     with locked(wanted.data_dir) as disk:
         identity = identity_in(wanted.data_dir)
-        broker_id = str(identity.broker_id) if identity is not None else None
-        metadata, has_journal = metadata_of(wanted, identity, disk), identity is not None and identity.has_journal
+        metadata = metadata_of(wanted, identity, disk)
         trouble = _identity_trouble(disk) if identity is None and metadata.known.place != IDENTITY else ()
-        yield _Folder(wanted.data_dir, disk, metadata, broker_id, has_journal, trouble)
+        if metadata.rolled_back is not None:
+            trouble = (*trouble, *metadata.rolled_back.findings())
+        yield _Folder(wanted.data_dir, disk, metadata, identity, trouble)
 
 
 def _identity_trouble(disk: LocalDisk) -> tuple[Finding, ...]:

@@ -66,6 +66,11 @@ def cluster_id_of(entries: Iterable[Entry]) -> str:
     return "" if found is None else decode_cluster_id(found)
 
 
+def last_topic_id(entries: Iterable[Entry]) -> int:
+    """The last one given out; 0 for none. Raises MetadataError."""
+    return decode_counter(_counter(entries))
+
+
 def _check(backup: Backup, *, to_cluster: bool) -> None:
     is_alone = backup.origin.kind == _ALONE
     if to_cluster and is_alone and backup.image.entries and not cluster_id_of(backup.image.entries):
@@ -87,7 +92,7 @@ def _mark(backup: Backup, restore_id: str) -> RestoreMark:
         before=mark_of(entries).restore_id,
         revision=backup.image.revision,
         taken_ms=backup.origin.taken_ms,
-        last_topic_id=decode_counter(_counter(entries)),
+        last_topic_id=last_topic_id(entries),
     )
 
 

@@ -6,10 +6,12 @@ one process, so whoever held a lease died with it, and its keys are gone when th
 
 import asyncio
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
 from danube.metadata.commands import Command, Effects, Outcome
+from danube.metadata.high_water import HighWaterMark, Reached
 from danube.metadata.leases import LeaseTimers
 from danube.metadata.sqlite_file import SqliteFile
 from danube.metadata.store import Entry, Watch
@@ -27,8 +29,17 @@ T = TypeVar("T")
 class SqliteStore(CommandWriter):
     """A `MetadataStore` in one file. Open it with `open`, close it with `close`."""
 
-    def __init__(self, file: SqliteFile, runner: BlockingRunner, clock: Clock, *, watch_events_max: int) -> None:
+    def __init__(
+        self,
+        file: SqliteFile,
+        runner: BlockingRunner,
+        clock: Clock,
+        *,
+        watch_events_max: int,
+        mark: HighWaterMark | None = None,
+    ) -> None:
         self._file = file
+        self._mark = mark
         self._runner = runner
         self._hub = WatchHub(self._take_snapshot, events_max=watch_events_max)
         self._leases = LeaseTimers(clock, self._sweep_soon)
@@ -37,12 +48,17 @@ class SqliteStore(CommandWriter):
 
     @classmethod
     async def open(
-        cls, path: Path, clock: Clock, *, watch_events_max: int = METADATA_WATCH_EVENTS_MAX
+        cls,
+        path: Path,
+        clock: Clock,
+        *,
+        watch_events_max: int = METADATA_WATCH_EVENTS_MAX,
+        mark: HighWaterMark | None = None,
     ) -> "SqliteStore":
         """Open the file at `path`, or make it; the folder must be there.
 
-        Raises DataFolderError when it cannot be read, is damaged or of a newer format, and DataFolderInUseError when
-        another process has it.
+        `mark` is advanced before a change is answered. Raises DamagedDataError, DataFolderError when the file cannot
+        be read or is of a newer format, and DataFolderInUseError when another process has it.
         """
         runner = BlockingThread("metadata")
         opened: list[SqliteFile] = []  # a waiter that is cancelled does not get the result, and must still close it
@@ -52,7 +68,17 @@ class SqliteStore(CommandWriter):
             await runner.run(lambda: _close_all(opened))
             await runner.aclose()
             raise
-        return cls(opened[0], runner, clock, watch_events_max=watch_events_max)
+        return cls(opened[0], runner, clock, watch_events_max=watch_events_max, mark=mark)
+
+    @property
+    def found(self) -> Reached:
+        """How far the metadata had come when the file was opened."""
+        return self._file.found
+
+    async def write_mark(self) -> None:
+        """Have the mark say how far the metadata has come, even where it said more before."""
+        if (mark := self._mark) is not None:
+            await self._run(lambda: mark.write(self._file.reached()))
 
     async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:  # noqa: ARG002 - always is
         return await self._run(lambda: self._file.read_entry(key))
@@ -76,7 +102,10 @@ class SqliteStore(CommandWriter):
 
     async def _submit(self, command: Command) -> Outcome:
         loop = asyncio.get_running_loop()
-        return await self._run(lambda: self._apply(command, loop))
+        outcome = await self._run(lambda: self._apply(command, loop))
+        if self._mark is not None and not self._closed:
+            await self._runner.run(self._advance_mark)  # in a turn of its own: changes that wait now share one sync
+        return outcome
 
     async def _take_snapshot(self, prefix: str, begin: Begin) -> None:
         loop = asyncio.get_running_loop()
@@ -107,6 +136,12 @@ class SqliteStore(CommandWriter):
         effects = self._file.apply(command)
         loop.call_soon_threadsafe(self._follow, effects)
         return effects.outcome
+
+    def _advance_mark(self) -> None:
+        """On the thread. The change is made, whatever becomes of the mark."""
+        if self._mark is not None:
+            with suppress(MetadataError):
+                self._mark.advance(self._file.reached())
 
     def _follow(self, effects: Effects) -> None:
         if self._closed:

@@ -12,9 +12,12 @@ from contextlib import contextmanager
 from dataclasses import astuple
 from pathlib import Path
 
+from danube.metadata import keys
 from danube.metadata.commands import Command, Effects, Lease, LeaseGiven, Outcome, decide, prefix_bounds
 from danube.metadata.consistency import contradiction_in
+from danube.metadata.high_water import Reached
 from danube.metadata.outcome_format import outcome_fields, outcome_of
+from danube.metadata.record_format import decode_counter
 from danube.metadata.sqlite_checks import Tally, damage_in, entry_crc, outcome_crc, seal, upgrade
 from danube.metadata.state import StateImage
 from danube.metadata.store import Changed, Entry
@@ -77,6 +80,8 @@ class SqliteFile:
         self._stopped = False
         self._tally = Tally()
         """Of the transaction that is under way."""
+        self.found = Reached()
+        """How far the metadata had come when the file was opened."""
 
     @classmethod
     def open(cls, path: Path, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "SqliteFile":
@@ -87,6 +92,7 @@ class SqliteFile:
             LocalDisk(path.parent).sync_folder("")  # a crash may have come between the making of the file and this
             connection = _connect(path)
         file = cls(path, connection, outcomes_max=outcomes_max)
+        file.found = file.reached()
         file._drop_leased()
         return file
 
@@ -123,6 +129,11 @@ class SqliteFile:
         rows = self._connection.execute("SELECT outcome FROM outcomes WHERE command_id = ?", (command_id,))
         row = rows.fetchone()
         return outcome_of(decode_json(row[0])) if row else None
+
+    def reached(self) -> Reached:
+        """How far the metadata has come. Raises MetadataError when the file fails."""
+        with self._using():
+            return Reached(self.revision, decode_counter(self.entry(keys.TOPIC_ID_COUNTER)))
 
     def read_entry(self, key: str) -> Entry | None:
         """As `entry`, for the store's readers. Raises MetadataError when the file fails."""

@@ -278,6 +278,15 @@ class LocalDisk:
         finally:
             os.close(descriptor)
 
+    def overwrite(self, name: str, position: int, data: bytes) -> None:
+        """Put `data` in the place of as many bytes of a file, and sync them. A crash may leave a part of them."""
+        descriptor = os.open(self.root / name, os.O_RDWR | os.O_CLOEXEC)
+        try:
+            os.pwrite(descriptor, data, position)
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
     def remove(self, name: str) -> None:
         (self.root / name).unlink()
 

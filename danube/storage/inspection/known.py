@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from danube.metadata import keys
+from danube.metadata.backup import cluster_id_of
+from danube.metadata.high_water import Reached
 from danube.metadata.record_format import TopicStorage, decode_subscription, decode_topic, decode_topic_storage
+from danube.metadata.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
 from danube.metadata.sqlite_copy import copied
 from danube.metadata.sqlite_file import SqliteFile
 from danube.metadata.store import Entry
@@ -34,6 +37,12 @@ class Known:
     """Why it could not be read though it is in the folder; then nothing is known."""
     unread: str | None = None
     """Why it was not looked at: it is kept elsewhere. Then nothing is known, and nothing is wrong."""
+    reached: Reached = field(default_factory=Reached)
+    """How far it had come."""
+    mark: RestoreMark = NEVER_RESTORED
+    """What it was restored from."""
+    cluster_id: str = ""
+    """What tells it from any other; "" when it has none yet."""
     note: str | None = None
     """What else is to be said of it."""
     topics: dict[int, str] = field(default_factory=dict)
@@ -125,9 +134,13 @@ def _read(path: Path) -> Known:
     except DanubeError as error:
         return Known(trouble=f"{METADATA} could not be read: {_without(error, path)}")
     try:
-        return known_in(entry for family in _FAMILIES for entry in file.below(family))
+        known = known_in(entry for family in _FAMILIES for entry in file.below(family))
+        cluster = file.below(keys.CLUSTER)
+        known.reached, known.mark, known.cluster_id = file.found, mark_of(cluster), cluster_id_of(cluster)
     except DanubeError as error:
         return Known(trouble=f"{METADATA} could not be read: {_without(error, path)}")
+    else:
+        return known
     finally:
         file.close()
 

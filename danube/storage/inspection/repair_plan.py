@@ -207,7 +207,7 @@ class _Planner:
                 manifest.numberings, topic if self._moves_journal(history) else None, mended.end_offset
             ),
             journals={**manifest.journals, self._journal_id: position} if self._journal_id else dict(manifest.journals),
-            last_append_time_ms=max(manifest.last_append_time_ms, topic.times[-1] if len(topic) else 0),
+            last_append_time_ms=self._last_append_ms(manifest, topic, position),
         )
         return self._with_consequences(repair, history, cursors_over(cursors, topic, covered))
 
@@ -291,6 +291,12 @@ class _Planner:
         if position <= covered:
             return before, covered
         return cursors_over(before, topic, covered), position
+
+    def _last_append_ms(self, manifest: Manifest, topic: JournalTopic, position: int) -> int:
+        """When the newest record before the journal goes on was appended: what is in there may not go back behind it."""
+        newest = max(manifest.last_append_time_ms, topic.times[-1] if len(topic) else 0)
+        first = len(topic) if self._is_journal_damaged else topic.first_above(position)
+        return min(newest, topic.times[first]) if first < len(topic) else newest
 
     def _doubtful(self, topic_id: int, covered: int) -> int:
         """How many offsets may have been given out behind all that is known.

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from danube.broker.app import Broker
-from danube.model.errors import DataFolderError, DataFolderInUseError, ShuttingDownError, UnavailableError
+from danube.model.errors import DamagedDataError, DataFolderError, DataFolderInUseError, ShuttingDownError, UnavailableError
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker
@@ -101,7 +101,7 @@ async def test_folder_whose_metadata_is_missing_is_refused(
     await cell.broker.stop()
     for path in (tmp_path / "data").glob("metadata*"):
         path.unlink()
-    with pytest.raises(DataFolderError, match="restore that file"):
+    with pytest.raises(DamagedDataError, match="restore that file"):
         await start_broker()
 
 
@@ -109,7 +109,7 @@ async def test_damaged_identity_is_refused_and_left_alone(start_broker: StartBro
     cell = await start_broker()
     await cell.broker.stop()
     (tmp_path / "data" / "broker.json").write_text("{")
-    with pytest.raises(DataFolderError, match="is damaged"):
+    with pytest.raises(DamagedDataError, match="is damaged"):
         await start_broker()
     assert (tmp_path / "data" / "broker.json").read_text() == "{"
 

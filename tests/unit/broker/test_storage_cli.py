@@ -289,7 +289,7 @@ def test_a_folder_that_does_not_say_whose_it_is_is_not_sound(
     assert "Next: restore what is named above from a backup" in verified.out
     assert "None of this can be repaired: restore it from a backup." in repaired.out
     started = CliRunner().invoke(app, ["--data-dir", str(folder.path)], prog_name="danube-broker")
-    assert started.exit_code == ExitCode.DATA_FOLDER
+    assert started.exit_code == ExitCode.DAMAGED_DATA
 
 
 def test_repair_without_consent_says_what_it_would_do_and_ends_with_3(storage: Storage, damaged: Path) -> None:
