@@ -109,6 +109,8 @@ def repair(wanted: Wanted, *, accept_loss: bool, output: OutputFormat) -> ExitCo
         found = _verified(folder)
         if found.is_sound and folder.known.unread is not None:  # nobody needs to know more
             return _nothing_to_repair(found, output)
+        if any(one.is_damage and one.file == IDENTITY for one in folder.trouble):  # no broker would start all the same
+            return _nothing_to_repair(found, output)
         plan, rolled_back = plan_repair(folder.disk, found), _to_accept(folder)
         if plan.is_empty and rolled_back is None and (untold := _untold(folder, found)):
             return _tell(folder, untold, output, is_accepted=accept_loss)

@@ -97,8 +97,9 @@ def findings_text(found: Verification) -> str:
 
 
 def can_be_repaired(found: Verification) -> bool:
-    """Whether a repair may help: some of the damage is in what it makes anew, and it knows which topics there are."""
-    return found.known.trouble is None and any(one.is_damage and one.file != IDENTITY for one in found.findings)
+    """Whether a repair may help: the damage is in what it makes anew, and it knows which topics there are."""
+    damaged = {one.file for one in found.findings if one.is_damage}
+    return found.known.trouble is None and bool(damaged) and IDENTITY not in damaged
 
 
 def verification_facts(found: Verification) -> Facts:

@@ -32,6 +32,7 @@ def copied(path: Path) -> Iterator[Path]:
 
 def _copy(source: Path, target: Path) -> None:
     with source.open("rb") as file:
+        target.touch()  # an empty one is no missing one
         while piece := file.read(_PIECE_BYTES):
             try:
                 with target.open("ab") as copy:

@@ -241,7 +241,8 @@ class JournalWalk:
         """The missing files at the beginning that may be those that were cut and removed: nothing speaks of them."""
         if self._said is not None or self._missing[0] != FIRST_SEQUENCE:
             return []
-        silent = [one for one in bare if one not in self._strangers]
+        indexed = JournalFolder(self._disk, self._folder).indexed_sequences() if self._disk.exists(self._folder) else []
+        silent = [one for one in bare if one not in self._strangers and one not in indexed]
         return [one for one, expected in zip(silent, itertools.count(FIRST_SEQUENCE), strict=False) if one == expected]
 
     def _where_gone(self, nameless: list[int]) -> tuple[str, str]:
@@ -309,7 +310,8 @@ class JournalWalk:
                 self._position = self._number = None
                 return
             if trouble:
-                yield Broken(sequence, name, 0, min(HEADER_BYTES, size), trouble)
+                is_bare = is_last and size <= HEADER_BYTES  # nobody can say how much was behind what is marked
+                yield Broken(sequence, name, 0, min(HEADER_BYTES, size), trouble, is_open_ended=is_bare)
             yield FileBegun(sequence, name, base, size, header)
             self.files.add(FileStart(sequence, base, self._number or 0))
             self.synced_to = max(self.synced_to, header.synced_to if header is not None else 0)

@@ -1,0 +1,168 @@
+"""What becomes of the files of a data folder whose broker does not run: flipped bits, cut ends, missing and older files."""
+
+import random
+import shutil
+import sqlite3
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+
+_PAGE_BYTES = 4_096  # of SQLite
+_SECTOR_BYTES = 512
+_TWICE = 0.2  # of the folders
+
+TARGETS: Mapping[str, int] = {
+    "journal/*.journal": 6,
+    "journal/*.index": 1,
+    "journal/first": 1,
+    "journal/mark": 1,
+    "segments/*/*.segment": 4,
+    "segments/*/*.manifest": 3,
+    "metadata.sqlite3": 5,
+    "metadata.sqlite3-wal": 5,
+    "metadata.mark": 2,
+    "broker.json": 2,
+}
+"""Files within a data folder, and how often one of each kind is hit. Kinds that are not there are passed over."""
+
+
+@dataclass(frozen=True, slots=True)
+class Damage:
+    """What became of one file."""
+
+    name: str
+    """Within the data folder."""
+    what: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.what}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    path: Path
+    older: Path
+    """The same file in the older copy of the folder, where it was there."""
+    chance: random.Random
+
+
+def damage_some(folder: Path, older: Path, chance: random.Random) -> list[Damage]:
+    """Damage one file of a folder, or now and then two; `older` is a copy of the folder from before.
+
+    Of two neither is a mark: those are the second witness of what is missing, and stand in for nothing else.
+    """
+    if chance.random() < _TWICE:
+        return [_damage(folder, older, chance, [one for one in TARGETS if not one.endswith("mark")]) for _ in range(2)]
+    return [_damage(folder, older, chance, TARGETS)]
+
+
+def _damage(folder: Path, older: Path, chance: random.Random, patterns: Iterable[str]) -> Damage:
+    found = {pattern: sorted(folder.glob(pattern)) for pattern in patterns}
+    there = [pattern for pattern, paths in found.items() if paths]
+    (pattern,) = chance.choices(there, weights=[TARGETS[one] for one in there])
+    path = chance.choice(found[pattern])
+    name = str(path.relative_to(folder))
+    damages = [_flip, _flip, _flip, _cut, _zero, _empty, _remove, _put_back]
+    if name == "metadata.sqlite3":
+        damages += [_put_page_back, _contradict]
+    target = _Target(path, older / name, chance)
+    while not (what := chance.choice(damages)(target)):
+        continue
+    return Damage(name, what)
+
+
+def _flip(target: _Target) -> str | None:
+    content = bytearray(target.path.read_bytes())
+    if not content:
+        return None
+    at, bit = target.chance.randrange(len(content)), target.chance.randrange(8)
+    content[at] ^= 1 << bit
+    target.path.write_bytes(content)
+    return f"bit {bit} of byte {at} is flipped"
+
+
+def _cut(target: _Target) -> str | None:
+    size = target.path.stat().st_size
+    end = target.chance.randrange(size) if size else 0
+    with target.path.open("r+b") as file:
+        file.truncate(end)
+    return f"only {end} of {size} bytes are left" if size else None
+
+
+def _zero(target: _Target) -> str | None:
+    content = bytearray(target.path.read_bytes())
+    at = target.chance.randrange(len(content) // _SECTOR_BYTES + 1) * _SECTOR_BYTES
+    end = min(at + _SECTOR_BYTES, len(content))
+    if not any(content[at:end]):
+        return None
+    content[at:end] = bytes(end - at)
+    target.path.write_bytes(content)
+    return f"bytes {at} to {end} are zeros"
+
+
+def _empty(target: _Target) -> str:
+    target.path.write_bytes(b"")
+    return "it is empty"
+
+
+def _remove(target: _Target) -> str:
+    target.path.unlink()
+    return "it is not there any more"
+
+
+def _put_back(target: _Target) -> str | None:
+    if not target.older.exists() or target.older.read_bytes() == target.path.read_bytes():
+        return None
+    shutil.copyfile(target.older, target.path)
+    return "an older copy of it was put back"
+
+
+def _put_page_back(target: _Target) -> str | None:
+    """A page that was written and never reached the disk."""
+    old, new = target.older.read_bytes(), bytearray(target.path.read_bytes())
+    pages = range(0, min(len(old), len(new)), _PAGE_BYTES)
+    differing = [at for at in pages if old[at : at + _PAGE_BYTES] != new[at : at + _PAGE_BYTES]]
+    if not differing:
+        return None
+    at = target.chance.choice(differing)
+    new[at : at + _PAGE_BYTES] = old[at : at + _PAGE_BYTES]
+    target.path.write_bytes(new)
+    return f"the page at byte {at} is an older one"
+
+
+def _contradict(target: _Target) -> str | None:
+    """As a flipped bit may have left a file of a version without checksums, which nothing but sense tells."""
+    with closing(sqlite3.connect(target.path, isolation_level=None)) as connection:
+        topics = connection.execute("SELECT key, value FROM entries WHERE key LIKE '/topics/%'").fetchall()
+        if len(topics) < 2:
+            return None
+        (key, value), (_, other) = target.chance.sample(topics, 2)
+        changes: list[tuple[str, Callable[[], object]]] = [
+            (
+                f"{key} has the topic id of another",
+                lambda: connection.execute(
+                    "UPDATE entries SET value = json_set(?, '$.topic_id', json_extract(?, '$.topic_id')) WHERE key = ?",
+                    (value.decode(), other.decode(), key),
+                ),
+            ),
+            (
+                "its counter of topic ids went back",
+                lambda: connection.execute(
+                    "UPDATE entries SET value = json_set(value, '$.last', 1) WHERE key = '/counters/topic_id'"
+                ),
+            ),
+        ]
+        what, change = target.chance.choice(changes)
+        change()
+        connection.execute("UPDATE entries SET value = CAST(value AS BLOB)")
+        without_checksums(connection)
+    return f"{what}, in the format without checksums"
+
+
+def without_checksums(connection: sqlite3.Connection) -> None:
+    """Make a file of metadata what an earlier version would have written."""
+    connection.execute("ALTER TABLE entries DROP COLUMN crc")
+    connection.execute("ALTER TABLE outcomes DROP COLUMN crc")
+    connection.execute("DELETE FROM counters WHERE name IN ('rows', 'sum', 'seal')")
+    connection.execute("UPDATE schema_version SET version = 1")
