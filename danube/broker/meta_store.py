@@ -80,7 +80,9 @@ async def _open_sqlite(
         _log.warning("%s is not what was written: this once, lost changes of the metadata may go unnoticed", MARK)
     marked = mark.reached
     store = await SqliteStore.open(folder.metadata_path, clock, mark=mark)
-    return MetaStore(store, settings.type, alone=store, rollback=rollback_of(store.found, marked))
+    is_accepted = folder.identity.accepted_restore_id is not None
+    rollback = rollback_of(store.found, marked, is_accepted=is_accepted)
+    return MetaStore(store, settings.type, alone=store, rollback=rollback)
 
 
 async def _open_etcd(settings: MetaStoreSettings, clock: Clock, rng: Rng, runner: BlockingRunner) -> MetadataStore:

@@ -61,6 +61,8 @@ def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> F
         rolled_back = None
         if identity is not None and known.trouble is None:
             rolled_back = find_rolled_back(path, identity, known, known.reached, known.mark)
+        for record, generation in rolled_back.newer if rolled_back is not None else ():  # those count at the next start
+            known.records[record.topic_id] = replace(record, generation=generation)
         return FolderMetadata(known, is_shared=False, rolled_back=rolled_back)
     known = _of_cluster(wanted, identity, disk)
     newer = {} if known.is_blind else _newest(disk, known)

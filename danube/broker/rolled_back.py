@@ -11,6 +11,7 @@ from danube.broker.after_restore import LostTopic, lost_topics
 from danube.broker.answers import counted
 from danube.broker.data_folder import IDENTITY, METADATA, Identity
 from danube.metadata.high_water import HighWaterMark, Reached, Rollback, rollback_of
+from danube.metadata.record_format import TopicStorage
 from danube.metadata.restore_mark import RestoreMark
 from danube.runtime.disk import LocalDisk
 from danube.storage.inspection.ahead import find_ahead
@@ -25,6 +26,8 @@ class RolledBack:
     rollback: Rollback
     mark: RestoreMark
     lost: tuple[LostTopic, ...]
+    newer: tuple[tuple[TopicStorage, int], ...]
+    """Records of known topics, and the newer manifest that each is pointed to at the next start."""
     is_accepted: bool
     """Whether a person has said that the broker is to go on all the same."""
 
@@ -57,11 +60,12 @@ def find_rolled_back(path: Path, identity: Identity, known: Known, found: Reache
 
     Blocks. Raises DanubeError, OSError.
     """
-    rollback = rollback_of(found, HighWaterMark(path).reached)
+    is_accepted = identity.accepted_restore_id == mark.restore_id
+    rollback = rollback_of(found, HighWaterMark(path).reached, is_accepted=is_accepted)
     if rollback is None or mark.restore_id != identity.restore_id:
         return None
-    lost = lost_topics(path, find_ahead(LocalDisk(path), known, found.topic_id))
-    return RolledBack(rollback, mark, tuple(lost), identity.accepted_restore_id == mark.restore_id)
+    ahead = find_ahead(LocalDisk(path), known, found.topic_id)
+    return RolledBack(rollback, mark, tuple(lost_topics(path, ahead)), tuple(ahead.newer), is_accepted)
 
 
 def accept(path: Path, identity: Identity, mark: RestoreMark) -> None:

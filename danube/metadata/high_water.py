@@ -68,9 +68,13 @@ class Rollback:
         )
 
 
-def rollback_of(found: Reached, marked: Reached | None) -> Rollback | None:
-    """How far metadata is behind its mark; None where it is not."""
-    return Rollback(found, marked) if marked is not None and found.is_behind(marked) else None
+def rollback_of(found: Reached, marked: Reached | None, *, is_accepted: bool) -> Rollback | None:
+    """How far metadata is behind its mark; None where it is not.
+
+    One that a person has accepted stays one until a broker has taken it in, even if a repair has changed the metadata.
+    """
+    marked = marked or Reached()
+    return Rollback(found, marked) if is_accepted or found.is_behind(marked) else None
 
 
 class HighWaterMark:

@@ -1,15 +1,17 @@
 """What becomes of the files of a data folder whose broker does not run: flipped bits, cut ends, missing and older files."""
 
 import random
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 _PAGE_BYTES = 4_096  # of SQLite
 _SECTOR_BYTES = 512
+_TELLING = re.compile(rb'"(?:topic_id|last|generation)":[0-9]|/(?:topics|subscriptions)/default/[a-z]+')
 _TWICE = 0.2  # of the folders
 
 TARGETS: Mapping[str, int] = {
@@ -65,7 +67,7 @@ def _damage(folder: Path, older: Path, chance: random.Random, patterns: Iterable
     name = str(path.relative_to(folder))
     damages = [_flip, _flip, _flip, _cut, _zero, _empty, _remove, _put_back]
     if name == "metadata.sqlite3":
-        damages += [_put_page_back, _contradict]
+        damages += [_flip_text, _flip_text, _flip_text, _put_page_back, _put_page_back, _contradict, _contradict]
     target = _Target(path, older / name, chance)
     while not (what := chance.choice(damages)(target)):
         continue
@@ -80,6 +82,18 @@ def _flip(target: _Target) -> str | None:
     content[at] ^= 1 << bit
     target.path.write_bytes(content)
     return f"bit {bit} of byte {at} is flipped"
+
+
+def _flip_text(target: _Target) -> str | None:
+    """Where it tells one topic, or its messages, from another."""
+    content = bytearray(target.path.read_bytes())
+    found = list(_TELLING.finditer(content))
+    if not found:
+        return None
+    at = target.chance.choice(found).end() - 1
+    content[at] ^= 1
+    target.path.write_bytes(content)
+    return f"bit 0 of byte {at} is flipped, which is in a record"
 
 
 def _cut(target: _Target) -> str | None:
@@ -133,7 +147,7 @@ def _put_page_back(target: _Target) -> str | None:
 
 def _contradict(target: _Target) -> str | None:
     """As a flipped bit may have left a file of a version without checksums, which nothing but sense tells."""
-    with closing(sqlite3.connect(target.path, isolation_level=None)) as connection:
+    with suppress(sqlite3.Error), closing(sqlite3.connect(target.path, isolation_level=None)) as connection:
         topics = connection.execute("SELECT key, value FROM entries WHERE key LIKE '/topics/%'").fetchall()
         if len(topics) < 2:
             return None
@@ -157,7 +171,8 @@ def _contradict(target: _Target) -> str | None:
         change()
         connection.execute("UPDATE entries SET value = CAST(value AS BLOB)")
         without_checksums(connection)
-    return f"{what}, in the format without checksums"
+        return f"{what}, in the format without checksums"
+    return None  # it was damaged before
 
 
 def without_checksums(connection: sqlite3.Connection) -> None:

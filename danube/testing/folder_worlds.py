@@ -41,8 +41,8 @@ class StoredTopic:
 
     messages: list[bytes] = field(default_factory=list)
     """By offset."""
-    acknowledged: RangeSet = field(default_factory=RangeSet)
-    """By its subscription."""
+    acknowledged: RangeSet | None = None
+    """By its subscription; None where it has none."""
 
 
 @dataclass(slots=True)
@@ -103,10 +103,13 @@ class _Life:
         if not free:
             return
         record = await self.records.create_topic(free[0], DispatchStrategy.RELIABLE, self.clock.now_ms())
-        exclusive = SubscriptionType.EXCLUSIVE
-        await self.records.create_subscription(free[0], SUBSCRIPTION, exclusive, _SUBSCRIPTION_ID, self.clock.now_ms())
         self.stored.topics[free[0]] = StoredTopic()
         self._open(record)
+
+    async def _subscribe(self, name: TopicName) -> RangeSet:
+        kind, now_ms = SubscriptionType.EXCLUSIVE, self.clock.now_ms()
+        await self.records.create_subscription(name, SUBSCRIPTION, kind, _SUBSCRIPTION_ID, now_ms)
+        return RangeSet()
 
     def _open(self, record: TopicRecord) -> None:
         self.logs[record.name] = record, self.storage.topic(record.topic_id, record.epoch)
@@ -128,6 +131,8 @@ class _Life:
     async def _acknowledge(self) -> None:
         for name in self._some():
             topic = self.stored.topics[name]
+            if topic.acknowledged is None:
+                topic.acknowledged = await self._subscribe(name)
             start = self.chance.randint(0, len(topic.messages))
             topic.acknowledged.add(start, min(start + self.chance.randint(1, 9), len(topic.messages)))
             ranges = list(topic.acknowledged)

@@ -24,6 +24,7 @@ from danube.storage.watermarks import Watermarks
 from danube.testing.checkers import Violation, check, what_must_work_works
 from danube.testing.clock import SimClock
 from danube.testing.disk import SimDisk
+from danube.testing.folder_trials import FolderTrial
 from danube.testing.handover_judging import JudgedRun
 from danube.testing.history import Event
 from danube.testing.storage_course import Course
@@ -33,6 +34,7 @@ from danube.testing.storage_life import StorageLife
 from danube.testing.storage_world import plan_world
 
 POWER_CUTS, KILLS, LATE_SYNCS, DAMAGE, SHARED = "power-cuts", "kills", "late-syncs", "damage", "shared"
+FOLDERS = "folders"
 LIVES = 5
 """Of the broker, with faults; two more follow without, to judge by."""
 _SLOW = 0.05  # of the lives: a sync may take a second
@@ -103,6 +105,14 @@ def simulate_shared(seed: int) -> Outcome:
     return Outcome(SHARED, seed, [], run.happened, violations)
 
 
+def simulate_folders(seed: int) -> Outcome:
+    """Damage a real data folder, have it verified and repaired, start brokers on it, and judge what clients get."""
+    trial = FolderTrial(seed)
+    trial.run()
+    rule = "no wrong byte, no loss without a word, and a repaired folder starts"
+    return Outcome(FOLDERS, seed, [], trial.story, [Violation(rule, "", fault, 0) for fault in trial.faults])
+
+
 def _simulate_lives(kind: str, seed: int, chance: random.Random, durability: Durability) -> Outcome:
     world = plan_world(chance)
     settings = _plan_settings(chance, durability)
@@ -149,8 +159,9 @@ KINDS: dict[str, Callable[[int], Outcome]] = {
     LATE_SYNCS: simulate_late_syncs,
     DAMAGE: simulate_damage,
     SHARED: simulate_shared,
+    FOLDERS: simulate_folders,
 }
-"""What can be simulated. All but the last two have failing, full and slow disks and clocks that jump, too."""
+"""What can be simulated. The first three have failing, full and slow disks and clocks that jump, too."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

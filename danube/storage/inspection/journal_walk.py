@@ -306,7 +306,7 @@ class JournalWalk:
                 yield self._begun_late(sequence, base) if is_first else self._cut_short(sequence - 1, base)
                 self._number = None
             if base is None:
-                yield Broken(sequence, name, 0, size, trouble, unknown_bytes=size)
+                yield Broken(sequence, name, 0, size, trouble, unknown_bytes=size, is_open_ended=is_last)
                 self._position = self._number = None
                 return
             if trouble:

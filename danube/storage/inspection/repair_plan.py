@@ -46,6 +46,8 @@ class TopicRepair:
     """By subscription: lost messages that it had not acknowledged."""
     from_start: tuple[str, ...] = ()
     """Subscriptions whose position is not known any more: they begin with the oldest message."""
+    unknown_before: int = 0
+    """Nobody can say whether messages below this offset are lost, or were let go of; 0 where that is known."""
     set_aside: tuple[str, ...] = ()
     """Files of the topic's folder."""
 
@@ -59,7 +61,8 @@ class TopicRepair:
     @property
     def loses(self) -> bool:
         """Whether anything of the topic is gone."""
-        return bool(self.mended.lost or self.mended.left_out or self.mended.skipped or self.from_start)
+        mended = self.mended
+        return bool(mended.lost or mended.left_out or mended.skipped or self.from_start or self.unknown_before)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -207,6 +210,7 @@ class _Planner:
                 manifest.numberings, topic if self._moves_journal(history) else None, mended.end_offset
             ),
             journals={**manifest.journals, self._journal_id: position} if self._journal_id else dict(manifest.journals),
+            unknown_before=_unknown_before(history, mended, start),
             last_append_time_ms=self._last_append_ms(manifest, topic, position),
         )
         return self._with_consequences(repair, history, cursors_over(cursors, topic, covered))
@@ -337,6 +341,12 @@ def _first_from(topic: JournalTopic, offset: int, covered: int) -> int:
     while first < len(topic) and topic.bases[first] < offset:
         first += 1
     return first
+
+
+def _unknown_before(history: TopicHistory, mended: Mended, start: int | None) -> int:
+    if history.manifest is not None or mended.skipped:
+        return 0
+    return mended.start_offset if start is None else start
 
 
 def _first_named(history: TopicHistory) -> int | None:

@@ -102,6 +102,7 @@ def _topic(topic: TopicRepair) -> dict[str, object]:
         "lost": _pairs(mended.lost),
         "left_out": _pairs(mended.left_out),
         "skipped": _pairs(filter(None, [mended.skipped])),
+        "unknown_before": topic.unknown_before,
         "unread_by": topic.unread,
         "from_start": list(topic.from_start),
         "generation": topic.generation,
@@ -119,6 +120,8 @@ def _topic_lines(topic: TopicRepair) -> Iterator[str]:
     yield f"{escaped(topic.name)}:"
     if mended.lost:
         yield f"  lost: {_count(mended.lost_count, 'message')}, {_offsets(mended.lost)}"
+    if topic.unknown_before:
+        yield f"  begins at offset {topic.unknown_before}; nobody can say whether messages before it are lost"
     if mended.left_out:
         yield f"  set aside, though sound: {_offsets(mended.left_out)} (too many behind them are lost)"
     if mended.skipped:

@@ -249,6 +249,11 @@ class Recovery:
         before = self._end or self._first
         journal_id = before.journal_id if before else header.journal_id
         base = self._end.position if self._end else self._first.base_position if self._first else 0
+        if self._end is not None and (header.sequence, header.journal_id) == (sequence, journal_id):
+            missing_bytes = header.base_position - base
+            if missing_bytes > 0:
+                what = f"the file ends {missing_bytes} bytes too early"
+                raise self._damaged(sequence - 1, self._end.file_bytes, what)
         if (header.sequence, header.base_position, header.journal_id) != (sequence, base, journal_id):
             raise self._damaged(sequence, 0, "it does not go on where the file before it ended")
         return header

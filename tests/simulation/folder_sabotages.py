@@ -1,0 +1,105 @@
+"""What is taken out of the care for damaged data folders on purpose, and by which seed the trials notice.
+
+`python -m tests.simulation.folder_sabotages` looks for the first seed of each anew.
+"""
+
+import logging
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+from danube.broker import after_restore, data_folder, rolled_back
+from danube.broker.dispatch.driver import DispatchDriver
+from danube.broker.dispatch.events import SkipRange
+from danube.metadata import sqlite_checks, sqlite_file
+from danube.metadata.high_water import HighWaterMark
+from danube.storage.inspection.repair_plan import _Planner
+from danube.storage.log import StoredBatch
+from danube.storage.lost import is_marker
+from danube.testing.simulation import FOLDERS
+from tests.simulation.sabotages import Sabotaged, first_seed
+
+
+def believe_records(patch: pytest.MonkeyPatch) -> None:
+    """Take every record of the metadata for what was written."""
+    for module in (sqlite_checks, sqlite_file):
+        patch.setattr(module, "entry_crc", lambda _: 0)
+
+
+def believe_the_state_as_a_whole(patch: pytest.MonkeyPatch) -> None:
+    """Take sound records for all records, and the newest."""
+    patch.setattr(sqlite_checks, "_SUM", 1)
+    patch.setattr(sqlite_checks.Tally, "add", lambda _, crc: crc)
+    patch.setattr(sqlite_checks.Tally, "remove", lambda _, crcs: list(crcs))
+
+
+def believe_ids(patch: pytest.MonkeyPatch) -> None:
+    """Ask nobody whether two topics have one id, or one that was never given out."""
+    patch.setattr(sqlite_file, "contradiction_in", lambda _: None)
+
+
+def forget_how_far_the_metadata_had_come(patch: pytest.MonkeyPatch) -> None:
+    """Take any metadata that is whole for the newest."""
+    patch.setattr(HighWaterMark, "reached", None)
+
+
+def start_on_older_metadata(patch: pytest.MonkeyPatch) -> None:
+    """Have verify and repair say what is lost with the newest changes, and not the start."""
+    patch.setattr("danube.broker.meta_store.rollback_of", lambda *_, **__: None)
+
+
+def hide_older_metadata(patch: pytest.MonkeyPatch) -> None:
+    """Have the start refuse older metadata, and verify call it sound."""
+    patch.setattr(rolled_back, "rollback_of", lambda *_, **__: None)
+
+
+def believe_the_identity(patch: pytest.MonkeyPatch) -> None:
+    """Take `broker.json` for what was written."""
+    patch.setattr(data_folder, "_checksum_of", lambda _: 0)
+
+
+def let_the_journal_go_back_in_time(patch: pytest.MonkeyPatch) -> None:
+    """Have a manifest without a segment say the time of the journal's newest record."""
+    patch.setattr(_Planner, "_last_append_ms", lambda _, manifest, topic, __: max([manifest.last_append_time_ms, *topic.times]))
+
+
+def pass_over_lost_messages_one_by_one(patch: pytest.MonkeyPatch) -> None:
+    """Write what follows on the first placeholder before the next one is passed over."""
+
+    def skip_lost(self: DispatchDriver, batches: Sequence[StoredBatch]) -> None:
+        for batch in batches:
+            if is_marker(batch.body):
+                self.handle(SkipRange(batch.base_offset, batch.end_offset))
+
+    patch.setattr(DispatchDriver, "_skip_lost", skip_lost)
+
+
+def give_ids_out_again(patch: pytest.MonkeyPatch) -> None:
+    """After older metadata was accepted, give out the ids of topics that it does not know."""
+
+    async def skip_topic_ids(*_: object) -> None:
+        return None
+
+    patch.setattr(after_restore, "skip_topic_ids", skip_topic_ids)
+
+
+FOLDER_SABOTAGES = [
+    Sabotaged("5: every record of the metadata is checked", believe_records, 0, FOLDERS),
+    Sabotaged("5: the metadata is checked as a whole", believe_the_state_as_a_whole, 0, FOLDERS),
+    Sabotaged("5: no two topics have one id", believe_ids, 0, FOLDERS),
+    Sabotaged("5: metadata that is older than its folder is missed", forget_how_far_the_metadata_had_come, 0, FOLDERS),
+    Sabotaged("5: no broker starts on it in silence", start_on_older_metadata, 0, FOLDERS),
+    Sabotaged("5: verify tells what a start refuses", hide_older_metadata, 0, FOLDERS),
+    Sabotaged("5: whose folder it is is checked", believe_the_identity, 0, FOLDERS),
+    Sabotaged("repair: the journal follows on what is repaired", let_the_journal_go_back_in_time, 0, FOLDERS),
+    Sabotaged("repair: placeholders are sent to nobody", pass_over_lost_messages_one_by_one, 0, FOLDERS),
+    Sabotaged("repair: no topic id is given out again", give_ids_out_again, 0, FOLDERS),
+]
+
+
+if __name__ == "__main__":
+    logging.disable(logging.CRITICAL)
+    for each in FOLDER_SABOTAGES:
+        if not sys.argv[1:] or each.sabotage.__name__ in sys.argv[1:]:
+            print(each.sabotage.__name__, first_seed(each), flush=True)  # noqa: T201 - the command's output
