@@ -151,6 +151,12 @@ def _identified(disk: LocalDisk, path: Path, rng: Rng, *, is_shared: bool) -> Id
     return found
 
 
+def _check_sum(fields: Mapping[str, object]) -> None:
+    """Raise ValueError where a field is not what was written; earlier versions wrote no checksum."""
+    if fields.get(_CHECKSUM) not in {None, _checksum_of(fields)}:
+        raise ValueError("its checksum is another")
+
+
 def _checksum_of(fields: Mapping[str, object]) -> int:
     """Of all fields but itself, in their order."""
     return extended(0, json.dumps({name: value for name, value in fields.items() if name != _CHECKSUM}).encode())
@@ -177,8 +183,7 @@ def read_identity(folder: Path) -> Identity:
         version, accepted = int(fields["format"]), fields.get("accepted_restore_id")
         if version > FORMAT:  # first: what else is in it nobody here knows
             raise NewerDataFolderError(f"{folder} was written by a newer version (format {version}): use that version")
-        if fields.pop(_CHECKSUM, None) not in {None, _checksum_of(fields)}:  # earlier versions wrote none
-            raise ValueError("a field is not what was written")
+        _check_sum(fields)
         return Identity(
             broker_id=int(fields["broker_id"]),
             cluster_id=str(fields.get("cluster_id", "")),

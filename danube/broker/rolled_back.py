@@ -55,7 +55,9 @@ class RolledBack:
         return "\n".join([head, *(topics or ["  no topic with messages; subscriptions and settings may be"])])
 
 
-def find_rolled_back(path: Path, identity: Identity, known: Known, found: Reached, mark: RestoreMark) -> RolledBack | None:
+def find_rolled_back(
+    path: Path, identity: Identity, known: Known, found: Reached, mark: RestoreMark
+) -> RolledBack | None:
     """What the folder has beyond its own metadata; None where that has lost nothing, or was restored since.
 
     Blocks. Raises DanubeError, OSError.

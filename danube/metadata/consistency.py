@@ -25,24 +25,31 @@ _PARSERS: Mapping[str, Callable[[str], object]] = {
 
 
 def contradiction_in(entries: Iterable[Entry]) -> str | None:
-    """What cannot be, in a few words; None when nothing contradicts itself. Raises MetadataError for a topic's value."""
-    owners: dict[int, str] = {}
-    given_out, highest = 0, (0, "")
+    """The first thing that cannot be, in a few words; None where there is none. Raises MetadataError for a value that
+    cannot be read.
+    """
+    holders: dict[int, str] = {}
+    given_out = 0
     for entry in entries:
         family, key = family_of(entry.key), entry.key
-        if (parse := _PARSERS.get(family)) is None:
-            given_out = decode_counter(entry) if key == keys.TOPIC_ID_COUNTER else given_out
-            continue
         try:
-            parsed = parse(key)
+            _PARSERS.get(family, str)(key)
         except MetadataError:
             return f"the key {key!r} is none of {family}"
-        if family == keys.TOPICS or family == keys.DELETED_TOPICS:
-            topic_id = decode_topic(entry).topic_id if family == keys.TOPICS else int(str(parsed))
-            if topic_id in owners:
-                return f"{owners[topic_id]} and {key} have the same topic id {topic_id}"
-            owners[topic_id] = key
-            highest = max(highest, (topic_id, key))
-    if highest[0] > given_out:
-        return f"{highest[1]} has topic id {highest[0]}, and the last that was given out is {given_out}"
+        if key == keys.TOPIC_ID_COUNTER:
+            given_out = decode_counter(entry)
+        elif (topic_id := _topic_id(family, entry)) is not None:
+            if topic_id in holders:
+                return f"{holders[topic_id]} and {key} have the same topic id {topic_id}"
+            holders[topic_id] = key
+    highest = max(holders, default=0)
+    if highest > given_out:
+        return f"{holders[highest]} has topic id {highest}, and the last that was given out is {given_out}"
     return None
+
+
+def _topic_id(family: str, entry: Entry) -> int | None:
+    """The id that an entry stands for alone: of a topic, or of one that was deleted."""
+    if family == keys.TOPICS:
+        return decode_topic(entry).topic_id
+    return keys.parse_deleted_topic(entry.key) if family == keys.DELETED_TOPICS else None

@@ -36,8 +36,8 @@ from danube.model.untrusted_json import decode_json
 from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
 SCHEMA_VERSION = 2
-"""Of the tables and of what is in them. Version 2 has checksums (`sqlite_checks`); a file of version 1 gets them when it
-is opened."""
+"""Of the tables and of what is in them. Version 2 has checksums (`sqlite_checks`); a file of version 1 gets them when
+it is opened."""
 
 _APPLICATION_ID = 0x44_4E_42_4D  # "DNBM": tells our file from any other SQLite file
 
@@ -192,7 +192,7 @@ class SqliteFile:
     def _carry_out(self, effects: Effects) -> None:
         for change in effects.changes:
             key = change.entry.key if isinstance(change, Changed) else change.key
-            self._delete("entries WHERE key = ?", key)
+            self._delete("DELETE FROM entries WHERE key = ? RETURNING crc", key)
             if isinstance(change, Changed):
                 row = (*astuple(change.entry), self._tally.add(entry_crc(change.entry)))
                 self._connection.execute("INSERT INTO entries VALUES (?, ?, ?, ?, ?, ?)", row)
@@ -217,11 +217,12 @@ class SqliteFile:
         encoded = json.dumps(outcome_fields(outcome))
         row = (command_id, encoded, self._tally.add(outcome_crc(command_id, encoded)))
         cursor = self._connection.execute("INSERT INTO outcomes (command_id, outcome, crc) VALUES (?, ?, ?)", row)
-        self._delete("outcomes WHERE number <= ?", (cursor.lastrowid or 0) - self._outcomes_max)
+        forgotten = (cursor.lastrowid or 0) - self._outcomes_max
+        self._delete("DELETE FROM outcomes WHERE number <= ? RETURNING crc", forgotten)
 
-    def _delete(self, which: str, *arguments: object) -> int:
-        """Remove rows; answers how many."""
-        gone = self._connection.execute(f"DELETE FROM {which} RETURNING crc", arguments).fetchall()
+    def _delete(self, statement: str, *arguments: object) -> int:
+        """Remove rows with a statement that answers their checksums; answers how many."""
+        gone = self._connection.execute(statement, arguments).fetchall()
         self._tally.remove(gone)
         return len(gone)
 
@@ -246,7 +247,7 @@ class SqliteFile:
         """Remove the keys of leases: whoever held one died with the process that opened the file before."""
         with self._using():
             self._begin()
-            if self._delete("entries WHERE lease_id != 0"):
+            if self._delete("DELETE FROM entries WHERE lease_id != 0 RETURNING crc"):
                 self._set_counter("revision", self.revision + 1)
             self._commit()
 

@@ -1,4 +1,4 @@
-"""What becomes of the files of a data folder whose broker does not run: flipped bits, cut ends, missing and older files."""
+"""Damages of the files of a stopped broker's data folder: flipped bits, cut ends, missing and older files."""
 
 import random
 import re
@@ -67,7 +67,16 @@ def _damage(folder: Path, older: Path, chance: random.Random, patterns: Iterable
     name = str(path.relative_to(folder))
     damages = [_flip, _flip, _flip, _cut, _zero, _empty, _remove, _put_back]
     if name == "metadata.sqlite3":
-        damages += [_flip_text, _flip_text, _flip_text, _put_page_back, _put_page_back, _contradict, _contradict]
+        damages += [
+            _flip_text,
+            _flip_text,
+            _flip_text,
+            _put_page_back,
+            _lose_record,
+            _lose_record,
+            _contradict,
+            _contradict,
+        ]
     target = _Target(path, older / name, chance)
     while not (what := chance.choice(damages)(target)):
         continue
@@ -143,6 +152,19 @@ def _put_page_back(target: _Target) -> str | None:
     new[at : at + _PAGE_BYTES] = old[at : at + _PAGE_BYTES]
     target.path.write_bytes(new)
     return f"the page at byte {at} is an older one"
+
+
+def _lose_record(target: _Target) -> str | None:
+    """One that a page has no more, all the others being sound."""
+    with suppress(sqlite3.Error), closing(sqlite3.connect(target.path, isolation_level=None)) as connection:
+        keys = connection.execute(
+            "SELECT key FROM entries WHERE key LIKE '/subscriptions/%' OR key LIKE '/storage/%' ORDER BY key"
+        ).fetchall()
+        if keys:
+            (key,) = target.chance.choice(keys)
+            connection.execute("DELETE FROM entries WHERE key = ?", (key,))
+            return f"the record {key} is gone"
+    return None
 
 
 def _contradict(target: _Target) -> str | None:

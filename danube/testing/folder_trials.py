@@ -12,9 +12,7 @@ import json
 import random
 import re
 import shutil
-import sys
 import tempfile
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -102,6 +100,7 @@ class FolderTrial:
         for name, error in seen.errors.items():
             self.story.append(f"{name}: {error!r}")
             is_any = any(one["level"] == "damage" and one["topic_id"] is None for one in said)
+            is_any = is_any or verified.code == ExitCode.DATA_FOLDER  # it looks like one of a later version
             self._require(is_any or str(name) in words, f"verify says nothing of {name}: {error}; {words}")
         if seen.refusal is not None:
             self.story.append(f"start: {seen.refusal!r}")
@@ -264,4 +263,3 @@ async def _consume(cell: Cell, name: TopicName, seen: Served) -> None:
         await cell.client.acknowledge(name, message.offset, SUBSCRIPTION)
     seen.next_offsets[name] = message.offset
     inbox.close()
-

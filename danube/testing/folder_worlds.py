@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from danube.broker.data_folder import DataFolder, open_data_folder
+from danube.broker.data_folder import JOURNAL, DataFolder, open_data_folder
 from danube.broker.meta_store import open_meta_store
 from danube.broker.meta_store_settings import MetaStoreSettings
 from danube.metadata.cluster_records import own_cluster_id
@@ -17,18 +17,19 @@ from danube.metadata.storage_records import StorageRecords
 from danube.model.ranges import RangeSet
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.runtime.blocking import InlineRunner
+from danube.runtime.blocking import BlockingThread
 from danube.runtime.rng import SystemRng
 from danube.storage.journal import JournalSettings
 from danube.storage.storage_settings import StorageSettings
 from danube.storage.store import Storage
 from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import SimClock
+from danube.testing.clock import START_MS, SimClock
 from danube.testing.stream_peer import payload_batch
 
 SUBSCRIPTION = "s"
 _SUBSCRIPTION_ID = 11
 _NAMES = [TopicName("default", name) for name in ("orders", "clicks", "idle", "bills")]
+_TICK_S = 0.25
 _QUIET_S = 2.0  # until the journal's mark says all: an end that goes before that is missed by nobody (decision 15)
 _SETTINGS = StorageSettings(
     journal=JournalSettings(file_bytes_max=4_096, round_bytes_max=1_500), segment_bytes_max=2_048
@@ -67,7 +68,7 @@ def make_alone(path: Path, older: Path, chance: random.Random) -> Stored:
         is_last = number == lives - 1
         if is_last:
             shutil.copytree(work, older)
-        asyncio.run(_live(work, stored, chance, path if is_last and is_killed else None))
+        _live(work, stored, chance, path if is_last and is_killed else None)
     if not is_killed:
         work.rename(path)
     stored.life = "killed" if is_killed else "stopped"
@@ -78,23 +79,41 @@ MAKERS: dict[str, Maker] = {"alone": make_alone}
 """Each kind of folder; one that has files of its own names them in `folder_damage.TARGETS`, too."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Machine:
+    """What a life runs on."""
+
+    chance: random.Random
+    clock: SimClock
+    runner: BlockingThread
+
+
 @dataclass(slots=True)
 class _Life:
     """One broker at work in a folder, without the broker."""
 
     storage: Storage
     records: Records
-    clock: SimClock
-    chance: random.Random
+    machine: _Machine
     stored: Stored
     logs: dict[TopicName, tuple[TopicRecord, TieredLog]] = field(default_factory=dict)
+
+    @property
+    def chance(self) -> random.Random:
+        return self.machine.chance
 
     async def open_topics(self) -> None:
         for name in self.stored.topics:
             self._open(await self.records.begin_epoch(name))
 
+    async def pass_time(self, seconds: float) -> None:
+        """Have what is due be done, on the thread too."""
+        for _ in range(round(seconds / _TICK_S)):
+            await self.machine.clock.run_for(_TICK_S)
+            await self.machine.runner.run(lambda: None)
+
     async def step(self) -> None:
-        await self.clock.run_for(0.5)
+        await self.pass_time(0.5)
         steps = [self._append, self._append, self._append, self._acknowledge, self._create, self._cut, self._delete]
         await self.chance.choices(steps, weights=[3, 3, 3, 4, 3, 2, 0.5])[0]()
 
@@ -102,12 +121,12 @@ class _Life:
         free = [name for name in _NAMES if name not in self.stored.topics and name not in self.stored.deleted]
         if not free:
             return
-        record = await self.records.create_topic(free[0], DispatchStrategy.RELIABLE, self.clock.now_ms())
+        record = await self.records.create_topic(free[0], DispatchStrategy.RELIABLE, self.machine.clock.now_ms())
         self.stored.topics[free[0]] = StoredTopic()
         self._open(record)
 
     async def _subscribe(self, name: TopicName) -> RangeSet:
-        kind, now_ms = SubscriptionType.EXCLUSIVE, self.clock.now_ms()
+        kind, now_ms = SubscriptionType.EXCLUSIVE, self.machine.clock.now_ms()
         await self.records.create_subscription(name, SUBSCRIPTION, kind, _SUBSCRIPTION_ID, now_ms)
         return RangeSet()
 
@@ -158,33 +177,35 @@ class _Life:
         return self.chance.sample(names, min(len(names), self.chance.randint(1, 2)))
 
 
-async def _live(path: Path, stored: Stored, chance: random.Random, copy: Path | None) -> None:
+def _live(path: Path, stored: Stored, chance: random.Random, copy: Path | None) -> None:
     """One life; what a kill at its end leaves is put at `copy`."""
-    rng = SystemRng(chance.getrandbits(63))
-    folder = open_data_folder(path, rng)
+    folder = open_data_folder(path, SystemRng(chance.getrandbits(63)))
     try:
-        async with AsyncExitStack() as parts:
-            life = await _open(folder, rng, stored, chance, parts)
-            await life.open_topics()
-            for _ in range(chance.randint(12, 20)):
-                await life.step()
-            await life.clock.run_for(_QUIET_S)
-            if copy is not None:
-                shutil.copytree(path, copy)
+        clock = SimClock(start_ms=START_MS + 1_000_000 * folder.disk.exists(JOURNAL))
+        asyncio.run(_work(folder, stored, chance, clock, copy))
     finally:
         folder.lock.release()
 
 
-async def _open(
-    folder: DataFolder, rng: SystemRng, stored: Stored, chance: random.Random, parts: AsyncExitStack
-) -> _Life:
-    clock, runner = SimClock(), InlineRunner()
-    await clock.run_for(folder.disk.exists("journal") * 1_000.0)
+async def _work(folder: DataFolder, stored: Stored, chance: random.Random, clock: SimClock, copy: Path | None) -> None:
+    async with AsyncExitStack() as parts:
+        runner = BlockingThread("storage")  # one for all: what comes first follows from the seed
+        parts.push_async_callback(runner.aclose)
+        life = await _open(folder, stored, _Machine(chance, clock, runner), parts)
+        await life.open_topics()
+        for _ in range(chance.randint(12, 20)):
+            await life.step()
+        await life.pass_time(_QUIET_S)
+        if copy is not None:
+            await runner.run(lambda: shutil.copytree(folder.path, copy))
+
+
+async def _open(folder: DataFolder, stored: Stored, machine: _Machine, parts: AsyncExitStack) -> _Life:
+    rng, clock, runner = SystemRng(machine.chance.getrandbits(63)), machine.clock, machine.runner
     opened = await open_meta_store(MetaStoreSettings.model_validate({}), folder, clock, rng, runner)
     parts.push_async_callback(opened.store.close)
     cluster_id, records = await own_cluster_id(opened.store, rng), Records(opened.store, rng)
     await records.ensure_namespace("default")
-    known = {record.topic_id for record in await records.topics()}
     storage = await Storage.open(
         folder.disk,
         clock,
@@ -196,10 +217,10 @@ async def _open(
         broker_id=folder.broker_id,
         has_begun=folder.identity.has_journal,
         settings=_SETTINGS,
-        known_topics=known,
+        known_topics={record.topic_id for record in await records.topics()},
     )
     parts.push_async_callback(storage.close)
     if opened.alone is not None:
         await opened.alone.write_mark()
-    folder.adopt(cluster_id, is_shared=False, has_journal=True)
-    return _Life(storage, records, clock, chance, stored)
+    await runner.run(lambda: folder.adopt(cluster_id, is_shared=False, has_journal=True))
+    return _Life(storage, records, machine, stored)

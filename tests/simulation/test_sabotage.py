@@ -1,13 +1,17 @@
 """Each rule of "Durability and storage" is broken on purpose, and a seed must show it.
 
 A sabotage that no seed finds means that the simulation, or the rule, is worth nothing. When what runs in a simulation
-changes, the seeds may, and as a rule one close by finds it; `python -m tests.simulation.sabotages` looks for them anew.
+changes, the seeds may, and as a rule one close by finds it; `python -m tests.simulation.sabotages` (and
+`folder_sabotages`) looks for them anew.
 """
 
 import pytest
 
 from danube.testing.simulation import KINDS
+from tests.simulation.folder_sabotages import FOLDER_SABOTAGES
 from tests.simulation.sabotages import SABOTAGES, Sabotaged, is_found
+
+ALL = [*SABOTAGES, *FOLDER_SABOTAGES]
 
 RULES = range(1, 8)
 CLOSE_BY = 40
@@ -15,7 +19,7 @@ CLOSE_BY = 40
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("one", SABOTAGES, ids=lambda one: one.sabotage.__name__)
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.sabotage.__name__)
 def test_the_seed_of_a_rule_finds_its_sabotage(one: Sabotaged, monkeypatch: pytest.MonkeyPatch) -> None:
     one.sabotage(monkeypatch)
     seeds = range(one.seed, one.seed + CLOSE_BY)
@@ -23,7 +27,7 @@ def test_the_seed_of_a_rule_finds_its_sabotage(one: Sabotaged, monkeypatch: pyte
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("kind", "seed_of_one"), sorted({(one.kind, one.seed) for one in SABOTAGES}))
+@pytest.mark.parametrize(("kind", "seed_of_one"), sorted({(one.kind, one.seed) for one in ALL}))
 def test_those_seeds_find_nothing_where_nothing_is_wrong(kind: str, seed_of_one: int) -> None:
     outcome = KINDS[kind](seed_of_one)
     assert not outcome.violations, outcome.report()

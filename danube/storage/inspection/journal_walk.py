@@ -197,7 +197,8 @@ class JournalWalk:
         except DamagedDataError:
             name = first_path(self._folder)
             yield Broken(0, name, 0, _size(self._disk, name), "it should say where the journal begins")
-            self.first_sequence = found[0] if found else FIRST_SEQUENCE
+            indexed = folder.indexed_sequences()  # a file that is not there any more may have been the first
+            self.first_sequence = min([*found, *indexed], default=FIRST_SEQUENCE)
             return found
         if first is None:
             self._position = 0

@@ -297,7 +297,7 @@ class _Planner:
         return cursors_over(before, topic, covered), position
 
     def _last_append_ms(self, manifest: Manifest, topic: JournalTopic, position: int) -> int:
-        """When the newest record before the journal goes on was appended: what is in there may not go back behind it."""
+        """Append time of the newest record before those that stay in the journal, which may not go back behind it."""
         newest = max(manifest.last_append_time_ms, topic.times[-1] if len(topic) else 0)
         first = len(topic) if self._is_journal_damaged else topic.first_above(position)
         return min(newest, topic.times[first]) if first < len(topic) else newest

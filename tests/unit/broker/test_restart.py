@@ -4,7 +4,13 @@ from pathlib import Path
 import pytest
 
 from danube.broker.app import Broker
-from danube.model.errors import DamagedDataError, DataFolderError, DataFolderInUseError, ShuttingDownError, UnavailableError
+from danube.model.errors import (
+    DamagedDataError,
+    DataFolderError,
+    DataFolderInUseError,
+    ShuttingDownError,
+    UnavailableError,
+)
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.cluster import Cell, StartBroker

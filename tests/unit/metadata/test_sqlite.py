@@ -13,10 +13,13 @@ from typing import Any
 
 import pytest
 
+from danube.metadata import keys
 from danube.metadata.commands import Applied, GrantLease, Transact
+from danube.metadata.record_format import TopicRecord, encode_counter, encode_topic
 from danube.metadata.sqlite import SqliteStore
+from danube.metadata.sqlite_copy import copied
 from danube.metadata.sqlite_file import SCHEMA_VERSION, SqliteFile
-from danube.metadata.store import Condition, Put, Transaction
+from danube.metadata.store import Condition, DeletePrefix, Put, Transaction
 from danube.model.errors import (
     DamagedDataError,
     DataFolderAccessError,
@@ -26,8 +29,10 @@ from danube.model.errors import (
     UnknownOutcomeError,
     VersionConflictError,
 )
+from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.disk import next_step_of
 from danube.testing.clock import SimClock
+from danube.testing.folder_damage import without_checksums
 from danube.testing.patience import PATIENCE_S
 
 
@@ -226,6 +231,99 @@ def test_a_file_that_may_not_be_written_is_told_in_the_words_of_the_system(
     told = rf"cannot be opened \({os.strerror(code)}\): {next_step_of(OSError(code, ''))}"
     with pytest.raises(DataFolderAccessError, match=told):
         SqliteFile.open(path)
+
+
+def filled(path: Path) -> None:
+    """A file with some records and outcomes, closed."""
+    with closing(SqliteFile.open(path)) as file:
+        for number in range(1, 4):
+            name = TopicName("default", f"t{number}")
+            record = TopicRecord(name=name, topic_id=number, strategy=DispatchStrategy.RELIABLE, epoch=1, created_ms=1)
+            writes = (Put(keys.topic(name), encode_topic(record)), Put(keys.TOPIC_ID_COUNTER, encode_counter(number)))
+            file.apply(Transact(Transaction(f"id{number}", (), writes)))
+
+
+def flip_in(path: Path, text: bytes) -> None:
+    """Flip the lowest bit of the last character of the text."""
+    content = bytearray(path.read_bytes())
+    content[content.index(text) + len(text) - 1] ^= 1
+    path.write_bytes(content)
+
+
+@pytest.mark.parametrize("text", [b'"topic_id":2', b'"last":3', b"/topics/default/t1", b"id3"])
+def test_one_flipped_bit_in_a_record_is_damage(path: Path, text: bytes) -> None:
+    filled(path)
+    flip_in(path, text)
+    with pytest.raises(DamagedDataError, match=r"is not what was written|index"):
+        SqliteFile.open(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("DELETE FROM entries WHERE key = '/topics/default/t2'", "its 6 records are not the 7"),
+        ("UPDATE counters SET value = value + 1 WHERE name = 'revision'", "its counters are not"),
+        ("DELETE FROM outcomes WHERE number = 1", "its 6 records are not the 7"),
+    ],
+)
+def test_sound_records_that_are_not_those_of_the_last_change_are_damage(path: Path, change: str, what: str) -> None:
+    filled(path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(change)
+    with pytest.raises(DamagedDataError, match=what):
+        SqliteFile.open(path)
+
+
+def test_every_state_that_a_commit_leaves_can_be_opened(path: Path) -> None:
+    for number in range(12):
+        with closing(SqliteFile.open(path, outcomes_max=3)) as file:
+            file.apply(put(f"/a/{number % 3}", b"x" * number, transaction_id=f"id{number}"))
+            if number % 4 == 3:
+                file.apply(Transact(Transaction(f"gone{number}", (), (DeletePrefix("/a"),))))
+            file.apply(GrantLease("", 5.0))
+            file.apply(Transact(Transaction("", (), (Put("/leased", b"", file.last_lease_id),))))
+
+
+def without_its_checksums(path: Path, *changes: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        without_checksums(connection)
+        for change in changes:
+            connection.execute(change)
+
+
+def test_a_file_from_before_there_were_checksums_gets_them(path: Path) -> None:
+    filled(path)
+    with closing(SqliteFile.open(path)) as file:
+        before = file.image()
+    without_its_checksums(path)
+    with closing(SqliteFile.open(path)) as file:
+        assert file.image() == before
+    flip_in(path, b'"topic_id":2')
+    with pytest.raises(DamagedDataError, match="is not what was written"):
+        SqliteFile.open(path)
+
+
+@pytest.mark.parametrize(
+    ("change", "what"),
+    [
+        ("UPDATE entries SET value = replace(value, '_id\":2', '_id\":1')", "have the same topic id 1"),
+        ("UPDATE entries SET value = replace(value, '\"last\":3', '\"last\":2')", "the last that was given out is 2"),
+        ("UPDATE entries SET key = '/topics/default' WHERE key = '/topics/default/t1'", "is none of /topics"),
+    ],
+)
+def test_a_file_without_checksums_must_not_contradict_itself(path: Path, change: str, what: str) -> None:
+    filled(path)
+    without_its_checksums(path, change, "UPDATE entries SET value = CAST(value AS BLOB)")
+    before = path.read_bytes()
+    with pytest.raises(DamagedDataError, match=what):
+        SqliteFile.open(path)
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_is_copied_as_one(path: Path) -> None:
+    path.touch()
+    with copied(path) as copy:
+        assert copy.exists()
 
 
 def test_missing_folder_is_said_to_be_missing(tmp_path: Path) -> None:

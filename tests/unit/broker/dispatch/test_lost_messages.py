@@ -77,7 +77,7 @@ class Patchwork(ColdLog):
             at += size
             self._batches += [marked(offsets)] if is_lost else [sound(offset) for offset in offsets]
             self.sound += [] if is_lost else offsets
-        self.durable_end = at  # type: ignore[misc] - one log's own
+        self.durable_end = at
 
     async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
         return [batch for batch in self._batches if batch.end_offset > offset][: self._read_max]

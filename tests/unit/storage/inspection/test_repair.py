@@ -366,3 +366,41 @@ def test_any_damage_can_be_repaired_many_times(folder: FolderWorld, tmp_path: Pa
         except Exception as error:
             raise AssertionError(f"seed {seed}") from error
         shutil.rmtree(copy.path)
+
+
+def test_a_topic_without_a_segment_left_goes_on_with_the_journal(tmp_path: Path) -> None:
+    """Its manifest says a time, and the first of the journal's records may not be from before that."""
+    folder = FolderWorld(tmp_path)
+
+    async def live(life: Life) -> None:
+        await life.fill(ORDERS, 10)
+        await life.cut()
+        for _ in range(3):
+            await folder.clock.run_for(10.0)
+            await life.fill(ORDERS, 2)
+
+    folder.live(live)
+    for path in folder.files("segments/*/*"):
+        path.unlink()
+    repair(folder)
+    assert folder.verify().is_sound
+
+    async def content(life: Life) -> dict[int, bytes | None]:
+        return await life.content(ORDERS)
+
+    assert [offset for offset, record in folder.live(content).items() if record is not None] == [*range(10, 16)]
+
+
+def test_nobody_calls_a_topic_whole_whose_beginning_is_unknown(tmp_path: Path) -> None:
+    folder = FolderWorld(tmp_path)
+
+    async def live(life: Life) -> None:
+        await life.fill(ORDERS, 10)
+        await life.cut()
+        await life.fill(ORDERS, 2)
+
+    folder.live(live)
+    for path in folder.files("segments/*/*"):
+        path.unlink()
+    (topic,) = repair(folder).topics
+    assert (topic.unknown_before, topic.loses) == (10, True)
