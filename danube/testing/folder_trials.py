@@ -29,6 +29,7 @@ from danube.storage.lost import is_marker
 from danube.testing.cluster import Cell, running_broker
 from danube.testing.folder_damage import damage_some
 from danube.testing.folder_worlds import MAKERS, SUBSCRIPTION, Stored, StoredTopic
+from danube.testing.patience import PATIENCE_S
 from danube.testing.stream_peer import StreamPeer
 from danube.wire.decode import received_message
 
@@ -36,7 +37,7 @@ _FRESH = TopicName("default", "fresh")
 _LAST = b"last"
 _NAMED = re.compile(r"journal/[\w./-]*|segments/[\w./-]+|metadata\.sqlite3|broker\.json")
 _MEMORY = Path("/dev/shm")  # noqa: S108 - syncs cost nothing there; elsewhere it works as well
-_PATIENCE_S = 5.0
+_QUIET = {"telemetry_interval_s": 0.0}
 
 Content = dict[int, bytes]
 """Payloads by offset, but for what is said to be lost."""
@@ -71,7 +72,6 @@ class FolderTrial:
     """One seed."""
 
     seed: int
-    kind: str = "alone"
     faults: list[str] = field(default_factory=list)
     story: list[str] = field(default_factory=list)
 
@@ -86,7 +86,8 @@ class FolderTrial:
     def _run(self, scratch: Path) -> None:
         chance = random.Random(self.seed)  # noqa: S311 - a seed is for replay, not for secrets
         folder, older = scratch / "data", scratch / "older"
-        stored = MAKERS[self.kind](folder, older, chance)
+        make = [*MAKERS.values()][self.seed % len(MAKERS)]
+        stored = make(folder, older, chance)
         self.story += [stored.life, *map(str, damage_some(folder, older, chance))]
         damaged = shutil.copytree(folder, scratch / "damaged")
         verified = storage(folder, "verify")
@@ -216,7 +217,7 @@ def served(folder: Path, stored: Stored) -> Served:
 
     async def serve() -> None:
         try:
-            async with asyncio.timeout(_PATIENCE_S), running_broker(folder, telemetry_interval_s=0) as cell:
+            async with asyncio.timeout(PATIENCE_S), running_broker(folder, **_QUIET | stored.settings) as cell:
                 await _look(cell, stored, seen)
         except DanubeError as error:
             seen.refusal = error

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from danube.broker.data_folder import JOURNAL, DataFolder, open_data_folder
 from danube.broker.meta_store import open_meta_store
@@ -54,6 +55,8 @@ class Stored:
     deleted: set[TopicName] = field(default_factory=set)
     life: str = ""
     """How the last broker ended."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """With which a broker is started on the folder, beside its place."""
 
 
 Maker = Callable[[Path, Path, random.Random], Stored]
@@ -76,7 +79,7 @@ def make_alone(path: Path, older: Path, chance: random.Random) -> Stored:
 
 
 MAKERS: dict[str, Maker] = {"alone": make_alone}
-"""Each kind of folder; one that has files of its own names them in `folder_damage.TARGETS`, too."""
+"""Each kind of folder, in turn by seed; one that has files of its own names them in `folder_damage.TARGETS`, too."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,12 +4,11 @@ The brokers here are whole ones in this process, each the one member of a Raft c
 """
 
 import asyncio
-import json
 import re
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,7 @@ from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
 from danube.broker.after_repair import note_repair, noted_repair
-from danube.broker.data_folder import REPAIRED
+from danube.broker.data_folder import REPAIRED, read_identity
 from danube.broker.metadata_places import ServicePlace
 from danube.broker.topic import ReliableTopic
 from danube.metadata.backup_format import Backup, Origin
@@ -206,8 +205,7 @@ def test_a_healthy_folder_is_sound_and_topics_have_their_names(member: Member) -
 def test_topics_of_other_brokers_are_not_looked_for_in_this_folder(
     member: Member, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    identity = json.loads((member.path / "broker.json").read_text())
-    (member.path / "broker.json").write_text(json.dumps(identity | {"broker_id": "12"}))
+    (member.path / "broker.json").write_bytes(replace(read_identity(member.path), broker_id=12).encode())
     inspected = member.storage("inspect")
     assert inspected.code == 0
     assert str(ORDERS) not in inspected.out
@@ -259,8 +257,8 @@ def test_damage_of_raft_is_damage_and_what_is_there_is_still_verified(member: Me
 
 
 def test_a_raft_of_another_cluster_is_not_gone_by(member: Member) -> None:
-    identity = json.loads((member.path / "broker.json").read_text())
-    (member.path / "broker.json").write_text(json.dumps(identity | {"cluster_id": "00000000000000aa"}))
+    other = replace(read_identity(member.path), cluster_id="00000000000000aa")
+    (member.path / "broker.json").write_bytes(other.encode())
     verified = member.storage("verify")
     assert verified.code == 0
     assert "it is of another cluster" in verified.out
