@@ -14,6 +14,8 @@ from danube.broker.metadata_places import Wanted, kind_of, opened
 from danube.broker.rolled_back import RolledBack, find_rolled_back
 from danube.metadata.backup import cluster_id_of
 from danube.metadata.backup_raft import read_raft
+from danube.metadata.high_water import NAME as MARK
+from danube.metadata.high_water import HighWaterMark
 from danube.metadata.raft.folder import FOLDER as RAFT
 from danube.metadata.storage_records import TopicStorage
 from danube.metadata.store import Entry
@@ -59,6 +61,8 @@ def metadata_of(wanted: Wanted, identity: Identity | None, disk: LocalDisk) -> F
     if identity is None or not identity.is_shared:
         known = read_known(path)
         rolled_back = None
+        if HighWaterMark(path).is_unreadable:
+            known.note = f"{MARK} is not what was written: the next start makes it anew, and cannot tell lost changes"
         if identity is not None and known.trouble is None:
             rolled_back = find_rolled_back(path, identity, known, known.reached, known.mark)
         for record, generation in rolled_back.newer if rolled_back is not None else ():  # those count at the next start

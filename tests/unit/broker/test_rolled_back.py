@@ -162,6 +162,15 @@ def test_a_folder_without_a_mark_gets_one(killed: Path) -> None:
     assert (killed / MARK).exists()
 
 
+def test_a_mark_that_is_not_what_was_written_is_a_note(killed: Path) -> None:
+    (killed / MARK).write_bytes(b"x" * 40)
+    code, text = run("storage", "verify", data_dir=killed)
+    assert code == ExitCode.OK
+    assert f"{MARK} is not what was written" in text
+    asyncio.run(start(killed))
+    assert MARK not in run("storage", "verify", data_dir=killed)[1]
+
+
 def test_one_flipped_bit_in_the_identity_is_damage_for_start_and_verify(killed: Path) -> None:
     path = killed / "broker.json"
     flip(path, path.read_bytes().index(b'"cluster_id": "') + 16)
