@@ -21,7 +21,7 @@ from danube.metadata.families import trouble_of, value_of
 from danube.metadata.record_format import encode_plan
 from danube.metadata.store import Entry
 from danube.model import analytics, audit, telemetry
-from danube.model.errors import DataFolderError, InvalidRequestError, SettingsError
+from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, SettingsError
 from danube.model.lag_group import LagFilter
 from danube.model.lag_rows import GROUPS, PARTITIONS
 from danube.model.limits import JSON_DEPTH_MAX
@@ -228,7 +228,7 @@ def test_a_decoder_survives_any_bytes(name: str, data: bytes) -> None:
 @pytest.mark.parametrize("data", HOSTILE)
 def test_a_damaged_identity_of_a_data_folder_is_said_to_be_so(data: bytes, tmp_path: Path) -> None:
     (tmp_path / IDENTITY).write_bytes(data)
-    with pytest.raises(DataFolderError, match="damaged"):
+    with pytest.raises(DamagedDataError, match="damaged"):
         read_identity(tmp_path)
 
 
