@@ -14,7 +14,7 @@ INSTALLED := $(VENV)/.installed
 LOCKED := $(VENV)/.locked
 WHEEL_INSTALLED := $(WHEEL_VENV)/.installed
 
-CHECKED := danube spark_analytics tests scripts $(wildcard bench examples)
+CHECKED := danube spark_analytics lab tests scripts $(wildcard bench examples)
 PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-input --use-pep517
 UV_COMPILE := $(BIN)/uv pip compile --quiet --system-certs --universal --python-version 3.11 --generate-hashes --no-annotate \
               --custom-compile-command "make lock"
@@ -77,20 +77,20 @@ bench: $(INSTALLED) $(WHEEL_INSTALLED) ## Measure, and print the machine with th
 
 .PHONY: soak
 soak: $(INSTALLED) $(WHEEL_INSTALLED) ## Rounds of kill -9 and pauses under load, in .soak: nothing may be lost (ROUNDS=10)
-	@$(BIN)/python -m danube.testing.soak --rounds $(ROUNDS) --folder .soak --wheel-python $(WHEEL_VENV)/bin/python
+	@$(BIN)/python -m lab.soak.rounds --rounds $(ROUNDS) --folder .soak --wheel-python $(WHEEL_VENV)/bin/python
 
 .PHONY: trials
 trials: $(INSTALLED) ## Raft: fifty times kill -9 of all members, then ten minutes beside a busy broker without an election
-	@$(BIN)/python -m danube.testing.raft_trials kill-all --rounds 50
-	@$(BIN)/python -m danube.testing.raft_trials busy --minutes 10
+	@$(BIN)/python -m lab.trials.raft kill-all --rounds 50
+	@$(BIN)/python -m lab.trials.raft busy --minutes 10
 
 .PHONY: soak-metadata
 soak-metadata: $(INSTALLED) ## Rounds of kills, pauses and cuts on a metadata store: histories are judged (ROUNDS=10 STORE=raft)
-	@$(BIN)/python -m danube.testing.metadata_soak --store $(STORE) --rounds $(ROUNDS) --folder .soak-metadata
+	@$(BIN)/python -m lab.metadata.soak --store $(STORE) --rounds $(ROUNDS) --folder .soak-metadata
 
 .PHONY: simulate
 simulate: $(INSTALLED) ## Power cuts, kills, failing and damaged disks, simulated by seed on all cores (SEEDS=1000 FROM=0)
-	@$(BIN)/python -m danube.testing.simulation --seeds $(SEEDS) --from $(FROM)
+	@$(BIN)/python -m lab.storage.simulation --seeds $(SEEDS) --from $(FROM)
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## Hostile input at the client port: an answer to each, no traceback (ROUNDS=100000)

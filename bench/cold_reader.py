@@ -34,11 +34,11 @@ from bench.live import Arrival, Latency, LiveLoad, latency_of, live_load
 from bench.plain_log import PlainLog, run_plain_log
 from bench.result import Figure, median, percentile_ms
 from danube.client import DanubeClientBuilder, DispatchStrategy
-from danube.model.limits import MIB
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.model.limits.broker import MIB
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.processes.broker import BrokerProcess
 
 HISTORY, LIVE = "/default/history", "/default/live"
 GIB = 1 << 30

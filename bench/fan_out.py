@@ -17,10 +17,10 @@ from bench.result import Figure, percentile_ms
 from bench.wheel import WHEEL_PYTHON
 from danube.client import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
 from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.peer import Inbox, Peer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.client import Inbox, Peer
+from danube.testing.processes.broker import BrokerProcess
 
 SUBSCRIPTIONS = (1, 10, 100)
 DELIVERIES = 10_000

@@ -18,13 +18,13 @@ from mcp.client.streamable_http import streamable_http_client
 from bench.result import Figure, percentile_ms
 from danube.admin.access import Guard
 from danube.admin.grpc_gateway import open_gateway
-from danube.admin.mcp.offer import Offer
 from danube.admin.mcp.server import build_server
+from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.target import Target
-from danube.model.admin_calls import CreateTopic
+from danube.model.calls.admin import CreateTopic
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.process import BrokerProcess
-from danube.testing.seeded import seeded_gateway
+from danube.testing.processes.broker import BrokerProcess
+from lab.kernel.seeded import seeded_gateway
 
 CALLS = 300
 WARM_UP = 30
@@ -112,7 +112,7 @@ async def _sizes() -> list[Figure]:
     gateway = seeded_gateway()
     for index in range(MANY_TOPICS):
         gateway.cluster.add_topic(TopicName("default", f"topic-{index:05}"), DispatchStrategy.RELIABLE)
-    server = build_server(gateway, gateway.clock, Offer(guard=Guard()), who="bench")
+    server = build_server(gateway, gateway.clock, ToolCatalogue(guard=Guard()), who="bench")
     async with Client(server) as client:
         tools = (await client.list_tools()).tools
         listed = sum(len(tool.model_dump_json(by_alias=True, exclude_none=True)) for tool in tools)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from bench.result import Figure, median, percentile_ms
 from danube.model.errors import UnavailableError
-from danube.testing.metadata_clusters import CLUSTERS, ProcessCluster
-from danube.testing.metadata_member import MemberProcess
+from lab.metadata.clusters import CLUSTERS, ProcessCluster
+from lab.metadata.member import MemberProcess
 
 PROGRAM = "bench.metadata_program"
 IN_FLIGHT = (1, 32)

@@ -14,8 +14,8 @@ from danube.metadata.memory import MemoryStore
 from danube.metadata.store import Changed, MetadataStore, Put, Transaction
 from danube.runtime.clock import SystemClock
 from danube.runtime.tasks import TaskScope
-from danube.testing.metadata_lines import serve
-from danube.testing.metadata_member import STORES, Opened
+from lab.metadata.member import STORES, Opened
+from lab.metadata.wire import serve
 
 VALUE = bytes(range(32, 132))
 FILL_KEYS = 500

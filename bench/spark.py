@@ -18,8 +18,8 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from bench.result import Figure, median
 from danube.client import DanubeClientBuilder, DispatchStrategy
-from danube.testing.child_process import cpu_s
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.child import cpu_s
 from spark_analytics.session import spark_session
 from spark_analytics.source.link import Endpoint, close_link, link_to
 from spark_analytics.source.planning import OffsetRange

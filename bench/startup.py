@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.result import Figure, median
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 RUNS = 5
 

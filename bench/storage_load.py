@@ -7,17 +7,17 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from danube.metadata.memory import MemoryStore
-from danube.metadata.storage_records import StorageRecords
-from danube.model.limits import JOURNAL_FILE_BYTES_MAX
+from danube.metadata.records.storage import StorageRecords
+from danube.model.limits.broker import JOURNAL_FILE_BYTES_MAX
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import encode_payloads
+from danube.storage.batches.batch import encode_payloads
 from danube.storage.journal.settings import JournalSettings
-from danube.storage.storage_settings import StorageSettings
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
 
 
 def batch_of(size: int) -> bytes:
@@ -39,7 +39,7 @@ async def opened(
         records=StorageRecords(MemoryStore(clock), rng),
         runner=threads[0],
         read_runner=threads[1],
-        cut_runner=threads[2],
+        flush_runner=threads[2],
         broker_id=1,
         settings=StorageSettings(journal=JournalSettings(cache_bytes_max=cache_bytes, file_bytes_max=file_bytes)),
     )

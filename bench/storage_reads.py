@@ -21,10 +21,10 @@ from pathlib import Path
 
 from bench.result import Figure, median
 from bench.storage_load import batch_of, opened, publish
-from danube.model.limits import READ_BYTES_MAX
+from danube.model.limits.broker import READ_BYTES_MAX
 from danube.storage.checksum import is_intact
+from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
 
 CUT_TIMEOUT_S = 180
 TIERS = ("cache", "journal", "segments")
@@ -123,7 +123,7 @@ async def _cut(storage: Storage, logs: Sequence[TieredLog], body: bytes) -> None
         await publish([filler], 16, body, 4)
     async with asyncio.timeout(CUT_TIMEOUT_S):
         while any(log.offset_in_journal(0) < log.durable_end for log in logs):  # it waits for the index of the file
-            await storage.cut()
+            await storage.flush()
 
 
 async def _read(logs: Sequence[TieredLog], expected_bytes: int) -> float:

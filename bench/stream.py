@@ -14,7 +14,7 @@ from pathlib import Path
 
 from bench.result import Figure
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 SIZES = (100, 1_024)
 BATCHED_BYTES = 200_000_000

@@ -12,14 +12,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 from bench.result import Figure, percentile_ms
-from danube.model.calls import OutgoingMessage
+from danube.model.calls.client import OutgoingMessage
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Channel
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.child_process import cpu_s
-from danube.testing.peer import BROKER_URL, Peer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.client import BROKER_URL, Peer
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.child import cpu_s
 from danube.wire import encode
 
 IN_FLIGHT = (1, 16, 64)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from bench.result import Figure
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 WHEEL_PYTHON = Path(__file__).parents[1] / ".venvs" / "danube-client" / "bin" / "python"
 PROGRAM = Path(__file__).with_name("wheel_program.py")

@@ -8,7 +8,7 @@ import threading
 from pathlib import Path
 
 from danube.model.errors import UnavailableError
-from danube.testing.broker_cluster import BrokerCluster
+from danube.testing.processes.broker_cluster import BrokerCluster
 
 _SIZE = 3
 _CLIENT_PORT, _ADMIN_PORT, _RAFT_PORT = 6650, 50051, 7650

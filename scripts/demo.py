@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from danube.model.errors import UnavailableError
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 from scripts.demo_admin import AdminStory
 from scripts.demo_programs import STEP_S_MAX, DemoFailedError, Programs
 

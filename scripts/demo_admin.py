@@ -12,7 +12,7 @@ from typing import Any
 
 from mcp import Client, StdioServerParameters
 
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 from scripts.demo_programs import STEP_S_MAX, DemoFailedError, Programs
 
 _BIN = Path(sys.executable).parent

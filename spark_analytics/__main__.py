@@ -12,11 +12,11 @@ from typing import Annotated, NoReturn
 import typer
 
 from danube import __version__
-from danube.model.analytics import check_run_id
 from danube.model.errors import CancelledError, DeadlineExceededError, InvalidRequestError
 from danube.model.exit_codes import ExitCode
-from danube.model.face_limits import ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
-from danube.model.lag_group import LagFilter
+from danube.model.lag.group import LagFilter
+from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S, ANALYTICS_RUN_S_MAX
+from danube.model.records.analytics import check_run_id
 from danube.model.topic import TopicName, check_name_part
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import ended, say, write

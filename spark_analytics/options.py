@@ -11,10 +11,10 @@ from typing import Annotated, Literal, Self
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, SecretStr, ValidationError, model_validator
 
-from danube.client.address import host_and_port
+from danube.client.connection.address import host_and_port
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import DanubeError, SettingsError
-from danube.model.face_limits import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROWS, SPARK_RETRY_TOTAL_S
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.limits.faces import SPARK_OPTION_CHARS_MAX, SPARK_PARTITION_ROWS, SPARK_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 from danube.runtime.paths import expanded

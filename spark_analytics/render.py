@@ -6,8 +6,8 @@ from dataclasses import asdict
 from enum import StrEnum
 from typing import Any
 
-from danube.model.analytics import Row
-from danube.model.lag_verdict import EtaReason
+from danube.model.lag.verdict import EtaReason
+from danube.model.records.analytics import Row
 from danube.runtime.console import escaped
 from spark_analytics.jobs.lag_run import LagResult
 

@@ -1,7 +1,7 @@
 """What a job has to do with the cluster besides reading: is it there, and publishing what the job found.
 
 Through the ordinary client, connected anew for each of these moments: while Spark works nothing here runs, and a
-connection would be missed. The records are those of `danube/model/analytics.py`.
+connection would be missed. The records are those of `danube/model/records/analytics.py`.
 """
 
 import asyncio
@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from danube.model.analytics import ANALYTICS_TOPIC, RunRecord, encode_record
 from danube.model.errors import TopicNotFoundError, UnsupportedError
-from danube.model.face_limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
-from danube.model.telemetry import TELEMETRY_TOPIC
+from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
+from danube.model.records.analytics import ANALYTICS_TOPIC, RunRecord, encode_record
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy
 
 if TYPE_CHECKING:

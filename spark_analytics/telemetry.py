@@ -5,8 +5,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
-from danube.model.face_limits import LAG_NUMBER_END
-from danube.model.telemetry import KINDS, VERSION
+from danube.model.limits.faces import LAG_NUMBER_END
+from danube.model.records.telemetry import KINDS, VERSION
 
 SKIPPED: Final = "skipped"
 _CORRUPT, _OTHER, _SOUND = "_corrupt", "_is_other", "_is_sound"
@@ -63,7 +63,7 @@ def telemetry_records(messages: DataFrame, seen: Observation | None = None) -> D
 
 
 def subscription_records(records: DataFrame) -> DataFrame:
-    """The observations of subscriptions: `danube.model.lag_verdict.Observation`, a column a field, and whose they are.
+    """The observations of subscriptions: `danube.model.lag.verdict.Observation`, a column a field, and whose they are.
 
     The times are as told; `spark_analytics/jobs/lag.py` puts them in order.
     """

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 import typer
 
 from danube.admin.cli.build import build_app
-from danube.admin.cli.commands import PROGRAM
+from danube.admin.cli.typer_classes import PROGRAM
 from danube.admin.gateway import AdminGateway
 from danube.admin.mcp import command as mcp
 from danube.admin.target import Connect, Target
@@ -26,7 +26,7 @@ def app(connect: Connect) -> typer.Typer:
 async def serve_mcp(connect: Connect, target: Target, wanted: web.McpWanted) -> None:
     """The assistant's side of `serve`. Raises SettingsError where its package is missing."""
     try:
-        from danube.admin.mcp.serve import McpOptions, serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
+        from danube.admin.mcp.transport.serve import McpOptions, serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"the MCP server needs the package {error.name}: install it with pip install 'danube-messaging[mcp]'"

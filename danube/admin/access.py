@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from danube.model.errors import AccessLevelError
-from danube.model.plans import Effect, Face
+from danube.model.plans.plan import Effect, Face
 
 
 class AccessLevel(StrEnum):

@@ -17,14 +17,14 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Call, Operation, Report, say_nothing
 from danube.admin.operations.plan_views import PlannedResult, planned_result
-from danube.model.audit import AuditEntry, Outcome, bounded
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,
     NotPermittedError,
     PlanRefusedError,
 )
-from danube.model.plans import Arguments, Caller, Decision, Effect, PlanApplication, PlanRequest
+from danube.model.plans.plan import Arguments, Caller, Decision, Effect, PlanApplication, PlanRequest
+from danube.model.records.audit import AuditEntry, Outcome, bounded
 from danube.runtime.clock import Clock
 
 P = TypeVar("P", bound=Params)

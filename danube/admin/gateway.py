@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from danube.model.admin_calls import (
+from danube.model.calls.admin import (
     AddNode,
     BrokerDescription,
     BrokerInfo,
@@ -21,8 +21,16 @@ from danube.model.admin_calls import (
     TopicInfo,
     TopicsPage,
 )
-from danube.model.audit import AuditEntry, AuditPage, AuditReceipt
-from danube.model.plans import Decision, Plan, PlanApplication, PlanRequest
+from danube.model.calls.positions import (
+    AddPartitions,
+    CreateSubscription,
+    DisconnectClient,
+    PeekedPage,
+    PeekMessages,
+    SubscriptionPosition,
+)
+from danube.model.calls.positions import Connection as TopicConnection
+from danube.model.plans.plan import Decision, Plan, PlanApplication, PlanRequest
 from danube.model.policies import (
     FailurePolicy,
     PoliciesView,
@@ -32,15 +40,7 @@ from danube.model.policies import (
     SetTopicPolicies,
     SubscriptionName,
 )
-from danube.model.positions import (
-    AddPartitions,
-    CreateSubscription,
-    DisconnectClient,
-    PeekedPage,
-    PeekMessages,
-    SubscriptionPosition,
-)
-from danube.model.positions import Connection as TopicConnection
+from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 

@@ -1,9 +1,9 @@
 """Plans and audit log in the user's state folder, for brokers that keep neither: the original's.
 
-`plans.json` holds the plans and `audit.jsonl` the chain of `danube/model/audit.py`, a record a line. All commands of
-one user share the folder of an endpoint: whoever changes something holds the lock in `lock`, so that no two of them
-apply a plan twice or fork the chain. Files are for their owner alone, plans are replaced whole, and a record that a
-crash tore is cut off, as nobody was told that it was written.
+`plans.json` holds the plans and `audit.jsonl` the chain of `danube/model/records/audit.py`, a record a line. All
+commands of one user share the folder of an endpoint: a command that changes something holds the lock in `lock`, so that
+no two of them apply a plan twice or fork the chain. Files are for their owner alone, plans are replaced whole, and a
+record that a crash tore is cut off, as no caller was told that it was written.
 """
 
 import asyncio
@@ -17,30 +17,19 @@ from typing import TypeVar
 
 from pydantic import TypeAdapter
 
-from danube.model.audit import (
-    GENESIS,
-    AuditEntry,
-    AuditPage,
-    AuditReceipt,
-    AuditRecord,
-    bounded,
-    decode_record,
-    encode_record,
-    next_record,
-)
 from danube.model.errors import (
     DamagedDataError,
     InvalidRequestError,
     PlanNotFoundError,
     StorageError,
 )
-from danube.model.limits import (
+from danube.model.limits.broker import (
     LOCAL_LOCK_POLL_S,
     LOCAL_LOCK_WAIT_S,
     LOCAL_STATE_BYTES_MAX,
     READ_BYTES_MAX,
 )
-from danube.model.plans import (
+from danube.model.plans.plan import (
     Decision,
     Impact,
     Plan,
@@ -51,6 +40,17 @@ from danube.model.plans import (
     decided,
     new_plan,
     plans_to_forget,
+)
+from danube.model.records.audit import (
+    GENESIS,
+    AuditEntry,
+    AuditPage,
+    AuditReceipt,
+    AuditRecord,
+    bounded,
+    decode_record,
+    encode_record,
+    next_record,
 )
 from danube.model.untrusted_json import decode_json
 from danube.runtime.blocking import BlockingRunner

@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from danube.admin.operations.fields import Result, Wide, marks
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView
-from danube.model.plans import canonical
+from danube.model.plans.plan import canonical
 
 UNKNOWN = "-"
 """What is shown of a null and of what is empty: not known, or not there."""

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field, SecretStr, ValidationError
 from danube.admin.access import AccessLevel, ApprovalMode, Guard
 from danube.admin.target import DEFAULT_ENDPOINT, Colour, Target
 from danube.model.errors import NotFoundError, SettingsError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     ADMIN_CALL_TIMEOUT_MAX_S,
     ADMIN_CALL_TIMEOUT_S,
     CONTEXT_FILE_BYTES_MAX,

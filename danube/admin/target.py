@@ -8,7 +8,7 @@ from pathlib import Path
 
 from danube.admin.access import Guard
 from danube.admin.gateway import AdminGateway
-from danube.model.limits import ADMIN_CALL_TIMEOUT_S
+from danube.model.limits.broker import ADMIN_CALL_TIMEOUT_S
 
 DEFAULT_ENDPOINT = "http://127.0.0.1:50051"
 

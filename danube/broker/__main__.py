@@ -12,13 +12,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from danube import __version__
-from danube.broker import metadata_cli, storage_cli
-from danube.broker.settings import BrokerSettings, advertised_urls, load_broker_settings
+from danube.broker.config.settings import BrokerSettings, advertised_urls, load_broker_settings
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderInUseError, SettingsError
 from danube.model.exit_codes import exit_code_of
+from danube.offline.metadata import metadata_cli
+from danube.offline.storage import storage_cli
 from danube.runtime.log import configure_logging
-from danube.runtime.memory import settle_memory
 from danube.runtime.paths import expanded
+from danube.runtime.process import settle_memory
 from danube.runtime.ready_file import ReadyFile
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.signals import on_end

@@ -7,71 +7,78 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from danube import __version__
-from danube.broker.access import ProducerAccesses
-from danube.broker.admission import Admission
-from danube.broker.consumers import Consumers
+from danube.broker.clients.consumers import Consumers
+from danube.broker.clients.disconnected import DisconnectedClients
+from danube.broker.clients.drain import going_down
+from danube.broker.clients.producers import Producers
+from danube.broker.cluster.metadata_store import MetaStore, open_meta_store
+from danube.broker.config.dispatch import DispatchSettings
+from danube.broker.config.metadata_store import MetaStoreType
+from danube.broker.config.settings import (
+    BrokerSettings,
+    Mode,
+    advertised_urls,
+    bound_url,
+    default_policies,
+    own_policies,
+)
+from danube.broker.config.storage import storage_settings
 from danube.broker.control import Control
 from danube.broker.control.audit import AuditLog
 from danube.broker.control.brokers import BrokerControl, BrokerIdentity, BrokerUrls
 from danube.broker.control.cluster import ClusterControl
 from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
-from danube.broker.control.durability import DurabilityControl
 from danube.broker.control.namespaces import BUILT_IN_NAMESPACES, NamespaceControl
 from danube.broker.control.peeking import Peeking
-from danube.broker.control.planned import planned_operations
-from danube.broker.control.planned_members import MarkPlan, Members
-from danube.broker.control.plans import PlanControl
+from danube.broker.control.plans.durability import DurabilityControl
+from danube.broker.control.plans.lifecycle import PlanControl
+from danube.broker.control.plans.membership_plan import MarkPlan, Members
+from danube.broker.control.plans.planned import planned_operations
+from danube.broker.control.plans.retention import RetentionControl
 from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
-from danube.broker.control.retention import RetentionControl
 from danube.broker.control.subscriptions import SubscriptionControl
 from danube.broker.control.topics import TopicControl
-from danube.broker.data_folder import REPAIRED, DataFolder, open_data_folder
-from danube.broker.dead_letters import DeadLetters
-from danube.broker.departures import Departures
-from danube.broker.disk_reserve import DiskReserve
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.broker.dispatch_settings import DispatchSettings
-from danube.broker.expiry import Expiry
-from danube.broker.farewell import going_down
-from danube.broker.meta_store import MetaStore, open_meta_store
-from danube.broker.meta_store_settings import MetaStoreType
-from danube.broker.metrics import RpcCounts, new_registry
-from danube.broker.moves import Moves
-from danube.broker.pacing import Paces
-from danube.broker.producers import Producers
-from danube.broker.retention import Retaining
+from danube.broker.periodic import sweep_on
+from danube.broker.policy.admission import Admission
+from danube.broker.policy.dead_letters import DeadLetters
+from danube.broker.policy.disk_reserve import DiskReserve
+from danube.broker.policy.expiry import Expiry
+from danube.broker.policy.pacing import Paces
+from danube.broker.policy.retention import RetentionSync
 from danube.broker.services import admin_services, client_services
 from danube.broker.services.context import ServiceContext
-from danube.broker.settings import BrokerSettings, Mode, advertised_urls, bound_url, default_policies, own_policies
-from danube.broker.storage_settings import storage_settings
-from danube.broker.sweeping import sweep_on
-from danube.broker.telemetry import Telemetry, TelemetrySource
-from danube.broker.topics import Topics
-from danube.metadata.cluster_records import own_cluster_id
-from danube.metadata.plan_records import PlanRecords
-from danube.metadata.producer_records import ProducerEpochs
-from danube.metadata.records import Records
-from danube.metadata.restore_mark import read_mark
-from danube.metadata.storage_records import StorageRecords
+from danube.broker.telemetry.metrics import RpcCounts, new_registry
+from danube.broker.telemetry.publisher import Telemetry, TelemetrySource
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.moves import Moves
+from danube.broker.topics.producer_access import ProducerAccesses
+from danube.data_folder.data_folder import REPAIRED, DataFolder, open_data_folder
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.cluster import own_cluster_id
+from danube.metadata.records.plans import PlanRecords
+from danube.metadata.records.producers import ProducerEpochs
+from danube.metadata.records.restore_mark import read_mark
+from danube.metadata.records.storage import StorageRecords
 from danube.metadata.store import MetadataStore
-from danube.model.limits import DRAIN_TIMEOUT_S
+from danube.model.limits.broker import DRAIN_TIMEOUT_S
 from danube.model.policies import PoisonPolicy
 from danube.rpc.carrier import Carrier, Service
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.rpc.options import CarrierOptions
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.process import OwnProcess, Process
 from danube.runtime.rng import Rng, SystemRng
 from danube.runtime.tasks import TaskScope
-from danube.storage.storage_settings import StorageSettings
+from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 
 if TYPE_CHECKING:
-    from danube.broker.cluster import Cluster
-    from danube.metadata.sqlite import SqliteStore
+    from danube.broker.cluster.member import Cluster
+    from danube.metadata.sqlite.store import SqliteStore
 
 _log = logging.getLogger(__name__)
 
@@ -86,7 +93,7 @@ class Addresses:
 
 
 @dataclass(frozen=True, slots=True)
-class World:
+class Environment:
     """What a broker gets from outside: a test gives its own."""
 
     clock: Clock = field(default_factory=SystemClock)
@@ -110,7 +117,7 @@ class Broker:
         self._parts = parts
 
     @classmethod
-    async def start(cls, settings: BrokerSettings, world: World | None = None) -> "Broker":
+    async def start(cls, settings: BrokerSettings, world: Environment | None = None) -> "Broker":
         """Open the data folder, recover what is in it, and listen.
 
         Raises:
@@ -118,7 +125,7 @@ class Broker:
             SettingsError: an address cannot be listened on, or a compression is not there.
         """
         async with AsyncExitStack() as parts:
-            assembly = _Assembly(settings, world or World(), parts)
+            assembly = _Assembly(settings, world or Environment(), parts)
             addresses, moves = await assembly.build()
             return cls(addresses, moves, parts.pop_all(), assembly.replaced)
 
@@ -149,9 +156,9 @@ class _Metadata:
 class _Assembly:
     """Builds the parts of one broker; each leaves behind how to stop it, and the last started is stopped first."""
 
-    def __init__(self, settings: BrokerSettings, world: World, parts: AsyncExitStack) -> None:
+    def __init__(self, settings: BrokerSettings, world: Environment, parts: AsyncExitStack) -> None:
         self._settings = settings
-        self._world = world
+        self._environment = world
         options = CarrierOptions(stream_memory_bytes_max=settings.stream_memory_bytes_max)
         self._carrier = world.carrier or GrpcCarrier(world.clock, options)
         self._parts = parts
@@ -159,14 +166,14 @@ class _Assembly:
         self.replaced = asyncio.Event()
         self._writer = BlockingThread("journal")
         self._reader = BlockingThread("storage-read")
-        self._cutter = BlockingThread("storage-cut")
+        self._flusher = BlockingThread("storage-cut")
 
     async def build(self) -> tuple[Addresses, Moves]:
         settings, how_stored = self._settings, storage_settings(self._settings)
-        for thread in (self._writer, self._reader, self._cutter):
+        for thread in (self._writer, self._reader, self._flusher):
             self._parts.push_async_callback(thread.aclose)
         is_shared = settings.mode is Mode.CLUSTER
-        rng = self._world.rng
+        rng = self._environment.rng
         folder = await self._writer.run(lambda: open_data_folder(settings.data_dir, rng, is_shared=is_shared))
         self._parts.callback(folder.lock.release)
         metadata = await self._open_metadata(folder)
@@ -186,7 +193,7 @@ class _Assembly:
             context.clock,
             subscription_expiry_s=settings.subscription_expiry_s,
         )
-        self._start_sweeps(context, expiry, Retaining(context.topics, storage))
+        self._start_sweeps(context, expiry, RetentionSync(context.topics, storage))
         await self._keep_reserve(context, DiskReserve(folder.path, folder.disk, storage, self._reader))
         storage.start()
         urls = self._urls(context, admin, metrics)
@@ -197,7 +204,7 @@ class _Assembly:
         return Addresses(broker, admin, metrics), context.moves
 
     async def _open_metadata(self, folder: DataFolder) -> "_Metadata":
-        opened, rng = await self._open_meta_store(folder), self._world.rng
+        opened, rng = await self._open_meta_store(folder), self._environment.rng
         store, is_shared = opened.store, self._settings.mode is Mode.CLUSTER
         if opened.rollback is not None:  # before anything is written to it
             await self._take_in_restore(opened, folder)
@@ -208,7 +215,7 @@ class _Assembly:
             await self._carry_over(store, folder, restore_id)
         await self._writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
         if await self._writer.run(lambda: folder.disk.exists(REPAIRED)):
-            from danube.broker.after_repair import take_in_repair  # noqa: PLC0415 - once after a repair
+            from danube.data_folder.after_repair import take_in_repair  # noqa: PLC0415 - once after a repair
 
             await take_in_repair(store, folder, rng, self._writer)
         records = Records(store, rng, owner=folder.broker_id)
@@ -216,9 +223,9 @@ class _Assembly:
             await records.ensure_namespace(namespace)
         cluster = None
         if is_shared:
-            from danube.broker.cluster import Cluster  # noqa: PLC0415 - a broker that stands alone starts without it
+            from danube.broker.cluster.member import Cluster  # noqa: PLC0415 - a broker that stands alone starts without it
 
-            cluster = Cluster(store, opened.membership, folder.broker_id, self._world.clock)
+            cluster = Cluster(store, opened.membership, folder.broker_id, self._environment.clock)
             self._parts.push_async_callback(cluster.close)
             await cluster.open()
         return _Metadata(
@@ -239,35 +246,35 @@ class _Assembly:
         mark = await read_mark(opened.store)
         if mark.restore_id == folder.identity.restore_id and opened.rollback is None:
             return mark.restore_id
-        from danube.broker.after_restore import take_in_restore  # noqa: PLC0415 - once after a restore
+        from danube.data_folder.after_restore import take_in_restore  # noqa: PLC0415 - once after a restore
 
-        await take_in_restore(opened.store, folder, self._world.rng, self._writer, opened.rollback)
+        await take_in_restore(opened.store, folder, self._environment.rng, self._writer, opened.rollback)
         return mark.restore_id  # noted once the storage is open
 
     async def _carry_over(self, store: MetadataStore, folder: DataFolder, restore_id: str) -> None:
-        from danube.metadata.carrying_over import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
-        from danube.metadata.sqlite import SqliteStore  # noqa: PLC0415 - as above
+        from danube.metadata.replication.migrate_to_cluster import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
+        from danube.metadata.sqlite.store import SqliteStore  # noqa: PLC0415 - as above
 
         is_accepted = folder.identity.accepted_restore_id == restore_id
         if not is_accepted and await self._writer.run(folder.metadata_path.exists):
-            own = await SqliteStore.open(folder.metadata_path, self._world.clock)
+            own = await SqliteStore.open(folder.metadata_path, self._environment.clock)
             try:
                 await refuse_older(store, own)
             finally:
                 await own.close()
-        carried = await carry_over(store, self._world.rng, folder.broker_id)
+        carried = await carry_over(store, self._environment.rng, folder.broker_id)
         _log.info("this broker stood alone before, and is one of a cluster now; topics that had no owner: %d", carried)
 
     async def _open_meta_store(self, folder: DataFolder) -> MetaStore:
-        if self._world.meta_store is not None:
-            return self._world.meta_store
-        world, settings = self._world, self._settings.meta_store
+        if self._environment.meta_store is not None:
+            return self._environment.meta_store
+        world, settings = self._environment, self._settings.meta_store
         opened = await open_meta_store(settings, folder, world.clock, world.rng, self._reader)
         self._parts.push_async_callback(opened.store.close)
         return opened
 
     async def _join(self, cluster: "Cluster", urls: BrokerUrls, storage: Storage) -> None:
-        from danube.broker.cluster import Announcement, DataPath  # noqa: PLC0415 - as above
+        from danube.broker.cluster.member import Announcement, DataPath  # noqa: PLC0415 - as above
 
         self._parts.push_async_callback(cluster.leave)
         announcement = Announcement(
@@ -276,7 +283,7 @@ class _Assembly:
             admin_url=urls.admin,
             metrics_url=urls.metrics,
             version=__version__,
-            start_id=self._world.rng.new_id(),
+            start_id=self._environment.rng.new_id(),
         )
         await cluster.join(announcement, DataPath(storage).progresses, self.replaced.set)
 
@@ -288,12 +295,12 @@ class _Assembly:
         }
         storage = await Storage.open(
             folder.disk,
-            self._world.clock,
-            rng=self._world.rng,
+            self._environment.clock,
+            rng=self._environment.rng,
             records=metadata.stored,
             runner=self._writer,
             read_runner=self._reader,
-            cut_runner=self._cutter,
+            flush_runner=self._flusher,
             settings=settings,
             broker_id=folder.broker_id,
             has_begun=folder.identity.has_journal,
@@ -318,7 +325,7 @@ class _Assembly:
         )
 
     async def _open_topics(self, metadata: "_Metadata", storage: Storage, folder: DataFolder) -> ServiceContext:
-        settings, clock, records = self._settings, self._world.clock, metadata.records
+        settings, clock, records = self._settings, self._environment.clock, metadata.records
         topics = Topics(
             records=records,
             storage=storage,
@@ -330,10 +337,12 @@ class _Assembly:
             others=metadata.cluster.topics if metadata.cluster else None,
         )
         topics.dead_letters = DeadLetters(topics, self._tasks, auto_create_topics=settings.auto_create_topics).send
-        departures = Departures(clock)
+        disconnected_clients = DisconnectedClients(clock)
         accesses = ProducerAccesses(metadata.epochs)
-        producers = Producers(topics, accesses, departures, clock, auto_create_topics=settings.auto_create_topics)
-        consumers = Consumers(topics, records, departures, clock=clock, rng=self._world.rng)
+        producers = Producers(
+            topics, accesses, disconnected_clients, clock, auto_create_topics=settings.auto_create_topics
+        )
+        consumers = Consumers(topics, records, disconnected_clients, clock=clock, rng=self._environment.rng)
         moves = Moves(topics, producers, consumers, clock)
         await topics.load()
         await consumers.load()
@@ -343,7 +352,7 @@ class _Assembly:
             topics=topics,
             producers=producers,
             consumers=consumers,
-            departures=departures,
+            disconnected_clients=disconnected_clients,
             moves=moves,
             admission=Admission(topics, consumers, clock),
             paces=Paces(clock),
@@ -372,7 +381,7 @@ class _Assembly:
         storage: Storage,
         broker_id: int,
     ) -> Control:
-        clock, settings, records = self._world.clock, self._settings, metadata.records
+        clock, settings, records = self._environment.clock, self._settings, metadata.records
         identity = BrokerIdentity(
             broker_id=broker_id,
             cluster_name=settings.cluster_name,
@@ -385,7 +394,7 @@ class _Assembly:
         namespaces = NamespaceControl(records, topics)
         topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers)
         subscriptions = SubscriptionControl(topics, consumers)
-        positions = PositionControl(topics, records, clock=clock, rng=self._world.rng)
+        positions = PositionControl(topics, records, clock=clock, rng=self._environment.rng)
         retention = RetentionControl(topics, storage, records)
         durability = DurabilityControl(
             topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
@@ -410,7 +419,7 @@ class _Assembly:
             positions=positions,
             peeking=Peeking(topics),
             connections=Connections(topics, producers, consumers),
-            plans=PlanControl(operations, metadata.plans, clock=clock, rng=self._world.rng),
+            plans=PlanControl(operations, metadata.plans, clock=clock, rng=self._environment.rng),
             audit=AuditLog(topics, brokers, clock),
         )
 
@@ -431,7 +440,7 @@ class _Assembly:
     async def _serve_metrics(self, context: ServiceContext, storage: Storage) -> str | None:
         if self._settings.prom_exporter is None:
             return None
-        from danube.broker.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
+        from danube.broker.telemetry.http import HttpServer  # noqa: PLC0415 - a broker without a metrics port starts without it
 
         registry = new_registry(context.topics, storage, context.counts)
         server = HttpServer(registry, lambda: storage.stopped, self._tasks)  # no restart mends a full disk
@@ -439,7 +448,7 @@ class _Assembly:
         self._parts.push_async_callback(server.stop)
         return server.address
 
-    def _start_sweeps(self, context: ServiceContext, expiry: Expiry, retaining: Retaining) -> None:
+    def _start_sweeps(self, context: ServiceContext, expiry: Expiry, retaining: RetentionSync) -> None:
         async def forget_clients() -> None:
             context.producers.sweep()
             await context.consumers.sweep()
@@ -462,7 +471,7 @@ class _Assembly:
             return
         source = TelemetrySource(
             broker_id=broker_id,
-            start_id=self._world.rng.new_id(),
+            start_id=self._environment.rng.new_id(),
             broker_url=context.broker_url,
             version=__version__,
         )
@@ -470,8 +479,8 @@ class _Assembly:
             context.topics,
             storage,
             source,
-            clock=self._world.clock,
-            process=self._world.process,
+            clock=self._environment.clock,
+            process=self._environment.process,
             runner=self._reader,
         )
         await telemetry.open()
@@ -497,4 +506,4 @@ def _announce_end(context: ServiceContext) -> None:
     """
     context.closing = going_down()
     context.moves.go_down()
-    context.departures.close(context.closing)
+    context.disconnected_clients.close(context.closing)

@@ -14,7 +14,7 @@ from danube.cli.output import EXIT_CODES, run, say
 from danube.cli.render import OutputFormat
 from danube.model.errors import DanubeError, InvalidRequestError
 from danube.model.exit_codes import exit_code_of
-from danube.model.face_limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
+from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy
 from danube.runtime.paths import expanded

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from danube.model.face_limits import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
+from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 
 if TYPE_CHECKING:
     from danube.client import ConsumerOptions, DanubeClient, ProducerOptions

@@ -12,7 +12,7 @@ from danube.cli.render import OutputFormat, renderer
 from danube.client import Consumer, DanubeClient, Message, SubType
 from danube.model.errors import TopicNotFoundError
 from danube.model.exit_codes import ExitCode
-from danube.model.face_limits import CLI_WRITE_MESSAGES_MAX
+from danube.model.limits.faces import CLI_WRITE_MESSAGES_MAX
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 
 Write = Callable[[bytes], None]

@@ -5,8 +5,8 @@ import os
 from collections.abc import AsyncGenerator
 
 from danube.model.errors import MessageTooLargeError
-from danube.model.face_limits import CLI_READ_BYTES
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
+from danube.model.limits.faces import CLI_READ_BYTES
 from danube.runtime.blocking import BlockingRunner
 
 

@@ -15,7 +15,7 @@ from danube.cli.progress import Progress
 from danube.client import DanubeClient, DispatchStrategy, Producer
 from danube.model.errors import PreconditionFailedError, SettingsError
 from danube.model.exit_codes import ExitCode
-from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
+from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 

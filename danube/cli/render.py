@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable
 from enum import StrEnum
 
-from danube.model.calls import ReceivedMessage
+from danube.model.calls.client import ReceivedMessage
 from danube.runtime.console import escaped
 
 

@@ -1,14 +1,14 @@
 """The async client library: the names of danube-client 0.5.0, `Message`, and what `fetch` and `send_many` speak of."""
 
 from danube.client.client import DanubeClient, DanubeClientBuilder
-from danube.client.consumer import Consumer, ConsumerBuilder, ConsumerOptions
+from danube.client.consume.consumer import Consumer, ConsumerBuilder, ConsumerOptions
 from danube.client.message import Message
-from danube.client.producer import Producer, ProducerBuilder, ProducerOptions
-from danube.client.publish_lane import StoredRange
+from danube.client.publish.batch_stream import StoredRange
+from danube.client.publish.producer import Producer, ProducerBuilder, ProducerOptions
 from danube.client.schemas import SchemaRegistryClient
+from danube.model.calls.stream import FetchFrom, FetchTime, ProducerAccess
 from danube.model.errors import DanubeError, LookupError, UnrecoverableError  # noqa: A004 - a public name
 from danube.model.schema import CompatibilityMode, SchemaInfo, SchemaType
-from danube.model.stream import FetchFrom, FetchTime, ProducerAccess
 from danube.model.subscription import SubscriptionType as SubType
 from danube.model.topic import DispatchStrategy
 

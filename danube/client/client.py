@@ -7,23 +7,23 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from danube.client.address import host_and_port
-from danube.client.connection import Connection
-from danube.client.consumer import ConsumerBuilder
-from danube.client.fetch import fetch_batches, fetch_messages, topic_bounds
-from danube.client.lookup import LookupService
+from danube.client.connection.address import host_and_port
+from danube.client.connection.connection import Connection
+from danube.client.connection.lookup import LookupService
+from danube.client.connection.transport import Transport
+from danube.client.consume.consumer import ConsumerBuilder
+from danube.client.consume.fetch import fetch_batches, fetch_messages, topic_bounds
 from danube.client.message import Message
-from danube.client.producer import ProducerBuilder
+from danube.client.publish.producer import ProducerBuilder
 from danube.client.schemas import SchemaRegistryClient
 from danube.client.settings import TlsMaterial, TokenSupplier
-from danube.client.transport import Transport
+from danube.model.calls.stream import Bounds, Fetch, FetchedBatch, FetchFrom, FetchStart, TopicBounds
 from danube.model.errors import SettingsError
-from danube.model.limits import CLIENT_RETRY_TOTAL_S
-from danube.model.stream import Bounds, Fetch, FetchedBatch, FetchFrom, FetchStart, TopicBounds
+from danube.model.limits.broker import CLIENT_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier
-from danube.rpc.grpc_carrier import GrpcCarrier
-from danube.rpc.grpc_credentials import channel_credentials
+from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.grpc.credentials import channel_credentials
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.paths import expanded
 from danube.runtime.rng import Rng, SystemRng
@@ -73,7 +73,7 @@ class DanubeClient:
         """As `fetch`, from one offset to another, and as it is stored: for readers that take whole batches.
 
         A broker that was lost is tried for `retry_s`. What is wrong with a body is the caller's to find:
-        `danube.storage.batch.check`.
+        `danube.storage.batches.batch.check`.
         """
         wanted = Fetch(topic=TopicName.parse(topic), start=start, end=end)
         return fetch_batches(self._connection, wanted, retry_s=retry_s)

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from danube.model.calls import ReceivedMessage
+from danube.model.calls.client import ReceivedMessage
 
 
 class MessageId(NamedTuple):

@@ -2,10 +2,10 @@
 
 from typing import Self
 
-from danube.client import paths
-from danube.client.address import BrokerAddress
-from danube.client.transport import Transport
-from danube.model.calls import SchemaReference
+from danube.client.connection import paths
+from danube.client.connection.address import BrokerAddress
+from danube.client.connection.transport import Transport
+from danube.model.calls.client import SchemaReference
 from danube.model.errors import PreconditionFailedError, UnsupportedError
 from danube.model.schema import CompatibilityMode, RegisterSchema, SchemaInfo, SchemaType, TopicSchemaConfig
 from danube.wire import decode_schemas, encode_schemas

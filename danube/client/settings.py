@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from danube.client.retry import RetryPolicy
-from danube.model.limits import (
+from danube.client.connection.retry import RetryPolicy
+from danube.model.limits.broker import (
     CLIENT_RETRIES_DEFAULT,
     CLIENT_RETRY_DELAY_MAX_S,
     CLIENT_RETRY_STEP_S,

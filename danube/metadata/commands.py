@@ -14,7 +14,7 @@ from typing import Protocol
 
 from danube.metadata.store import Changed, Condition, Delete, DeletePrefix, Entry, Put, Removed, Transaction
 from danube.model.errors import InvalidRequestError, UnsupportedError
-from danube.model.metadata_limits import (
+from danube.model.limits.metadata import (
     LEASE_TTL_S_MAX,
     METADATA_KEY_BYTES_MAX,
     METADATA_LEASES_MAX,

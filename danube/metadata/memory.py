@@ -9,7 +9,7 @@ from danube.metadata.store import Entry, Watch
 from danube.metadata.watch import Begin, WatchHub
 from danube.metadata.writing import CommandWriter
 from danube.model.errors import MetadataError
-from danube.model.metadata_limits import METADATA_WATCH_EVENTS_MAX
+from danube.model.limits.metadata import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.clock import Clock
 
 

@@ -3,10 +3,9 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from danube.metadata import keys
-from danube.metadata.draft import Draft
 from danube.metadata.partition_index import require_free
-from danube.metadata.record_format import (
+from danube.metadata.records import keys
+from danube.metadata.records.record_format import (
     SubscriptionRecord,
     TopicRecord,
     decode_counter,
@@ -14,8 +13,9 @@ from danube.metadata.record_format import (
     encode_subscription,
     encode_topic,
 )
+from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import LimitReachedError
-from danube.model.metadata_limits import INHERITED_SUBSCRIPTIONS_MAX
+from danube.model.limits.metadata import INHERITED_SUBSCRIPTIONS_MAX
 from danube.model.policies import PendingPolicies
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import Rng
@@ -32,35 +32,41 @@ def nothing_inherited(_name: TopicName) -> Sequence[SubscriptionRecord]:
 
 
 async def put_topics(
-    draft: Draft, names: Sequence[TopicName], like: TopicRecord, now_ms: int, *, inherit: Inherit, rng: Rng
+    builder: TransactionBuilder,
+    names: Sequence[TopicName],
+    like: TopicRecord,
+    now_ms: int,
+    *,
+    inherit: Inherit,
+    rng: Rng,
 ) -> list[TopicRecord]:
     """Write new topics of these names, with what each inherits, and the rest as in `like`.
 
     Raises TopicExistsError, and LimitReachedError where all of them together inherit too much.
     """
-    last = decode_counter(await draft.read(keys.TOPIC_ID_COUNTER))
+    last = decode_counter(await builder.read(keys.TOPIC_ID_COUNTER))
     jump = 0 if like.strategy is DispatchStrategy.RELIABLE else None
     records: list[TopicRecord] = []
     inherited: list[SubscriptionRecord] = []
     for topic_id, name in enumerate(names, start=last + 1):
-        await require_free(draft, name)
+        await require_free(builder, name)
         pending = tuple(one for one in like.pending if _dead_letter_topic(one) != name)
         record = replace(like, name=name, topic_id=topic_id, epoch=FIRST_EPOCH, created_ms=now_ms, pending=pending)
         for one in inherit(name):
             record = record.with_pending(PendingPolicies(one.name))
             inherited.append(replace(one, subscription_id=rng.new_id(), created_ms=now_ms, jump=jump))
-        draft.put(keys.topic(name), encode_topic(record))
+        builder.put(keys.topic(name), encode_topic(record))
         records.append(record)
-    draft.put(keys.TOPIC_ID_COUNTER, encode_counter(last + len(names)))
+    builder.put(keys.TOPIC_ID_COUNTER, encode_counter(last + len(names)))
     if len(inherited) > INHERITED_SUBSCRIPTIONS_MAX:
         raise LimitReachedError(
             f"the new partitions would begin with {len(inherited)} subscriptions, and {INHERITED_SUBSCRIPTIONS_MAX} "
             "is the most of one change: add fewer partitions at once"
         )
     for one in inherited:
-        draft.put(keys.subscription(one.topic, one.name), encode_subscription(one))
+        builder.put(keys.subscription(one.topic, one.name), encode_subscription(one))
     return records
 
 
 def _dead_letter_topic(pending: PendingPolicies) -> TopicName | None:
-    return pending.failure_policy.letters_go_to if pending.failure_policy else None
+    return pending.failure_policy.dead_letters_go_to if pending.failure_policy else None

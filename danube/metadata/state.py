@@ -7,11 +7,11 @@ from dataclasses import dataclass
 
 from danube.metadata.commands import Command, Effects, Lease, Outcome, decide, prefix_bounds
 from danube.metadata.store import Changed, Entry
-from danube.model.metadata_limits import METADATA_OUTCOMES_MAX
+from danube.model.limits.metadata import METADATA_OUTCOMES_MAX
 
 
 @dataclass(frozen=True, slots=True)
-class StateImage:
+class StateSnapshot:
     """All of a state at one moment, as values."""
 
     revision: int = 0
@@ -37,22 +37,22 @@ class State:
         self._outcomes: OrderedDict[str, Outcome] = OrderedDict()
 
     @classmethod
-    def of(cls, image: StateImage, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "State":
+    def of(cls, snapshot: StateSnapshot, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "State":
         """The state that an image shows."""
         state = cls(outcomes_max=outcomes_max)
-        state._revision, state._last_lease_id = image.revision, image.last_lease_id
-        state._entries = {entry.key: entry for entry in image.entries}
+        state._revision, state._last_lease_id = snapshot.revision, snapshot.last_lease_id
+        state._entries = {entry.key: entry for entry in snapshot.entries}
         state._sorted_keys = sorted(state._entries)
-        state._leases = {lease.lease_id: lease for lease in image.leases}
-        for entry in image.entries:
+        state._leases = {lease.lease_id: lease for lease in snapshot.leases}
+        for entry in snapshot.entries:
             if entry.lease_id:
                 state._leased_keys.setdefault(entry.lease_id, set()).add(entry.key)
-        state._outcomes = OrderedDict(image.outcomes)
+        state._outcomes = OrderedDict(snapshot.outcomes)
         return state
 
-    def image(self) -> StateImage:
+    def snapshot(self) -> StateSnapshot:
         """All of it, in a few milliseconds for a hundred thousand keys: the values are shared, not copied."""
-        return StateImage(
+        return StateSnapshot(
             self._revision,
             self._last_lease_id,
             tuple(self._entries[key] for key in self._sorted_keys),

@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 
 from danube.metadata.commands import Change, prefix_bounds
 from danube.metadata.store import Changed, Entry, Resync, SnapshotEnd, WatchEvent
-from danube.model.metadata_limits import METADATA_WATCH_EVENTS_MAX
+from danube.model.limits.metadata import METADATA_WATCH_EVENTS_MAX
 
 Begin = Callable[[Sequence[Entry], int], None]
 """Takes the entries below the prefix and the revision at which they stood."""

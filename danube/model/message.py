@@ -5,7 +5,7 @@ import hashlib
 from danube.model.topic import TopicName
 
 _ID_BITS = 63  # official clients keep ids as signed 64-bit numbers and read 0 as "none"
-NUMBERED_BIT = 1 << 63
+SEQUENCED_BIT = 1 << 63
 """Set in the producer id of a batch whose numbers count for de-duplication, and in no other id."""
 
 
@@ -25,7 +25,7 @@ def numbering_id(topic: TopicName, producer_name: str, key: int) -> int:
     `key` is chosen by the producer at random. It does not follow from the id, which every reader of the topic sees, so
     nobody else can go on with the row.
     """
-    return NUMBERED_BIT | _stable_id("numbering", str(topic), producer_name, f"{key:016x}")
+    return SEQUENCED_BIT | _stable_id("numbering", str(topic), producer_name, f"{key:016x}")
 
 
 def _stable_id(*parts: str) -> int:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, fields, replace
 from enum import IntEnum
 from functools import lru_cache
 
-from danube.model.durability import Durability
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     ACK_TIMEOUT_S,
     MESSAGE_BYTES_MAX,
     MESSAGE_TTL_S_MAX,
@@ -24,6 +23,7 @@ from danube.model.limits import (
     RETENTION_TIME_S_MAX,
     UNACKED_MESSAGES_MAX,
 )
+from danube.model.plans.durability import Durability
 from danube.model.topic import TopicName
 
 
@@ -73,7 +73,7 @@ class FailurePolicy:
             raise InvalidRequestError("poison policy dead_letter needs dead_letter_topic: name a topic, or use block")
 
     @property
-    def letters_go_to(self) -> TopicName | None:
+    def dead_letters_go_to(self) -> TopicName | None:
         """Where messages go that failed too often; None where they go nowhere."""
         return self.dead_letter_topic if self.poison is PoisonPolicy.DEAD_LETTER else None
 

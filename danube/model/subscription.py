@@ -5,7 +5,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from danube.model.errors import InvalidNameError
-from danube.model.limits import NAME_BYTES_MAX
+from danube.model.limits.broker import NAME_BYTES_MAX
 from danube.model.ranges import OffsetRange
 
 

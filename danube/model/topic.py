@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 
 from danube.model.errors import InvalidNameError
-from danube.model.limits import NAME_BYTES_MAX
+from danube.model.limits.broker import NAME_BYTES_MAX
 
 _PART = re.compile(r"[\w-]+")
 _PARTITION = re.compile(r"(?P<base>.+)-part-(?P<index>0|[1-9][0-9]*)")

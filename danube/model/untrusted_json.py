@@ -9,7 +9,7 @@ import math
 from itertools import chain
 from typing import Any
 
-from danube.model.limits import JSON_DEPTH_MAX
+from danube.model.limits.broker import JSON_DEPTH_MAX
 
 _SHORT_DIGITS, _LONGEST_DIGITS = 19, 20  # 10**18 fits, and so does the longest with its sign
 

@@ -3,8 +3,8 @@
 import logging
 from dataclasses import replace
 
-from danube.model import limits
 from danube.model.errors import DanubeError
+from danube.model.limits import broker as limits
 from danube.wire.status import Status, opaque_status, status_of
 
 _log = logging.getLogger(__name__)

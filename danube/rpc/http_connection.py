@@ -8,7 +8,7 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from danube.model.face_limits import HTTP_CONNECTIONS_SPARE, HTTP_REQUEST_TIMEOUT_S
+from danube.model.limits.faces import HTTP_CONNECTIONS_SPARE, HTTP_REQUEST_TIMEOUT_S
 
 
 class HttpConnection(H11Protocol):

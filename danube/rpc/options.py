@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from danube.model import limits
+from danube.model.limits import broker as limits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

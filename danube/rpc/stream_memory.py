@@ -9,7 +9,7 @@ from collections import deque
 from typing import Protocol
 
 from danube.model.errors import DanubeError, LimitReachedError, OverloadedError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     STREAM_ANSWERS_BYTES_MIN,
     STREAM_MEMORY_FREED_RATIO,
     STREAM_MEMORY_LOOK_S,

@@ -7,11 +7,11 @@ for all there is, the offsets behind it would be given out again, and the newer 
 import logging
 from collections.abc import Container, Sequence
 
-from danube.metadata.storage_records import TopicStorage
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, DanubeError
 from danube.storage.damage import next_step
+from danube.storage.flush.manifest_lookup import FoundHistories, load_manifest, newest_whole
 from danube.storage.journal import Journal
-from danube.storage.manifests import FoundHistories, load_manifest, newest_whole
 from danube.storage.segment.manifest import SEGMENTS, Manifest, manifest_name
 from danube.storage.tiers.tier import SegmentTier
 

@@ -8,35 +8,35 @@ from collections.abc import Awaitable, Callable, Container, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from danube.metadata.storage_records import StorageRecords, TopicStorage
+from danube.metadata.records.storage import StorageRecords, TopicStorage
 from danube.model.errors import DanubeError, StorageUnavailableError
-from danube.model.limits import CUT_RETRY_S
+from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
-from danube.storage.cold_turn import ColdTurn
-from danube.storage.cursor_bounds import keep_cursors_within
-from danube.storage.cutter import CutReport, Cutter, Named
-from danube.storage.deleting import Deleter, sweep_orphans
-from danube.storage.generations import GenerationWriter
-from danube.storage.histories import Histories
+from danube.storage.disk_space import SpaceGate, look_at_space
+from danube.storage.flush.deletion import Deleter, sweep_orphans
+from danube.storage.flush.manifest_builder import ManifestBuilder
+from danube.storage.flush.manifest_commit import Publisher
+from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
+from danube.storage.flush.manifest_versions import Histories
+from danube.storage.flush.segment_flusher import FlushReport, Named, SegmentFlusher
 from danube.storage.journal import Journal
 from danube.storage.journal.files import FOLDER
 from danube.storage.journal.reader import JournalReader
-from danube.storage.manifests import FoundHistories, base_of, find_histories
+from danube.storage.log.cursor_bounds import keep_cursors_within
+from danube.storage.log.read_throttle import ColdReadThrottle
+from danube.storage.log.tiered_log import ColdStore, TieredLog
 from danube.storage.older_metadata import find_newer, refuse_outdated
-from danube.storage.publishing import Publisher
-from danube.storage.retaining import OldestUnread, Policies, Retainer
+from danube.storage.retention.enforcer import OldestUnread, Policies, RetentionEnforcer
+from danube.storage.retention.rules import Going, Retention
 from danube.storage.segment.manifest import Manifest
 from danube.storage.segment.reader import SegmentReader
-from danube.storage.segment.retention import Going, Retention
-from danube.storage.space import SpaceGate, look_at_space
-from danube.storage.storage_settings import StorageSettings, StorageStats
+from danube.storage.settings import StorageSettings, StorageStats
 from danube.storage.stored_topics import Readable, StoredTopics
-from danube.storage.tiered_log import ColdStore, TieredLog
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 from danube.storage.topic_names import TopicNames, called
@@ -50,14 +50,14 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StorageGround:
+class StorageEnvironment:
     """What a storage stands on."""
 
     disk: Disk
     clock: Clock
     records: StorageRecords
     read_runner: BlockingRunner
-    cut_runner: BlockingRunner
+    flush_runner: BlockingRunner
     settings: StorageSettings
     topics: StoredTopics
     journal: Journal
@@ -78,7 +78,7 @@ class Storage:
     manifest cannot be read is refused, one that cannot be cut stays in the journal, and the others are served.
     """
 
-    def __init__(self, ground: StorageGround) -> None:
+    def __init__(self, ground: StorageEnvironment) -> None:
         self._ground = ground
         self._journal = ground.journal
         self._topics = ground.topics
@@ -93,7 +93,7 @@ class Storage:
             self._gate,
             synced_to=lambda: ground.journal.synced_to,
             last_file_from=lambda: ground.journal.last_file_position,
-            turn=ColdTurn(ground.clock, ground.journal.sync_watch),
+            turn=ColdReadThrottle(ground.clock, ground.journal.sync_watch),
         )
         self._writer = _writer(ground)
         self._publisher = Publisher(
@@ -103,24 +103,24 @@ class Storage:
             read_runner=ground.read_runner,
             let_go=ground.journal.let_go,
         )
-        self._cutter = Cutter(
+        self._flusher = SegmentFlusher(
             ground.journal,
             ground.topics,
             self._writer,
             self._publisher,
             clock=ground.clock,
-            runner=ground.cut_runner,
+            runner=ground.flush_runner,
             cache_bytes=ground.settings.journal.cache_bytes_max,
             is_room_short=lambda: self._gate.level is not SpaceLevel.OK,
             is_full=lambda: self._gate.level is SpaceLevel.REFUSE,
             named=ground.named,
         )
-        self._retainer = Retainer(
+        self._retention_enforcer = RetentionEnforcer(
             ground.topics,
             self._writer,
             self._publisher,
             clock=ground.clock,
-            runner=ground.cut_runner,
+            runner=ground.flush_runner,
             newest_ms=ground.journal.newest_append_ms,
         )
         self._deleter = Deleter(
@@ -138,7 +138,7 @@ class Storage:
         self._file_begun_s = ground.clock.monotonic_s()
         """When the journal's last file began, as far as this start of the broker knows."""
         self._journal.on_file_closed(self._note_new_file)
-        self._totals = CutReport()
+        self._totals = FlushReport()
         self._passes = self._dropped = 0
 
     @classmethod
@@ -151,7 +151,7 @@ class Storage:
         records: StorageRecords,
         runner: BlockingRunner,
         read_runner: BlockingRunner,
-        cut_runner: BlockingRunner,
+        flush_runner: BlockingRunner,
         broker_id: int,
         settings: StorageSettings = _DEFAULTS,
         known_topics: Container[int] | None = None,
@@ -163,7 +163,7 @@ class Storage:
         `known_topics` holds the ids of the topics that exist; what is stored of others is let go. None keeps all.
         `names` are those of topics as far as they are known, for the log.
         With `has_begun` there was a journal once: then one that is not there is missing, and none is begun.
-        `runner` is the journal's, `read_runner` is for cold reads, `cut_runner` for making segments: each a thread of
+        `runner` is the journal's, `read_runner` is for cold reads, `flush_runner` for making segments: each a thread of
         its own. They stay the caller's: close them after `close()`.
 
         Raises:
@@ -194,12 +194,12 @@ class Storage:
             _log.error("%s cannot be served: %s", called(topic_id, named), error)
         await keep_cursors_within(journal, [history.manifest for history in found.histories], named)
         storage = cls(
-            StorageGround(
+            StorageEnvironment(
                 disk=disk,
                 clock=clock,
                 records=records,
                 read_runner=read_runner,
-                cut_runner=cut_runner,
+                flush_runner=flush_runner,
                 settings=settings,
                 topics=StoredTopics(known_topics, Histories(found.histories), found.refused, named),
                 journal=journal,
@@ -262,8 +262,8 @@ class Storage:
         self._journal.forget(topic_id)
         self._topics.forget(topic_id)
         self._logs.pop(topic_id, None)
-        self._cutter.topic_is_gone()
-        self._retainer.forget(topic_id)
+        self._flusher.topic_is_gone()
+        self._retention_enforcer.forget(topic_id)
 
     # Work, which goes on in the background and can be asked for
 
@@ -273,10 +273,10 @@ class Storage:
         self._tasks.spawn(self._every_interval(self._work), "cutting")
         self._tasks.spawn(self._sweep_orphans_once(), "orphans")
 
-    async def cut(self) -> CutReport:
+    async def flush(self) -> FlushReport:
         """Cut closed journal files into segments: one pass. Raises MetadataError, StorageUnavailableError."""
         async with self._turn:
-            report = await self._cutter.cut()
+            report = await self._flusher.flush()
         self._passes += 1
         self._totals.add(report)
         return report
@@ -287,18 +287,18 @@ class Storage:
         Raises MetadataError, ShuttingDownError.
         """
         logs = list(self._logs.values())
-        if await self._retainer.wants_new_file(logs, policies, self._file_begun_s):
+        if await self._retention_enforcer.wants_new_file(logs, policies, self._file_begun_s):
             with contextlib.suppress(StorageUnavailableError):  # the journal says so; what is sealed goes all the same
                 await self._journal.rotate()
         async with self._turn:
-            self._totals.add(await self._cutter.name_waiting())
-            dropped = await self._retainer.retain(logs, policies, oldest_unread)
+            self._totals.add(await self._flusher.name_waiting())
+            dropped = await self._retention_enforcer.retain(logs, policies, oldest_unread)
         self._dropped += dropped
         return dropped
 
     def going(self, topic_id: int, retention: Retention, oldest_unread: int | None) -> Going:
         """What of an open topic `retain` would let go of, if that were its retention. Changes nothing."""
-        return self._retainer.going(self._logs[topic_id], retention, oldest_unread)
+        return self._retention_enforcer.going(self._logs[topic_id], retention, oldest_unread)
 
     async def sweep_deleted(self) -> int:
         """Remove what is left of deleted topics; answers of how many. Raises MetadataError."""
@@ -306,14 +306,14 @@ class Storage:
             self._sweep_s = math.inf
             swept = await self._deleter.sweep()
         if self._deleter.left:
-            self._sweep_s = min(self._sweep_s, self._ground.clock.monotonic_s() + CUT_RETRY_S)
+            self._sweep_s = min(self._sweep_s, self._ground.clock.monotonic_s() + FLUSH_RETRY_S)
         return swept
 
     async def sweep_orphans(self) -> None:
         """Remove files that cuts which died have left, and removed ones that a power cut has brought back."""
         async with self._turn:
             manifests = [history.manifest for history in self._topics.histories]
-            await sweep_orphans(manifests, self._writer, self._publisher, self._ground.cut_runner)
+            await sweep_orphans(manifests, self._writer, self._publisher, self._ground.flush_runner)
 
     async def look_at_space(self) -> None:
         """See how much room the disk has, and refuse or take appends accordingly."""
@@ -347,7 +347,7 @@ class Storage:
         await self._tasks.close()
         await self._journal.close()
         await self._ground.read_runner.run(self._ground.reading_tier.close)
-        await self._ground.cut_runner.run(self._writer.close)
+        await self._ground.flush_runner.run(self._writer.close)
 
     # Inside
 
@@ -358,7 +358,7 @@ class Storage:
         steps: dict[str, _Step] = {
             "removing what is left of deleted topics": self._sweep_if_due,
             "beginning a new journal file": self._end_old_file,
-            "cutting the journal into segments": self._cut_if_due,
+            "cutting the journal into segments": self._flush_if_due,
             "tidying up": self._tidy,
         }
         for what, step in steps.items():
@@ -383,23 +383,23 @@ class Storage:
     async def _sweep_orphans_once(self) -> None:
         clock = self._ground.clock
         while not await self._try("removing what cuts have left behind", self.sweep_orphans):
-            await clock.sleep_until(clock.monotonic_s() + CUT_RETRY_S)
+            await clock.sleep_until(clock.monotonic_s() + FLUSH_RETRY_S)
 
-    async def _cut_if_due(self) -> None:
-        if self._cutter.is_due:
-            await self.cut()
+    async def _flush_if_due(self) -> None:
+        if self._flusher.is_due:
+            await self.flush()
 
     async def _tidy(self) -> None:
         """What else is to be done now and then. Raises DanubeError, OSError."""
 
     def _work_later(self) -> None:
-        self._retry_s = self._ground.clock.monotonic_s() + CUT_RETRY_S
+        self._retry_s = self._ground.clock.monotonic_s() + FLUSH_RETRY_S
         self._sweep_s = 0.0
 
     async def _end_old_file(self) -> None:
         age_s = self._ground.settings.journal_file_age_s
         is_old = age_s and self._ground.clock.monotonic_s() >= self._file_begun_s + age_s
-        if self.stopped is None and (is_old or self._cutter.wants_new_file()):
+        if self.stopped is None and (is_old or self._flusher.wants_new_file()):
             await self._journal.rotate()
             self._note_new_file()  # also where nothing was in the last one
 
@@ -421,12 +421,12 @@ def _find(
     return found, find_newer(tier, found, known_topics) if known_topics is not None else ()
 
 
-def _writer(ground: StorageGround) -> GenerationWriter:
-    return GenerationWriter(
+def _writer(ground: StorageEnvironment) -> ManifestBuilder:
+    return ManifestBuilder(
         ground.writing_tier,
         lambda folder: JournalReader(ground.disk, folder),
         ground.folder,
         segment_bytes_max=ground.settings.segment_bytes_max,
         codec=ground.settings.codec,
-        rest=ground.cut_runner.rest,
+        rest=ground.flush_runner.rest,
     )

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 
 from danube.model.errors import DanubeError, StorageChangedError
 from danube.model.topic import TopicName
-from danube.storage.histories import Histories
-from danube.storage.troubles import Troubles
+from danube.storage.flush.manifest_versions import Histories
+from danube.storage.quarantine import Troubles
 
 
 @dataclass(slots=True)
@@ -56,7 +56,7 @@ class StoredTopics:
             return True
         return self.known is not None and topic_id not in self.known and topic_id not in self.opened
 
-    def note_trouble(self, topic_id: int, error: Exception, now_s: float) -> None:
+    def quarantine(self, topic_id: int, error: Exception, now_s: float) -> None:
         """Leave a topic out for a while; one that is dead has no troubles, and those of another's are that one's."""
         if not self.is_dead(topic_id) and self.is_owned(topic_id):
             self.troubles.note(topic_id, error, now_s)
@@ -85,7 +85,7 @@ class StoredTopics:
         self.names.pop(topic_id, None)
 
 
-def changed_elsewhere() -> StorageChangedError:
+def changed_by_another() -> StorageChangedError:
     """The trouble of a topic that lost against another change of its record."""
     return StorageChangedError("somebody else has changed its storage record")
 

@@ -7,7 +7,7 @@ two levels.
 from dataclasses import dataclass
 from enum import IntEnum
 
-from danube.model.limits import DISK_REFUSE_BYTES, DISK_WARN_BYTES
+from danube.model.limits.broker import DISK_REFUSE_BYTES, DISK_WARN_BYTES
 
 _REST = 8
 

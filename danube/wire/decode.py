@@ -6,7 +6,7 @@ message, for enum numbers without a meaning and for messages without their `msg_
 
 from google.protobuf.message import DecodeError
 
-from danube.model.calls import (
+from danube.model.calls.client import (
     NO_ATTRIBUTES,
     AccessMode,
     Acknowledge,
@@ -29,11 +29,11 @@ from danube.model.calls import (
     Subscribed,
 )
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import KIB
+from danube.model.limits.broker import KIB
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy
 from danube.wire.gen import DanubeApi_pb2, DanubeAuth_pb2
-from danube.wire.intake import member, member_name, parse, topic_name, undecodable
+from danube.wire.interceptors import member, member_name, parse, topic_name, undecodable
 from danube.wire.raw import delimited_size
 
 _MEASURED_BYTES_MIN = 128 * KIB

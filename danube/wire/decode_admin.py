@@ -2,7 +2,7 @@
 
 from dataclasses import fields
 
-from danube.model.admin_calls import (
+from danube.model.calls.admin import (
     BrokerInfo,
     CreatePartitionedTopic,
     CreateTopic,
@@ -13,11 +13,11 @@ from danube.model.admin_calls import (
     Unsubscribe,
 )
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import PARTITIONS_MAX
+from danube.model.limits.broker import PARTITIONS_MAX
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.model.untrusted_json import decode_json
 from danube.wire.gen import DanubeAdmin_pb2
-from danube.wire.intake import member, member_name, parse, topic_name, undecodable
+from danube.wire.interceptors import member, member_name, parse, topic_name, undecodable
 
 _NO_LEADER = "not_found"
 

@@ -1,10 +1,10 @@
 """Protobuf bytes -> model values, for the agreement on metadata. Rejects as `decode` does."""
 
-from danube.model.admin_calls import AddNode, BrokerStanding, ClusterDescription, ClusterMember
+from danube.model.calls.admin import AddNode, BrokerStanding, ClusterDescription, ClusterMember
 from danube.model.errors import InvalidRequestError
-from danube.model.metadata_limits import NODE_ADDRESS_BYTES_MAX
+from danube.model.limits.metadata import NODE_ADDRESS_BYTES_MAX
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
-from danube.wire.intake import parse
+from danube.wire.interceptors import parse
 
 # Requests
 

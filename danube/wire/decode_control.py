@@ -1,6 +1,6 @@
 """Protobuf bytes -> model values, for the package `danube.control`. Rejects as `decode` does."""
 
-from danube.model.admin_calls import (
+from danube.model.calls.admin import (
     BrokerDescription,
     BrokerInfo,
     ConsumerDescription,
@@ -14,14 +14,14 @@ from danube.model.admin_calls import (
     TopicsPage,
     TopicStorageDescription,
 )
-from danube.model.durability import durability_of
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX
+from danube.model.limits.broker import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX
+from danube.model.plans.durability import durability_of
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, check_name_part
 from danube.wire.encode_control import AFTER_TOPIC
 from danube.wire.gen import DanubeControl_pb2
-from danube.wire.intake import member, member_name, parse, topic_name
+from danube.wire.interceptors import member, member_name, parse, topic_name
 
 # Requests
 

@@ -3,17 +3,8 @@
 from enum import StrEnum
 from typing import TypeVar
 
-from danube.model.audit import (
-    AuditEntry,
-    AuditPage,
-    AuditReceipt,
-    AuditRecord,
-    Outcome,
-    ReadAudit,
-    decode_record,
-)
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     AUDIT_PAGE_MAX,
     AUDIT_TEXT_CHARS_MAX,
     CALLER_CHARS_MAX,
@@ -22,7 +13,7 @@ from danube.model.limits import (
     PLAN_ARGUMENTS_DEPTH_MAX,
     PLANS_PAGE_MAX,
 )
-from danube.model.plans import (
+from danube.model.plans.plan import (
     Approval,
     Arguments,
     Caller,
@@ -38,11 +29,20 @@ from danube.model.plans import (
     PlansPage,
     canonical,
 )
+from danube.model.records.audit import (
+    AuditEntry,
+    AuditPage,
+    AuditReceipt,
+    AuditRecord,
+    Outcome,
+    ReadAudit,
+    decode_record,
+)
 from danube.model.topic import TopicName
 from danube.model.untrusted_json import decode_json
 from danube.wire.encode_oversight import BETWEEN_TIME_AND_PLAN
 from danube.wire.gen import DanubeControl_pb2
-from danube.wire.intake import parse
+from danube.wire.interceptors import parse
 
 E = TypeVar("E", bound=StrEnum)
 
@@ -95,7 +95,7 @@ def apply_plan(request: bytes) -> PlanApplication:
 
 
 def audit_entry(request: bytes) -> AuditEntry:
-    """A RecordRequest; texts longer than the log takes are refused, see `danube.model.audit.bounded`."""
+    """A RecordRequest; texts longer than the log takes are refused, see `danube.model.records.audit.bounded`."""
     message = parse(DanubeControl_pb2.RecordRequest, request)
     return AuditEntry(
         caller=_caller(message.caller),

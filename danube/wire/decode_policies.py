@@ -20,7 +20,7 @@ from danube.model.policies import (
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName, check_name_part
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
-from danube.wire.intake import member, member_name, parse, topic_name
+from danube.wire.interceptors import member, member_name, parse, topic_name
 
 # Of a subscription, as the original has them
 

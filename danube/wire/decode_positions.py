@@ -1,9 +1,6 @@
 """Protobuf bytes -> model values, for `danube.control.Positions`. Rejects as `decode` does."""
 
-from danube.model.errors import InvalidRequestError
-from danube.model.limits import PARTITIONS_MAX, PEEK_MESSAGES_DEFAULT, PEEK_MESSAGES_MAX, PEEK_PAYLOAD_BYTES_MAX
-from danube.model.policies import SubscriptionName
-from danube.model.positions import (
+from danube.model.calls.positions import (
     AddPartitions,
     Connection,
     CreateSubscription,
@@ -14,13 +11,16 @@ from danube.model.positions import (
     SeekSubscription,
     SubscriptionPosition,
 )
-from danube.model.stream import FetchFrom, FetchStart
+from danube.model.calls.stream import FetchFrom, FetchStart
+from danube.model.errors import InvalidRequestError
+from danube.model.limits.broker import PARTITIONS_MAX, PEEK_MESSAGES_DEFAULT, PEEK_MESSAGES_MAX, PEEK_PAYLOAD_BYTES_MAX
+from danube.model.policies import SubscriptionName
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.wire.decode_policies import subscription_name
 from danube.wire.fetch_start import start_of
 from danube.wire.gen import DanubeControl_pb2
-from danube.wire.intake import member, parse, topic_name
+from danube.wire.interceptors import member, parse, topic_name
 
 # Requests
 

@@ -2,7 +2,7 @@
 
 from danube.model.schema import SchemaInfo, TopicSchemaConfig
 from danube.wire.gen import SchemaRegistry_pb2
-from danube.wire.intake import parse
+from danube.wire.interceptors import parse
 
 
 def registered_id(response: bytes) -> int:

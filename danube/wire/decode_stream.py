@@ -3,9 +3,7 @@
 What the model rejects is rejected here, as in `decode`.
 """
 
-from danube.model.errors import InvalidBatchError, InvalidRequestError
-from danube.model.limits import BOUNDS_TIMES_MAX, RPC_STATUS_MESSAGE_CHARS_MAX
-from danube.model.stream import (
+from danube.model.calls.stream import (
     Bounds,
     Fetch,
     FetchedBatch,
@@ -18,11 +16,13 @@ from danube.model.stream import (
     PublishRefused,
     TopicBounds,
 )
+from danube.model.errors import InvalidBatchError, InvalidRequestError
+from danube.model.limits.broker import BOUNDS_TIMES_MAX, RPC_STATUS_MESSAGE_CHARS_MAX
 from danube.model.topic import DispatchStrategy
 from danube.wire.decode import schema_reference
 from danube.wire.fetch_start import start_of
 from danube.wire.gen import DanubeApi_pb2, DanubeStream_pb2
-from danube.wire.intake import member, member_name, parse, topic_name
+from danube.wire.interceptors import member, member_name, parse, topic_name
 from danube.wire.status import StatusCode, error_from
 
 _UINT64_MAX = 2**64 - 1

@@ -1,6 +1,6 @@
 """Model values -> protobuf bytes, for the calls of the client port: requests for clients, answers for brokers."""
 
-from danube.model.calls import (
+from danube.model.calls.client import (
     Acknowledge,
     Authenticate,
     CreateProducer,

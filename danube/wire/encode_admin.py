@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterable
 from dataclasses import asdict
 
-from danube.model.admin_calls import (
+from danube.model.calls.admin import (
     BrokerInfo,
     CreatePartitionedTopic,
     CreateTopic,

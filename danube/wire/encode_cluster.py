@@ -1,6 +1,6 @@
 """Model values -> protobuf bytes, for the agreement of brokers on metadata."""
 
-from danube.model.admin_calls import AddNode, BrokerStanding, ClusterDescription, ClusterMember
+from danube.model.calls.admin import AddNode, BrokerStanding, ClusterDescription, ClusterMember
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
 
 # Requests

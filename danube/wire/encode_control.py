@@ -1,6 +1,6 @@
 """Model values -> protobuf bytes, for the package `danube.control`."""
 
-from danube.model.admin_calls import (
+from danube.model.calls.admin import (
     BrokerDescription,
     ConsumerDescription,
     DescribeCursor,

@@ -1,7 +1,6 @@
 """Model values -> protobuf bytes, for plans and the audit log of `danube.control`."""
 
-from danube.model.audit import AuditEntry, AuditReceipt, ReadAudit, StoredAuditPage
-from danube.model.plans import (
+from danube.model.plans.plan import (
     Caller,
     Decision,
     Impact,
@@ -13,6 +12,7 @@ from danube.model.plans import (
     PlansPage,
     canonical,
 )
+from danube.model.records.audit import AuditEntry, AuditReceipt, ReadAudit, StoredAuditPage
 from danube.wire.gen import DanubeControl_pb2
 
 BETWEEN_TIME_AND_PLAN = ":"

@@ -2,8 +2,7 @@
 
 from collections.abc import Iterable
 
-from danube.model.policies import SubscriptionName
-from danube.model.positions import (
+from danube.model.calls.positions import (
     AddPartitions,
     Connection,
     CreateSubscription,
@@ -14,7 +13,8 @@ from danube.model.positions import (
     SeekSubscription,
     SubscriptionPosition,
 )
-from danube.model.stream import FetchStart
+from danube.model.calls.stream import FetchStart
+from danube.model.policies import SubscriptionName
 from danube.model.topic import TopicName
 from danube.wire.fetch_start import set_start
 from danube.wire.gen import DanubeControl_pb2

@@ -5,7 +5,7 @@ What carries a body is put together by hand: the body is copied once, into the m
 
 from collections.abc import Sequence
 
-from danube.model.stream import (
+from danube.model.calls.stream import (
     Bounds,
     Fetch,
     FetchedBatch,

@@ -1,6 +1,6 @@
 """Where in a topic to begin, on the wire: the same four fields in a FetchRequest and in a StartPosition."""
 
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.wire.gen import DanubeControl_pb2, DanubeStream_pb2
 
 StartMessage = DanubeStream_pb2.FetchRequest | DanubeControl_pb2.StartPosition

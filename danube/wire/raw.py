@@ -2,7 +2,7 @@
 
 from functools import lru_cache
 
-from danube.model.limits import VARINT_CACHE_ENTRIES_MAX
+from danube.model.limits.broker import VARINT_CACHE_ENTRIES_MAX
 
 _UINT64_BITS = 64
 _ONE_BYTE = tuple(bytes((low,)) for low in range(0x80))

@@ -1,4 +1,4 @@
-"""Consumer lag on Spark: the rules of `danube/model/lag.py` as columns, for one time or for many.
+"""Consumer lag on Spark: the rules of `danube/model/lag/rules.py` as columns, for one time or for many.
 
 Each function answers a column or a DataFrame and reads nothing. A subscription's records are gathered into one sorted
 array, and higher-order functions judge it: no user-defined function, so nothing leaves the JVM. The names are those of
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
-from danube.model.lag_verdict import SEVERITY, LagPolicy
+from danube.model.lag.verdict import SEVERITY, LagPolicy
 from spark_analytics.jobs.lag_rules import cause_of, eta_of, going_on, status_of, time_lag
 from spark_analytics.telemetry import subscription_records
 
@@ -76,7 +76,7 @@ def lag_partitions(records: DataFrame, times: Times, policy: LagPolicy) -> DataF
 
 
 def lag_groups(partitions: DataFrame, policy: LagPolicy) -> DataFrame:
-    """Rows of `lag_partitions` -> a row for each time, base topic and subscription (`danube.model.lag_group`)."""
+    """Rows of `lag_partitions` -> a row for each time, base topic and subscription (`danube.model.lag.group`)."""
     severity = F.col("severity")
     lag = F.coalesce("lag_messages", F.lit(-1))
     worst = F.min(F.struct(-severity, -1 - lag, "topic", "subscription", "status", "rule", "cause"))
@@ -122,13 +122,13 @@ def lag_groups(partitions: DataFrame, policy: LagPolicy) -> DataFrame:
 
 
 def worst_first(rows: DataFrame) -> DataFrame:
-    """Rows of either kind by status, then by lag, as `danube.model.lag_group.worst_first`."""
+    """Rows of either kind by status, then by lag, as `danube.model.lag.group.worst_first`."""
     lag = F.coalesce("lag_messages", F.lit(-1))
     return rows.orderBy("as_of_ms", _severity(F.col("status")).desc(), lag.desc(), "topic", "subscription")
 
 
 def base_of(topic: Column) -> Column:
-    """The partitioned topic behind a name, or the name: `danube.model.lag_group.base_of`."""
+    """The partitioned topic behind a name, or the name: `danube.model.lag.group.base_of`."""
     base = F.regexp_extract(topic, r"^(/[^/]+/.+)-part-(?:0|[1-9][0-9]*)$", 1)
     return F.when(base == "", topic).otherwise(base)
 
@@ -191,7 +191,7 @@ def _at_each_time(rows: DataFrame, times: Times, policy: LagPolicy) -> DataFrame
 
 
 def _with_looks(histories: DataFrame, policy: LagPolicy) -> DataFrame:
-    """`looks`, those of the window, and `commits`, the newest of them: `danube.model.lag._looks`."""
+    """`looks`, those of the window, and `commits`, the newest of them: `danube.model.lag.rules._looks`."""
     count, interval_ms = 2 * policy.intervals, policy.interval_ms
     as_of = F.col("as_of_ms")
     times = F.transform(

@@ -1,15 +1,15 @@
-"""The rules of `danube/model/lag.py`, each a column over the arrays that `spark_analytics/jobs/lag.py` gathers."""
+"""The rules of `danube/model/lag/rules.py`, each a column over the arrays that `jobs/lag.py` gathers."""
 
 from collections.abc import Callable
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - the name that every user of Spark knows it by
 
-from danube.model.lag_verdict import EtaReason, LagCause, LagMethod, LagPolicy, LagRule, LagStatus
+from danube.model.lag.verdict import EtaReason, LagCause, LagMethod, LagPolicy, LagRule, LagStatus
 
 
 def time_lag(last: Column, history: Column, as_of: Column) -> Column:
-    """A struct of `lag_s` and `lag_method`: `danube.model.lag._time_lag`."""
+    """A struct of `lag_s` and `lag_method`: `danube.model.lag.rules._time_lag`."""
     points = F.aggregate(history, F.array().cast("array<struct<offset:bigint,append_ms:bigint>>"), _with_point)
     wanted = last["position"]
     left = F.try_element_at(F.filter(points, lambda point: point["offset"] <= wanted), F.lit(-1))
@@ -36,7 +36,7 @@ def _time_lag_struct(lag_s: Column, method: LagMethod) -> Column:
 
 
 def _with_point(points: Column, one: Column) -> Column:
-    """`danube.model.lag._points`, one record more."""
+    """`danube.model.lag.rules._points`, one record more."""
     rises = F.coalesce(one["head"] - 1 > F.try_element_at(points, F.lit(-1))["offset"], F.lit(col=True))
     point = F.struct((one["head"] - 1).alias("offset"), one["head_append_ms"].alias("append_ms"))
     return F.when(one["head_append_ms"].isNotNull() & rises, F.concat(points, F.array(point))).otherwise(points)
@@ -111,7 +111,7 @@ def _counted(name: str) -> Step:
 
 
 def eta_of() -> Column:
-    """A struct of `eta_s` and `eta_reason`: `danube.model.lag._eta`."""
+    """A struct of `eta_s` and `eta_reason`: `danube.model.lag.rules._eta`."""
     lag, arrived, acknowledged = F.col("lag_messages"), F.col("arrived"), F.col("acknowledged")
     eta_s = F.try_divide(lag.cast("double") * F.col("rate_window_s"), (acknowledged - arrived).cast("double"))
     return (
@@ -132,7 +132,7 @@ def _eta(eta_s: Column | None, reason: EtaReason | None) -> Column:
 
 
 def status_of(policy: LagPolicy) -> Column:
-    """A struct of `status` and `rule`: Burrow's rules in Burrow's order, `danube.model.lag._status`."""
+    """A struct of `status` and `rule`: Burrow's rules in Burrow's order, `danube.model.lag.rules._status`."""
     enough, allowed = policy.minimum_complete * policy.intervals, policy.allowed_lag
     positions = F.transform("commit_looks", lambda look: look["seen"]["position"])
     lags = F.transform("commit_looks", lambda look: look["seen"]["lag_messages"])
@@ -179,7 +179,7 @@ def _fell(lags: Column) -> Column:
 
 
 def cause_of(policy: LagPolicy) -> Column:
-    """The named cause: `danube.model.lag._cause`."""
+    """The named cause: `danube.model.lag.rules._cause`."""
     acknowledged, arrived = F.col("acknowledged"), F.col("arrived")
     returned = F.greatest("nacked", "redelivered")
     first, newest = F.try_element_at(F.col("window"), F.lit(1)), F.try_element_at(F.col("window"), F.lit(-1))

@@ -6,13 +6,13 @@ from dataclasses import asdict, dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from danube.model.analytics import LAG_JOB, Row, RunWriter
 from danube.model.errors import DanubeError, InternalError, SettingsError
-from danube.model.face_limits import ANALYTICS_ROWS_MAX
-from danube.model.lag_group import LagFilter
-from danube.model.lag_rows import GROUPS, PARTITIONS, policy_fields
-from danube.model.lag_verdict import LagPolicy
-from danube.model.telemetry import TELEMETRY_TOPIC
+from danube.model.lag.group import LagFilter
+from danube.model.lag.rows import GROUPS, PARTITIONS, policy_fields
+from danube.model.lag.verdict import LagPolicy
+from danube.model.limits.faces import ANALYTICS_ROWS_MAX
+from danube.model.records.analytics import LAG_JOB, Row, RunWriter
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.runtime.clock import Clock
 from spark_analytics.java import find_java
 from spark_analytics.progress import Steps

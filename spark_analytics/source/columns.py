@@ -11,10 +11,10 @@ from typing import Any, TypeAlias
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
 
-from danube.model.calls import ReceivedMessage
-from danube.model.stream import FetchedBatch
+from danube.model.calls.client import ReceivedMessage
+from danube.model.calls.stream import FetchedBatch
 from danube.model.topic import TopicName
-from danube.storage.batch import HEADER_BYTES, LENGTH_BYTES, BatchHeader, RecordKind, RecordView, check
+from danube.storage.batches.batch import HEADER_BYTES, LENGTH_BYTES, BatchHeader, RecordKind, RecordView, check
 from danube.wire import decode
 from spark_analytics.source.rows import arrow_schema, chosen
 

@@ -12,13 +12,13 @@ from functools import cache
 from typing import Any, TypeVar
 
 from danube.client.client import DanubeClient, DanubeClientBuilder
-from danube.client.retry import Failure, RetryPolicy, delay_before_retry
+from danube.client.connection.retry import Failure, RetryPolicy, delay_before_retry
+from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DanubeError, TopicNotFoundError
-from danube.model.face_limits import SPARK_BOUNDS_AT_ONCE_MAX
-from danube.model.limits import CONNECT_TIMEOUT_S
-from danube.model.stream import FetchedBatch
-from danube.rpc.grpc_carrier import GrpcCarrier
-from danube.rpc.grpc_credentials import channel_credentials
+from danube.model.limits.broker import CONNECT_TIMEOUT_S
+from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
+from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.grpc.credentials import channel_credentials
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from spark_analytics.source.planning import OffsetRange, TopicState

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
-from danube.model.face_limits import SPARK_PARTITIONS_MAX
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.limits.faces import SPARK_PARTITIONS_MAX
 
 DATA_LOSS_ADVICE = "to go on with what is left, set fail_on_data_loss to false"
 

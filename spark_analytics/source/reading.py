@@ -6,9 +6,9 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa  # type: ignore[import-untyped]
 
+from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
-from danube.model.face_limits import SPARK_ARROW_BYTES
-from danube.model.stream import FetchedBatch
+from danube.model.limits.faces import SPARK_ARROW_BYTES
 from spark_analytics.source.columns import ColumnBuilder
 from spark_analytics.source.link import Endpoint, link_to
 from spark_analytics.source.planning import OffsetRange, first_readable

@@ -15,7 +15,7 @@ CLUSTER_PARTS = {
     "kazoo",
     "danube.metadata.raft",
     "danube.metadata.shared_log",
-    "danube.broker.cluster",
+    "danube.broker.cluster.member",
 }
 """What a broker that stands alone starts without."""
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from danube.testing.patience import LONG_S, PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 ROOT = Path(__file__).parents[2]
 WHEEL_PYTHON = ROOT / ".venvs" / "danube-client" / "bin" / "python"

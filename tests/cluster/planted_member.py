@@ -7,8 +7,8 @@ from typing import Any
 
 from danube.metadata.store import Entry
 from danube.runtime.tasks import TaskScope
-from danube.testing.metadata_lines import serve
-from danube.testing.metadata_member import STORES
+from lab.metadata.member import STORES
+from lab.metadata.wire import serve
 
 
 class Planted:

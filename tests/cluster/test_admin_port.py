@@ -7,7 +7,7 @@ from typing import TypeVar
 
 import pytest
 
-from danube.model.audit import GENESIS, AuditEntry, AuditReceipt, Outcome, verify
+from danube.model.calls.stream import FetchFrom
 from danube.model.errors import (
     NamespaceNotFoundError,
     PlanRefusedError,
@@ -15,15 +15,15 @@ from danube.model.errors import (
     PreconditionFailedError,
     UnsupportedError,
 )
-from danube.model.plans import Effect, Plan
+from danube.model.plans.plan import Effect, Plan
 from danube.model.policies import FailurePolicy, PoisonPolicy
-from danube.model.stream import FetchFrom
+from danube.model.records.audit import GENESIS, AuditEntry, AuditReceipt, Outcome, verify
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import ASSISTANT, AdminPeer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.admin import ASSISTANT, AdminPeer
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 

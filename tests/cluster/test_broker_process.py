@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 
 from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Peer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.client import Peer
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 

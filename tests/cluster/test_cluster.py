@@ -14,14 +14,14 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
 from danube.client import DanubeClientBuilder, DispatchStrategy, SubType
-from danube.model.admin_calls import UNREACHABLE, CreateTopic, DescribeTopics
+from danube.model.calls.admin import UNREACHABLE, CreateTopic, DescribeTopics
 from danube.model.errors import TopicExistsError, UnavailableError
-from danube.model.plans import Caller, Effect, Face, PlanApplication, PlanRequest
+from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.topic import TopicName
-from danube.testing.broker_cluster import BrokerCluster
-from danube.testing.etcd_server import EtcdServer
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.broker_cluster import BrokerCluster
+from danube.testing.processes.etcd import EtcdServer
 from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]

@@ -23,10 +23,10 @@ from danube.client import (
     Producer,
     ProducerOptions,
 )
-from danube.client.publish_lane import StoredRange
+from danube.client.publish.batch_stream import StoredRange
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
-from danube.testing.proxy import Cut, CuttingProxy, Direction
+from danube.testing.peers.proxy import Cut, CuttingProxy, Direction
+from danube.testing.processes.broker import BrokerProcess
 
 CUTS = int(os.environ.get("DANUBE_CUTS", "40"))
 SEED = int(os.environ.get("DANUBE_SEED", "1"))

@@ -13,7 +13,7 @@ from typing import IO, Self
 import pytest
 
 from danube.testing.patience import LONG_S, PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 

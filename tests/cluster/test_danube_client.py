@@ -8,7 +8,7 @@ import pytest
 
 from danube.client import DanubeClientBuilder
 from danube.testing.patience import LONG_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 from tests.cluster.wheel.administering import surroundings
 from tests.cluster.wheel.run import load_scenarios
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from danube.testing.patience import LONG_S, PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 from tests.cluster.wheel.administering import surroundings
 from tests.cluster.wheel.run import load_scenarios
 

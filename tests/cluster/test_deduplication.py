@@ -8,10 +8,10 @@ from contextlib import aclosing
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, ProducerAccess, ProducerBuilder
-from danube.client.producer import ProducerOptions
+from danube.client.publish.producer import ProducerOptions
 from danube.model.errors import ProducerFencedError
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 

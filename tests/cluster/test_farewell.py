@@ -10,14 +10,14 @@ from typing import Any, Self
 import pytest
 
 from danube.broker.app import Broker
-from danube.broker.settings import BrokerSettings
-from danube.model.limits import FAREWELL_WAIT_S
+from danube.broker.config.settings import BrokerSettings
+from danube.model.limits.broker import DRAIN_WAIT_S
 from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
 from danube.testing.patience import LONG_S, PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
@@ -117,7 +117,7 @@ async def test_clients_of_a_deleted_topic_come_to_a_clear_end(
     url = f"http://{served.addresses.broker}"
     async with Application.running(wheel_python, url, tmp_path / "errors") as application:
         assert (await application.ask("send 5"))["read"] == list(range(5))
-        async with asyncio.timeout(FAREWELL_WAIT_S):  # nobody is waited for
+        async with asyncio.timeout(DRAIN_WAIT_S):  # nobody is waited for
             await AdminPeer(channel).delete_topic(TOPIC)
         assert await application.ask("refused") == "INVALID_ARGUMENT"
         assert await application.ask("end") == {"ended": True, "failures": 0}

@@ -15,14 +15,14 @@ from pathlib import Path
 import pytest
 
 from danube.client import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
-from danube.model.limits import CACHE_BYTES_MAX, MIB
+from danube.model.limits.broker import CACHE_BYTES_MAX, MIB
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Channel
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.peer import Inbox, Peer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.client import Inbox, Peer
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -15,13 +15,13 @@ import pytest
 
 from danube.client import DanubeClientBuilder
 from danube.model.errors import UnavailableError
-from danube.model.limits import CUT_RETRY_S
+from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Inbox, Peer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.client import Inbox, Peer
+from danube.testing.processes.broker import BrokerProcess
 from tests.cluster.small_disk import MIB, SmallDisk, small_disk
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(300), pytest.mark.xdist_group("full_disk")]
@@ -279,7 +279,7 @@ async def test_a_topic_can_be_deleted_on_a_disk_without_any_room_and_its_room_co
 
 def until(reached: Callable[[], bool]) -> None:
     """Wait for what the disk shows."""
-    pause, end_s = threading.Event(), time.monotonic() + CUT_RETRY_S + PATIENCE_S
+    pause, end_s = threading.Event(), time.monotonic() + FLUSH_RETRY_S + PATIENCE_S
     while not reached():
         assert time.monotonic() < end_s
         pause.wait(0.2)
@@ -317,7 +317,7 @@ async def cut(disk: SmallDisk, flood: Flood, peer: Peer) -> None:
     """Go on sending until the journal of the full disk is in segments; one that failed is tried again, later."""
     full = max(disk.seen.glob("journal/*.journal"))
     producer, pause = await peer.create_producer(TOPIC), threading.Event()
-    async with asyncio.timeout(CUT_RETRY_S + PATIENCE_S):
+    async with asyncio.timeout(FLUSH_RETRY_S + PATIENCE_S):
         while full.exists():
             await flood.send(peer, producer, SIZES[0])
             await asyncio.to_thread(pause.wait, 0.2)

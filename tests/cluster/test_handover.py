@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from danube.storage.handover.reading import JOURNALS
-from danube.testing.child_process import pause
+from danube.storage.takeover.journal_reader import JOURNALS
 from danube.testing.patience import PATIENCE_S
+from danube.testing.processes.child import pause
 
 WAIT_S = PATIENCE_S
 TOPICS = 3
@@ -21,16 +21,16 @@ TOPICS = 3
 BROKER = """
 import asyncio, itertools, json, sys
 from pathlib import Path
-from danube.metadata.sqlite import SqliteStore
-from danube.metadata.storage_records import StorageRecords
+from danube.metadata.sqlite.store import SqliteStore
+from danube.metadata.records.storage import StorageRecords
 from danube.model.errors import DanubeError
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import records
-from danube.storage.handover.reading import journal_folder
-from danube.storage.handover.taking import HandOver
+from danube.storage.batches.batch import records
+from danube.storage.takeover.journal_reader import journal_folder
+from danube.storage.takeover.takeover import HandOver
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.fence import Fence
 
@@ -99,20 +99,20 @@ STORAGE = """
 import asyncio, json, sys
 from contextlib import asynccontextmanager
 from pathlib import Path
-from danube.metadata.draft import Draft
-from danube.metadata.journal_records import JournalRecords
-from danube.metadata.sqlite import SqliteStore
-from danube.metadata.storage_records import StorageRecords, enter_topic
+from danube.metadata.transaction_builder import Draft
+from danube.metadata.records.journals import JournalRecords
+from danube.metadata.sqlite.store import SqliteStore
+from danube.metadata.records.storage import StorageRecords, enter_topic
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import encode_messages, records
-from danube.storage.handover.shared import SharedPlace, SharedStorage
+from danube.storage.batches.batch import encode_messages, records
+from danube.storage.takeover.shared_storage import SharedPlace, SharedStorage
 from danube.storage.journal import JournalSettings
-from danube.storage.storage_settings import StorageSettings
+from danube.storage.settings import StorageSettings
 
 root, number, topics, rounds = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4])
 

@@ -12,27 +12,27 @@ from typing import Any, TypeVar
 
 import pytest
 
-from danube.metadata import replicated
-from danube.metadata.replicated import ReplicatedStore
-from danube.metadata.shared_log import adding
-from danube.metadata.shared_log.etcd import EtcdBackend
-from danube.metadata.shared_log.etcd_client import EtcdSettings
+from danube.metadata.replication import replicated
+from danube.metadata.replication.replicated import ReplicatedStore
+from danube.metadata.shared_log import appender
+from danube.metadata.shared_log.etcd.client import EtcdSettings
+from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend
 from danube.metadata.shared_log.opening import open_shared_log
-from danube.metadata.shared_log.zookeeper import ZookeeperBackend
-from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
+from danube.metadata.shared_log.zookeeper.client import ZookeeperSettings
+from danube.metadata.shared_log.zookeeper.zookeeper_backend import ZookeeperBackend
 from danube.metadata.store import Changed, Put, Removed, SnapshotEnd, Transaction
 from danube.model.errors import MetadataError, SettingsError, UnavailableError, UnknownOutcomeError
-from danube.model.metadata_limits import METADATA_ATTEMPT_TIMEOUT_S
+from danube.model.limits.metadata import METADATA_ATTEMPT_TIMEOUT_S
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
-from danube.testing.etcd_server import EtcdServer, find_etcd
-from danube.testing.free_ports import free_port
-from danube.testing.metadata_load import Life
-from danube.testing.metadata_nemesis import FaultKind
-from danube.testing.metadata_soak_round import Ground, Measure, Round
 from danube.testing.patience import PATIENCE_S
-from danube.testing.shared_log_servers import SERVERS, Ensemble, backend_among, new_root
-from danube.testing.zookeeper_server import ZookeeperServer, ZookeeperTls
+from danube.testing.processes.etcd import EtcdServer, find_etcd
+from danube.testing.processes.free_ports import free_port
+from danube.testing.processes.zookeeper import ZookeeperServer, ZookeeperTls
+from lab.metadata.load import Life
+from lab.metadata.nemesis import FaultKind
+from lab.metadata.soak_round import Ground, Measure, Round
+from lab.shared_log.servers import SERVERS, Ensemble, backend_among, new_root
 from tests.cluster.seeing import refusal, take
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -301,7 +301,7 @@ async def test_without_a_majority_nothing_is_promised_and_all_goes_on_once_it_is
 ) -> None:
     """A leader that is left by itself has changes in its log that it could not agree on: they may yet be made."""
     submit_timeout_s = 3.0  # instead of ten: what is waited for is the same
-    for module in (adding, replicated):
+    for module in (appender, replicated):
         monkeypatch.setattr(module, "METADATA_SUBMIT_TIMEOUT_S", submit_timeout_s)
     settlers = Settlers()
     async with asyncio.timeout(_WAIT_S), members(ensemble) as stores, running(settlers.write_all(stores)) as writing:

@@ -19,14 +19,14 @@ import pytest
 from danube.metadata.store import Entry, MetadataStore
 from danube.model.errors import UnavailableError
 from danube.rpc.address import join_address, split_address
-from danube.testing.etcd_server import find_etcd
-from danube.testing.metadata_clusters import CLUSTERS
-from danube.testing.metadata_links import Links, dialer_among
-from danube.testing.metadata_memory_cluster import MemoryCluster, Wrap
-from danube.testing.metadata_soak_ledger import RoundResult
-from danube.testing.metadata_soak_round import Ground, Measure, Round
 from danube.testing.patience import PATIENCE_S
-from danube.testing.zookeeper_server import find_zookeeper
+from danube.testing.processes.etcd import find_etcd
+from danube.testing.processes.zookeeper import find_zookeeper
+from lab.metadata.clusters import CLUSTERS
+from lab.metadata.links import Links, dialer_among
+from lab.metadata.memory_cluster import MemoryCluster, Wrap
+from lab.metadata.soak_ledger import RoundResult
+from lab.metadata.soak_round import Ground, Measure, Round
 
 BRIEF = Measure(faults=1, clients=4, calm_s=0.2)
 ROUNDS = 3
@@ -210,7 +210,7 @@ async def test_a_planted_bug_is_found_within_some_rounds(wrap: Wrap, promises: l
 
 def command(folder: Path, store: str, rounds: int) -> list[str]:
     named = ["--store", store, "--rounds", str(rounds), "--folder", str(folder)]
-    return [sys.executable, "-m", "danube.testing.metadata_soak", *named]
+    return [sys.executable, "-m", "lab.metadata.soak", *named]
 
 
 def ledger(folder: Path, store: str) -> list[dict[str, Any]]:

@@ -11,24 +11,25 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.replicated import ReplicatedStore
-from danube.metadata.shared_log import etcd, zookeeper
+from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.shared_log.backend import LogBackend, Snapshot
-from danube.metadata.shared_log.etcd import EtcdBackend
-from danube.metadata.shared_log.etcd_client import EtcdSettings
+from danube.metadata.shared_log.etcd import etcd_backend
+from danube.metadata.shared_log.etcd.client import EtcdSettings
+from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend
 from danube.metadata.shared_log.opening import open_shared_log
 from danube.metadata.shared_log.snapshots import SnapshotRule
-from danube.metadata.shared_log.zookeeper import ZookeeperBackend
-from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
+from danube.metadata.shared_log.zookeeper import zookeeper_backend
+from danube.metadata.shared_log.zookeeper.client import ZookeeperSettings
+from danube.metadata.shared_log.zookeeper.zookeeper_backend import ZookeeperBackend
 from danube.metadata.store import Changed, Entry, Resync
 from danube.model.errors import MetadataError, UnavailableError, UnknownOutcomeError
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
-from danube.testing.etcd_server import EtcdServer, find_etcd
-from danube.testing.free_ports import free_port
 from danube.testing.patience import PATIENCE_S
-from danube.testing.service_process import ServiceProcess
-from danube.testing.shared_log_servers import SERVERS, backend_at, new_root
+from danube.testing.processes.etcd import EtcdServer, find_etcd
+from danube.testing.processes.free_ports import free_port
+from danube.testing.processes.service import ServiceProcess
+from lab.shared_log.servers import SERVERS, backend_at, new_root
 from tests.cluster.seeing import refusal, take
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
@@ -197,7 +198,7 @@ async def answers(store: ReplicatedStore) -> bool:
 async def test_a_member_that_was_away_for_long_gets_on_by_a_snapshot(
     server: ServiceProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (etcd, zookeeper):
+    for module in (etcd_backend, zookeeper_backend):
         monkeypatch.setattr(module, "METADATA_LOG_ENTRIES_KEPT", 3)
     gates: list[Gate] = []
 

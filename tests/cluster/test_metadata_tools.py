@@ -16,23 +16,23 @@ import pytest
 import danube
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
-from danube.metadata.backup_shared_log import begin_log, read_log
+from danube.metadata.backup.shared_log import begin_log, read_log
 from danube.metadata.shared_log.opening import open_shared_log
-from danube.metadata.state import StateImage
+from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
-from danube.model.admin_calls import AddNode
+from danube.model.calls.admin import AddNode
 from danube.model.errors import DanubeError, MetadataError, PreconditionFailedError, UnavailableError
 from danube.model.exit_codes import ExitCode
-from danube.model.limits import MIB
+from danube.model.limits.broker import MIB
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
-from danube.testing.broker_cluster import BrokerCluster
-from danube.testing.free_ports import free_port
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
-from danube.testing.raft_group import RaftGroup, write_secret
-from danube.testing.service_process import ServiceProcess
-from danube.testing.shared_log_servers import SERVERS, backend_at, new_root
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.broker_cluster import BrokerCluster
+from danube.testing.processes.free_ports import free_port
+from danube.testing.processes.service import ServiceProcess
+from lab.raft.group import RaftGroup, write_secret
+from lab.shared_log.servers import SERVERS, backend_at, new_root
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -318,18 +318,18 @@ async def test_a_restore_into_a_service_that_is_cut_off_leaves_nothing_and_is_do
 ) -> None:
     root, rng = new_root(), SystemRng()
     value = os.urandom(2_000)
-    state = StateImage(7, 0, tuple(Entry(f"/k/{number:06}", value, 1, 7) for number in range(3_000)))
+    state = StateSnapshot(7, 0, tuple(Entry(f"/k/{number:06}", value, 1, 7) for number in range(3_000)))
     larger = replace(state, entries=(*state.entries, Entry("/l", os.urandom(500_000), 7, 7)))
     for cut_s in (0.02, 0.05, 0.1, 0.2):
         with suppress(TimeoutError, PreconditionFailedError):  # the latter where the one before was done all the same
             async with asyncio.timeout(cut_s):
                 await begin_log(backend_at(server.name, server.address, root, rng), larger, rng)
-        found = (await read_log(backend_at(server.name, server.address, root, rng), SystemClock(), rng)).image
-        assert found in (StateImage(), larger)
+        found = (await read_log(backend_at(server.name, server.address, root, rng), SystemClock(), rng)).snapshot
+        assert found in (StateSnapshot(), larger)
     if found != larger:
         with suppress(PreconditionFailedError):  # the last one was done all the same, a moment later
             await begin_log(backend_at(server.name, server.address, root, rng), state, rng)
-        found = (await read_log(backend_at(server.name, server.address, root, rng), SystemClock(), rng)).image
+        found = (await read_log(backend_at(server.name, server.address, root, rng), SystemClock(), rng)).snapshot
         assert found in (state, larger)
     with pytest.raises(PreconditionFailedError):
         await begin_log(backend_at(server.name, server.address, root, rng), state, rng)

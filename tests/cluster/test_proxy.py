@@ -7,7 +7,7 @@ import pytest
 
 from danube.rpc.address import join_address, split_address
 from danube.testing.patience import PATIENCE_S
-from danube.testing.proxy import Cut, CuttingProxy, Direction
+from danube.testing.peers.proxy import Cut, CuttingProxy, Direction
 
 TIMEOUT_S = PATIENCE_S
 

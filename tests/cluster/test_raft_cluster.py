@@ -10,7 +10,7 @@ import pytest
 from danube.metadata.store import MetadataStore
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError, UnknownOutcomeError
 from danube.testing.patience import PATIENCE_S
-from danube.testing.raft_group import RaftGroup, write_secret
+from lab.raft.group import RaftGroup, write_secret
 from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]

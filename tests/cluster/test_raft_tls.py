@@ -18,12 +18,12 @@ from cryptography.x509.oid import NameOID
 from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
-from danube.model.admin_calls import ClusterDescription, CreateTopic
-from danube.model.metadata_limits import RAFT_LOG_LINE_S
+from danube.model.calls.admin import ClusterDescription, CreateTopic
+from danube.model.limits.metadata import RAFT_LOG_LINE_S
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.free_ports import free_port
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.free_ports import free_port
 from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]

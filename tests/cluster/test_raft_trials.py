@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from danube.testing.raft_group import RaftGroup, write_secret
-from danube.testing.raft_trials import main
-from danube.testing.raft_trials_busy import busy
-from danube.testing.raft_trials_busy_report import BusyReport, Lead, Sample
-from danube.testing.raft_trials_kill import MEMBERS, kill_all
-from danube.testing.raft_trials_kill_report import KillAllReport, Revival, Writes
+from lab.raft.group import RaftGroup, write_secret
+from lab.trials.busy import busy
+from lab.trials.busy_report import BusyReport, Lead, Sample
+from lab.trials.kill import MEMBERS, kill_all
+from lab.trials.kill_report import KillAllReport, Revival, Writes
+from lab.trials.raft import main
 
 processes = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy
-from danube.model.limits import MIB
+from danube.model.limits.broker import MIB
 from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import end_leftover
+from danube.testing.processes.broker import end_leftover
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
 
@@ -23,7 +23,7 @@ WAIT_S = PATIENCE_S
 
 
 def command(folder: Path, rounds: int, *more: str) -> list[str]:
-    return [sys.executable, "-m", "danube.testing.soak", "--rounds", str(rounds), "--folder", str(folder), *more]
+    return [sys.executable, "-m", "lab.soak.rounds", "--rounds", str(rounds), "--folder", str(folder), *more]
 
 
 def run(folder: Path, rounds: int, *more: str) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import IO
 
 import pytest
 
-from danube.metadata.sqlite_file import SqliteFile
+from danube.metadata.sqlite.file import SqliteFile
 from danube.testing.patience import PATIENCE_S
 
 ROUNDS = 3
@@ -18,7 +18,7 @@ WAIT_S = PATIENCE_S
 WRITER = """
 import asyncio, sys
 from pathlib import Path
-from danube.metadata.sqlite import SqliteStore
+from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import Put, Transaction
 from danube.runtime.clock import SystemClock
 

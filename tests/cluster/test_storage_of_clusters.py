@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from danube.model.exit_codes import ExitCode
-from danube.testing.broker_cluster import BrokerCluster
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
-from danube.testing.service_process import ServiceProcess
-from danube.testing.shared_log_servers import new_root
+from danube.testing.processes.broker import BrokerProcess
+from danube.testing.processes.broker_cluster import BrokerCluster
+from danube.testing.processes.service import ServiceProcess
+from lab.shared_log.servers import new_root
 from tests.cluster.test_metadata_tools import publish, server, service_variables, settings_of, stored
 from tests.unit.storage.inspection.folder_world import flip
 

@@ -10,9 +10,9 @@ import pytest
 
 import danube
 from danube.model.exit_codes import ExitCode
-from danube.storage.lost import LOST_ATTRIBUTE
+from danube.storage.batches.placeholder import PLACEHOLDER_ATTRIBUTE
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 from tests.unit.storage.inspection.folder_world import flip
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -44,7 +44,7 @@ async def read(broker: BrokerProcess) -> list[tuple[bytes, bool]]:
     """Every payload, and whether it stands for a message that was lost."""
     async with await danube.DanubeClient.builder().service_url(broker.endpoints.service_url).build() as client:
         found = [one async for one in client.fetch(TOPIC)]
-    return [(one.payload, LOST_ATTRIBUTE in one.attributes) for one in found]
+    return [(one.payload, PLACEHOLDER_ATTRIBUTE in one.attributes) for one in found]
 
 
 async def consume(broker: BrokerProcess, messages: int) -> list[bytes]:

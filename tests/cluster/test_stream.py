@@ -8,15 +8,15 @@ from contextlib import aclosing
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, ProducerOptions
-from danube.client.publish_lane import StoredRange
+from danube.client.publish.batch_stream import StoredRange
+from danube.model.calls.stream import PublishOpen
 from danube.model.errors import DanubeError, InvalidRequestError
-from danube.model.stream import PublishOpen
 from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
-from danube.testing.stream_peer import StreamPeer
+from danube.testing.peers.stream import StreamPeer
+from danube.testing.processes.broker import BrokerProcess
 from danube.wire import encode_stream
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]

@@ -9,13 +9,13 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.target import Target
 from danube.broker.app import Broker
-from danube.broker.settings import BrokerSettings
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.broker.config.settings import BrokerSettings
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
 from danube.testing.patience import LONG_S, PATIENCE_S
-from danube.testing.peer import Peer
-from danube.testing.seeded import seed, seeded_gateway
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.peers.client import Peer
+from lab.kernel.seeded import seed, seeded_gateway
 from tests.contracts.original_broker import OriginalBroker
 
 TIMEOUT_S = PATIENCE_S

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from danube.model.admin_calls import (
+from danube.model.calls.admin import (
     BrokerInfo,
     CreatePartitionedTopic,
     CreateTopic,
@@ -26,7 +26,7 @@ KEYS_OF_A_NAMESPACE = 2
 
 @dataclass(slots=True)
 class OriginalBroker:
-    """One of the original's brokers, seeded as `danube.testing.seeded` says."""
+    """One of the original's brokers, seeded as `lab.kernel.seeded` says."""
 
     raft: RaftStatus | None = None
     """None outside a cluster."""

@@ -5,9 +5,8 @@ from dataclasses import replace
 import pytest
 
 from danube.model import errors
-from danube.model.admin_calls import CreatePartitionedTopic, CreateTopic, DescribeTopics
-from danube.model.audit import AUDIT_TOPIC, AuditEntry, Outcome, verify
-from danube.model.plans import (
+from danube.model.calls.admin import CreatePartitionedTopic, CreateTopic, DescribeTopics
+from danube.model.plans.plan import (
     Approval,
     Caller,
     Decision,
@@ -18,8 +17,9 @@ from danube.model.plans import (
     PlanRequest,
     PlanStatus,
 )
+from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, Outcome, verify
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.seeded import AUDIT, BILLING, EVENTS, ORDERS, PARTITIONS, STAGING, TICKS
+from lab.kernel.seeded import AUDIT, BILLING, EVENTS, ORDERS, PARTITIONS, STAGING, TICKS
 from tests.contracts.admin_worlds import AdminWorld
 
 pytestmark = pytest.mark.slow  # together they take long

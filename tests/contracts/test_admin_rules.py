@@ -8,9 +8,11 @@ import pytest
 
 from danube.admin.gateway import AdminGateway
 from danube.model import errors
-from danube.model.admin_calls import DescribeTopics
-from danube.model.durability import Durability
-from danube.model.plans import Caller, Effect, Face, Plan, PlanApplication, PlanRequest
+from danube.model.calls.admin import DescribeTopics
+from danube.model.calls.positions import AddPartitions, CreateSubscription, DisconnectClient, PeekMessages
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.plans.durability import Durability
+from danube.model.plans.plan import Caller, Effect, Face, Plan, PlanApplication, PlanRequest
 from danube.model.policies import (
     FailurePolicy,
     PoisonPolicy,
@@ -22,11 +24,9 @@ from danube.model.policies import (
     SetTopicPolicies,
     SubscriptionName,
 )
-from danube.model.positions import AddPartitions, CreateSubscription, DisconnectClient, PeekMessages
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
-from danube.testing.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PARTITIONS, PAYLOAD, STAGING, TICKS
+from lab.kernel.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PARTITIONS, PAYLOAD, STAGING, TICKS
 from tests.contracts.admin_worlds import AdminWorld, admin_world
 
 pytestmark = pytest.mark.slow  # together they take long

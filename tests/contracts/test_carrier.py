@@ -6,8 +6,9 @@ from contextlib import suppress
 
 import pytest
 
-from danube.model import errors, limits
+from danube.model import errors
 from danube.model.errors import DanubeError
+from danube.model.limits import broker as limits
 from danube.rpc.carrier import Caller, Channel, Service, UnaryCall, UnaryHandler
 from danube.rpc.options import CarrierOptions
 from danube.runtime.clock import SystemClock

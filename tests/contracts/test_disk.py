@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from danube.runtime.disk import Disk, DiskRoom, LocalDisk
-from danube.testing.disk import MachineOffError, SimDisk
+from danube.testing.simulated.disk import MachineOffError, SimDisk
 
 
 @pytest.fixture(params=["local", "sim"])

@@ -12,8 +12,8 @@ from danube.admin.grpc_gateway import open_gateway
 from danube.admin.grpc_gateway.original import real_subscriptions
 from danube.admin.target import Target
 from danube.model import errors
-from danube.model.admin_calls import AddNode, BrokerInfo, CreatePartitionedTopic, RaftStatus
-from danube.model.plans import (
+from danube.model.calls.admin import AddNode, BrokerInfo, CreatePartitionedTopic, RaftStatus
+from danube.model.plans.plan import (
     Caller,
     Decision,
     Effect,

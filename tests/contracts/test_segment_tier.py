@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from danube.model.limits import SEGMENT_OPEN_FILES_MAX
+from danube.model.limits.broker import SEGMENT_OPEN_FILES_MAX
 from danube.runtime.disk import LocalDisk
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 
 NAME = "segments/7/a.segment"
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 
 from danube.model.errors import InvalidBatchError, OffsetTrimmedError
-from danube.model.message import NUMBERED_BIT
+from danube.model.message import SEQUENCED_BIT
 from danube.model.subscription import Cursor
-from danube.storage.batch import BatchOrigin, encode_messages
-from danube.storage.log import StoredBatch
-from danube.storage.numbering import NumberedBatch, numbered_batch
-from danube.storage.segment.retention import Retention
-from danube.storage.tiered_log import TieredLog
-from danube.testing.disk import Operation
+from danube.storage.batches.batch import BatchOrigin, encode_messages
+from danube.storage.batches.producer_state import SequencedBatch, sequenced_batch
+from danube.storage.log.protocol import StoredBatch
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention.rules import Retention
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.disk import Operation
 from tests.contracts.topic_log_places import DISKS, PLACEMENTS, TAKEN, LogPlace, log_place
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import always, cut_all, fill, read_all, record_of, records_from
@@ -249,18 +249,18 @@ async def test_a_cursor_that_was_forgotten_stays_forgotten_in_this_life(place: L
 
 async def test_numbered_batches_are_remembered_over_a_restart(place: LogPlace) -> None:
     log = place.log()
-    producer = NUMBERED_BIT | 5
-    stored: list[tuple[NumberedBatch, int]] = []
+    producer = SEQUENCED_BIT | 5
+    stored: list[tuple[SequencedBatch, int]] = []
     for number in range(8):
         body = encode_messages([record_of(1, number)] * 3, BatchOrigin(producer_id=producer, base_sequence=3 * number))
-        numbered = numbered_batch(body)
-        assert numbered is not None
-        stored.append((numbered, await store_batch(log, body)))
+        sequenced = sequenced_batch(body)
+        assert sequenced is not None
+        stored.append((sequenced, await store_batch(log, body)))
     await place.settle()
     await place.reload()
     log = place.log()
     assert log.next_sequence(producer) == 24
-    assert [log.offset_of(numbered) for numbered, _ in stored] == [offset for _, offset in stored]
+    assert [log.offset_of(sequenced) for sequenced, _ in stored] == [offset for _, offset in stored]
 
 
 # Times

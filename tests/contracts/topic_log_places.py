@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any, Protocol, cast
 
 from danube.runtime.disk import Disk, LocalDisk
+from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import SimClock
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.handover.storages_world import StoragesWorld, cut_whole
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all
 
@@ -29,7 +29,7 @@ async def in_segments(storage: Storage) -> None:
 
 async def in_both(storage: Storage) -> None:
     """Cut what is in closed files, and leave the rest."""
-    await storage.cut()
+    await storage.flush()
 
 
 PLACEMENTS: dict[str, Placement] = {"journal": in_the_journal, "segments": in_segments, "both": in_both}

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 
 @pytest.fixture(scope="session")

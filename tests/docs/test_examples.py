@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = pytest.mark.cluster
 

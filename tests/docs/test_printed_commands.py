@@ -13,7 +13,7 @@ from typer._click.exceptions import UsageError
 
 from danube.admin.__main__ import app
 from danube.metadata.raft.admin_commands import add_command, remove_command
-from danube.testing.gateway import MemoryGateway, connect_to
+from danube.testing.gateway.gateway import MemoryGateway, connect_to
 
 ROOT = Path(__file__).parents[2]
 ANYTHING = "7"

@@ -24,17 +24,17 @@ from textual.pilot import Pilot
 from danube.admin.access import AccessLevel, Guard
 from danube.admin.cli.parameters import fields_of
 from danube.admin.grpc_gateway import open_gateway
-from danube.admin.mcp.offer import ALL_TOOLSETS, Offer
 from danube.admin.mcp.server import build_server
+from danube.admin.mcp.tool_catalogue import ALL_TOOLSETS, ToolCatalogue
 from danube.admin.operations import operation_of
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.tui.app import AdminApp
 from danube.admin.tui.pilot import run_operation
-from danube.admin.web.catalog import api_method, api_path, page_path
-from danube.admin.web.exposure import Exposure, WebToken
+from danube.admin.web.pages.catalog import api_method, api_path, page_path
+from danube.admin.web.protection.exposure import Exposure, WebToken
 from danube.admin.web.serving import serving
 from danube.model.exit_codes import ExitCode
-from danube.model.plans import Caller, Face
+from danube.model.plans.plan import Caller, Face
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from tests.faces.places import Place
@@ -132,7 +132,7 @@ async def by_mcp_stdio(place: Place) -> AsyncIterator[CallFace]:
 @asynccontextmanager
 async def by_mcp_http(place: Place) -> AsyncIterator[CallFace]:
     """The tool, through the SDK's client, over HTTP."""
-    offer = Offer(guard=place.target.guard, toolsets=(ALL_TOOLSETS,))
+    offer = ToolCatalogue(guard=place.target.guard, toolsets=(ALL_TOOLSETS,))
     server = build_server(place.gateway, SystemClock(), offer, who="host@test")
     async with asyncio.timeout(SESSION_S_MAX), listening(server, TOKEN) as url, http_client(url) as client:
         yield partial(call_tool, client)

@@ -8,22 +8,22 @@ from pathlib import Path
 from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.target import Target
-from danube.broker.app import Broker, World
-from danube.broker.meta_store import MetaStore
-from danube.broker.meta_store_settings import MetaStoreType
-from danube.broker.settings import BrokerSettings
+from danube.broker.app import Broker, Environment
+from danube.broker.cluster.metadata_store import MetaStore
+from danube.broker.config.metadata_store import MetaStoreType
+from danube.broker.config.settings import BrokerSettings
 from danube.metadata.memory import MemoryStore
-from danube.model.admin_calls import DescribeTopics, ReliableState, TopicDescription
-from danube.model.limits import DESCRIBE_TOPICS_MAX
-from danube.model.plans import Caller, Decision, Face, fingerprint_of
-from danube.model.telemetry import SYSTEM_NAMESPACE
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.model.calls.admin import DescribeTopics, ReliableState, TopicDescription
+from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
+from danube.model.plans.plan import Caller, Decision, Face, fingerprint_of
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.membership import MemoryMembership
 from danube.testing.patience import LONG_S, PATIENCE_S
-from danube.testing.peer import Peer
-from danube.testing.seeded import SEEDED_REQUEST, seed
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.peers.client import Peer
+from danube.testing.simulated.membership import MemoryMembership
+from lab.kernel.seeded import SEEDED_REQUEST, seed
 
 PERSON = Caller(who="person@test", face=Face.CLI)
 
@@ -85,7 +85,7 @@ async def seeded_place(data_dir: Path, *, is_cluster: bool = False) -> AsyncIter
     carrier = GrpcCarrier(clock)
     values = {"data_dir": data_dir, "broker_addr": "127.0.0.1:0", "admin_addr": "127.0.0.1:0"}
     values |= {"ack_timeout_s": LONG_S, "telemetry_interval_s": LONG_S}  # so that nothing that is told goes by time
-    world = World(clock=clock, carrier=carrier)
+    world = Environment(clock=clock, carrier=carrier)
     if is_cluster:
         values |= {"mode": "cluster"}
         world = replace(world, meta_store=MetaStore(MemoryStore(clock), MetaStoreType.RAFT, MemoryMembership()))

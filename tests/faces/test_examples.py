@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from danube.admin.operations import REGISTRY
-from danube.admin.operations.cluster import TOOLSET as MEMBERS
+from danube.admin.operations.cluster.members import TOOLSET as MEMBERS
 from danube.admin.operations.operation import AnyOperation, Example
-from danube.model.plans import Effect, PlanStatus
-from danube.testing.seeded import PLAN_ID
+from danube.model.plans.plan import Effect, PlanStatus
+from lab.kernel.seeded import PLAN_ID
 from tests.faces.answers import comparable
 from tests.faces.faces import FACES, CallFace
 from tests.faces.places import Place, seeded_place

@@ -14,19 +14,19 @@ from typer.testing import CliRunner
 
 from danube.admin.__main__ import app as command_line
 from danube.admin.access import AccessLevel, ApprovalMode, Guard
-from danube.admin.mcp.offer import ALL_TOOLSETS
+from danube.admin.mcp.tool_catalogue import ALL_TOOLSETS
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.target import Target
 from danube.admin.tui.app import AdminApp
 from danube.admin.tui.pilot import run_operation
-from danube.admin.web.catalog import api_method
+from danube.admin.web.pages.catalog import api_method
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
-from danube.model.plans import Caller, Face
+from danube.model.plans.plan import Caller, Face
 from danube.runtime.clock import SystemClock
-from danube.testing.gateway import MemoryGateway, connect_to
-from danube.testing.seeded import seeded_gateway
+from danube.testing.gateway.gateway import MemoryGateway, connect_to
+from lab.kernel.seeded import seeded_gateway
 from tests.faces.faces import typed
 from tests.unit.admin.mcp.hosts import host
 from tests.unit.admin.web.site import TOKEN, site

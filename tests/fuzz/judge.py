@@ -12,9 +12,9 @@ from danube.model.errors import AcknowledgeError, CancelledError, DanubeError
 from danube.model.topic import DispatchStrategy
 from danube.rpc.carrier import Channel, ClientStream
 from danube.testing import patience
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.cluster import running_broker
-from danube.testing.peer import Inbox, Peer
+from danube.testing.in_process_broker import running_broker
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.peers.client import Inbox, Peer
 from danube.wire.status import StatusCode, status_of
 from tests.fuzz.calls import Call, Ending
 from tests.fuzz.vocabulary import CALM, MEMBERS, NON_RELIABLE, SUBSCRIPTIONS, TOPICS

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from hypothesis.errors import NoSuchExample
 
 from danube.broker.services import consume
+from danube.model.calls.stream import PublishAcknowledged
 from danube.model.message import producer_id
-from danube.model.stream import PublishAcknowledged
-from danube.testing.peer import Peer
-from danube.testing.stream_peer import PUBLISH
+from danube.testing.peers.client import Peer
+from danube.testing.peers.stream import PUBLISH
 from danube.wire import decode_stream
 from tests.fuzz.calls import Call, call_of, calls, served
 from tests.fuzz.judge import ROUNDS, Judge, judged_broker

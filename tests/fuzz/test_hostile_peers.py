@@ -4,15 +4,15 @@ import asyncio
 
 import pytest
 
-from danube.model.calls import OutgoingMessage
+from danube.model.calls.client import OutgoingMessage
+from danube.model.calls.stream import PublishRefused
 from danube.model.errors import AcknowledgeError, DanubeError, InvalidRequestError, LimitReachedError
-from danube.model.limits import KEY_FILTERS_MAX, MIB, RPC_METADATA_BYTES_MAX
+from danube.model.limits.broker import KEY_FILTERS_MAX, MIB, RPC_METADATA_BYTES_MAX
 from danube.model.message import consumer_id, producer_id
-from danube.model.stream import PublishRefused
 from danube.model.topic import TopicName
-from danube.storage.batch import encode_payloads
-from danube.testing.peer import Peer
-from danube.testing.stream_peer import StreamPeer, payload_batch
+from danube.storage.batches.batch import encode_payloads
+from danube.testing.peers.client import Peer
+from danube.testing.peers.stream import StreamPeer, payload_batch
 from danube.wire import encode
 from danube.wire.gen.DanubeApi_pb2 import ConsumerRequest, HealthCheckRequest, StreamMessage
 from danube.wire.raw import varint

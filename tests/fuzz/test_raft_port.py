@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.raft.handshake import Handshake, Side
-from danube.metadata.raft.hello import Identity, Purpose
-from danube.metadata.raft.session import Session
-from danube.metadata.raft.tls import TlsContexts
-from danube.model.limits import KIB
-from danube.model.metadata_limits import RAFT_FRAME_BYTES_MAX, RAFT_LOG_LINES_MAX, RAFT_UNPROVED_MAX
-from danube.testing.clock import SimClock
+from danube.metadata.raft.handshake.handshake import Handshake, Side
+from danube.metadata.raft.handshake.hello import Identity, Purpose
+from danube.metadata.raft.handshake.tls import TlsContexts
+from danube.metadata.raft.port.session import Session
+from danube.model.limits.broker import KIB
+from danube.model.limits.metadata import RAFT_FRAME_BYTES_MAX, RAFT_LOG_LINES_MAX, RAFT_UNPROVED_MAX
+from danube.testing.simulated.clock import SimClock
 from tests.fuzz.judge import ROUNDS
 from tests.unit.metadata.raft.handshakes import carry, identity
 from tests.unit.metadata.raft.ports import CLUSTER, SECRET, Port, Room, know, room
@@ -217,7 +217,7 @@ class Siege:
         assert self.target.messages() == list(range(1, self.said + 1))
         assert self.target.tells("connected") == [self.neighbour.node]
         assert self.target.tells("learner connected") == []
-        assert len(self.target.transport._wires._open) <= RAFT_UNPROVED_MAX + 2
+        assert len(self.target.transport._dialer._open) <= RAFT_UNPROVED_MAX + 2
         assert len(self.target.transport._troubles._told) <= RAFT_LOG_LINES_MAX
 
     def lift(self) -> None:

@@ -11,16 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from danube.model.calls.stream import PublishOpen
 from danube.model.errors import DanubeError, LimitReachedError
-from danube.model.limits import CACHE_BYTES_MAX, MIB, RPC_METADATA_BYTES_MAX, RPC_RECEIVE_BYTES_MAX
-from danube.model.stream import PublishOpen
+from danube.model.limits.broker import CACHE_BYTES_MAX, MIB, RPC_METADATA_BYTES_MAX, RPC_RECEIVE_BYTES_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.address import split_address
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.peer import Peer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.peers.client import Peer
+from danube.testing.processes.broker import BrokerProcess
 from danube.wire import encode_stream
 from tests.fuzz.calls import Call, Ending, calls
 from tests.fuzz.judge import ROUNDS, Judge, LogWatch, prepare

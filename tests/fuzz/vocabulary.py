@@ -3,12 +3,12 @@
 A well-behaved producer and its consumer live beside them under names that no request can hit upon.
 """
 
-from danube.model.limits import NAME_BYTES_MAX
+from danube.model.calls.stream import PublishOpen
+from danube.model.limits.broker import NAME_BYTES_MAX
 from danube.model.message import consumer_id, producer_id
-from danube.model.stream import PublishOpen
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.stream_peer import PUBLISH, payload_batch
+from danube.testing.peers.stream import PUBLISH, payload_batch
 from danube.wire import encode_stream
 
 SERVED = {

@@ -6,7 +6,8 @@ from typing import Any
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from danube.model.audit import (
+from danube.model.plans.plan import Caller, Effect, Face
+from danube.model.records.audit import (
     GENESIS,
     AuditEntry,
     AuditRecord,
@@ -16,7 +17,6 @@ from danube.model.audit import (
     next_record,
     verify,
 )
-from danube.model.plans import Caller, Effect, Face
 
 VALUES = st.none() | st.integers() | st.text(max_size=5)
 TEXTS = st.text(max_size=8)

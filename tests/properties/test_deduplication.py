@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.limits import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
-from danube.model.message import NUMBERED_BIT
-from danube.storage.numbering import NumberedBatch, StoredNumberings
-from danube.testing.disk import Operation
+from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
+from danube.model.message import SEQUENCED_BIT
+from danube.storage.batches.producer_state import SequencedBatch, StoredProducerStates
+from danube.testing.simulated.disk import Operation
 from tests.simulation.numbered_world import NumberedWorld
 
 Step = tuple[str, int]
@@ -42,7 +42,7 @@ async def run(steps: Sequence[Step]) -> list[str]:
             case "wait":
                 await world.wait(number / 1_000)
             case "cut" | "cut unnoticed":
-                world.cut(unnoticed=name != "cut")
+                world.flush(unnoticed=name != "cut")
             case "restart":
                 await world.restart()
             case "kill" | "power cut":
@@ -65,14 +65,14 @@ BATCHES = st.lists(st.tuples(st.integers(1, 5), st.integers(1, 3)), max_size=60)
 def test_what_is_remembered_is_what_was_stored_last(
     batches: Sequence[tuple[int, int]], rows_max: int, batches_max: int
 ) -> None:
-    remembered = StoredNumberings(rows_max, batches_max)
-    stored: list[NumberedBatch] = []
+    remembered = StoredProducerStates(rows_max, batches_max)
+    stored: list[SequencedBatch] = []
     # Of each row, its batches by their place in `stored`; the row used last stands last.
     kept: dict[int, list[int]] = {}
     for row, count in batches:
         mine = kept.pop(row, [])
         first = stored[mine[-1]].end_sequence if mine else 0
-        stored.append(NumberedBatch(NUMBERED_BIT | row, first, count, len(stored)))
+        stored.append(SequencedBatch(SEQUENCED_BIT | row, first, count, len(stored)))
         remembered.add(stored[-1], 100 + len(stored) - 1)
         kept[row] = [*mine, len(stored) - 1][-batches_max:]
         if len(kept) > rows_max:
@@ -81,19 +81,19 @@ def test_what_is_remembered_is_what_was_stored_last(
     found = {place for place, batch in enumerate(stored) if remembered.offset_of(batch) == 100 + place}
     assert found == known
     assert len(remembered) == len(kept)
-    assert all(remembered.next_sequence(NUMBERED_BIT | row) == stored[kept[row][-1]].end_sequence for row in kept)
+    assert all(remembered.next_sequence(SEQUENCED_BIT | row) == stored[kept[row][-1]].end_sequence for row in kept)
 
 
 def test_bounds_hold_for_a_producer_that_is_forgotten() -> None:
-    remembered = StoredNumberings()
+    remembered = StoredProducerStates()
     for row in range(DEDUPLICATION_PRODUCERS_MAX + 1):
-        remembered.add(NumberedBatch(NUMBERED_BIT | row, 0, 1, 0), row)
-    assert (len(remembered), remembered.next_sequence(NUMBERED_BIT), remembered.next_sequence(NUMBERED_BIT | 1)) == (
+        remembered.add(SequencedBatch(SEQUENCED_BIT | row, 0, 1, 0), row)
+    assert (len(remembered), remembered.next_sequence(SEQUENCED_BIT), remembered.next_sequence(SEQUENCED_BIT | 1)) == (
         DEDUPLICATION_PRODUCERS_MAX,
         0,
         1,
     )
     for number in range(1, DEDUPLICATION_BATCHES_MAX + 1):
-        remembered.add(NumberedBatch(NUMBERED_BIT | 1, number, 1, 0), 5_000 + number)
-    assert remembered.offset_of(NumberedBatch(NUMBERED_BIT | 1, 0, 1, 0)) is None
-    assert remembered.offset_of(NumberedBatch(NUMBERED_BIT | 1, 1, 1, 0)) == 5_001
+        remembered.add(SequencedBatch(SEQUENCED_BIT | 1, number, 1, 0), 5_000 + number)
+    assert remembered.offset_of(SequencedBatch(SEQUENCED_BIT | 1, 0, 1, 0)) is None
+    assert remembered.offset_of(SequencedBatch(SEQUENCED_BIT | 1, 1, 1, 0)) == 5_001

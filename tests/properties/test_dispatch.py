@@ -28,7 +28,7 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.instructions import DeadLetter, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX
+from danube.model.limits.broker import DEAD_LETTERS_AT_ONCE_MAX
 from danube.model.policies import BackoffStrategy, PoisonPolicy
 from danube.model.subscription import Cursor, SubscriptionType
 from tests.properties.dispatch_model import LENIENT, Message, Model

@@ -11,7 +11,6 @@ from unittest.mock import patch
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from danube.broker.dispatch import key_shared
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import (
     Acknowledged,
@@ -36,8 +35,9 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.in_flight import DeliveryState
 from danube.broker.dispatch.instructions import DeadLetter, ReadKeys, SaveCursor, Send, SetTimer
-from danube.broker.dispatch.key_ring import points_of, ring_hash
 from danube.broker.dispatch.redelivery import RedeliveryPolicy, delay_s
+from danube.broker.dispatch.selection import key_shared
+from danube.broker.dispatch.selection.key_ring import points_of, ring_hash
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, FailedRange, SubscriptionType
@@ -470,7 +470,7 @@ class KeyedMachine(RuleBasedStateMachine):
         waiting = RangeSet([OffsetRange(self.engine.position, self.engine.next_offset)])
         for done in self.engine.cursor.beyond:
             waiting.remove(*done)
-        for spent in self.engine._deliveries.spans(DeliveryState.SPENT):
+        for spent in self.engine._deliveries.spans(DeliveryState.EXHAUSTED):
             waiting.remove(*spent)
         for offset, message in enumerate(self.messages[: self.engine.next_offset]):
             is_exhausted = message.is_recalled and message.failures > self.policy.max_redelivery_count

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from danube.metadata.commands import Applied, Transact
 from danube.metadata.state import State, apply
 from danube.metadata.store import Condition, Delete, Entry, Put, Transaction
-from danube.testing.linearizability import Verdict, check, groups
-from danube.testing.linearizability_search import Decision, Operation
-from danube.testing.metadata_history import Call, Change, Expiry, Read, Refused, RegisterModel, happened, settle_seen
+from lab.linearizability.checker import Verdict, check, groups
+from lab.linearizability.history import Call, Change, Expiry, Read, Refused, RegisterModel, happened, settle_seen
+from lab.linearizability.search import Decision, Operation
 
 KEYS = ("/a", "/b", "/c")
 MODEL = RegisterModel()

@@ -24,7 +24,7 @@ from danube.metadata.commands import (
     Transact,
 )
 from danube.metadata.memory import MemoryStore
-from danube.metadata.sqlite_file import SqliteFile
+from danube.metadata.sqlite.file import SqliteFile
 from danube.metadata.state import State, apply
 from danube.metadata.store import (
     Changed,
@@ -38,7 +38,7 @@ from danube.metadata.store import (
     Watch,
     Write,
 )
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 KEYS = ["/a", "/a/b", "/a/b/c", "/a/bc", "/a/b0", "/é", "/a/b-"]
 LAST_KEY = "/a/~"  # told last in every snapshot

@@ -3,8 +3,8 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from danube.storage.retention.rules import Retention, Unsealed, going, segments_to_drop
 from danube.storage.segment.manifest import Manifest, Segment
-from danube.storage.segment.retention import Retention, Unsealed, going, segments_to_drop
 from tests.unit.storage.manifests import NOW_MS, manifest_of, sizes
 
 TIMES = st.integers(NOW_MS - 2_000, NOW_MS + 20_000)

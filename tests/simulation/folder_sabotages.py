@@ -9,34 +9,34 @@ from collections.abc import Sequence
 
 import pytest
 
-from danube.broker import after_restore, data_folder, rolled_back
 from danube.broker.dispatch.driver import DispatchDriver
 from danube.broker.dispatch.events import SkipRange
-from danube.metadata import sqlite_checks, sqlite_file
+from danube.data_folder import after_restore, data_folder, older_metadata
 from danube.metadata.high_water import HighWaterMark
-from danube.storage.inspection.repair_plan import _Planner
-from danube.storage.log import StoredBatch
-from danube.storage.lost import is_marker
-from danube.testing.simulation import FOLDERS
+from danube.metadata.sqlite import checks, file
+from danube.offline.storage.repair.repair_plan import _Planner
+from danube.storage.batches.placeholder import is_marker
+from danube.storage.log.protocol import StoredBatch
+from lab.storage.simulation import FOLDERS
 from tests.simulation.sabotages import Sabotaged, first_seed
 
 
 def believe_records(patch: pytest.MonkeyPatch) -> None:
     """Take every record of the metadata for what was written."""
-    for module in (sqlite_checks, sqlite_file):
+    for module in (checks, file):
         patch.setattr(module, "entry_crc", lambda _: 0)
 
 
 def believe_the_state_as_a_whole(patch: pytest.MonkeyPatch) -> None:
     """Take sound records for all records, and the newest."""
-    patch.setattr(sqlite_checks, "_SUM", 1)
-    patch.setattr(sqlite_checks.Tally, "add", lambda _, crc: crc)
-    patch.setattr(sqlite_checks.Tally, "remove", lambda _, crcs: list(crcs))
+    patch.setattr(checks, "_SUM", 1)
+    patch.setattr(checks.Tally, "add", lambda _, crc: crc)
+    patch.setattr(checks.Tally, "remove", lambda _, crcs: list(crcs))
 
 
 def believe_ids(patch: pytest.MonkeyPatch) -> None:
     """Ask nobody whether two topics have one id, or one that was never given out."""
-    patch.setattr(sqlite_file, "contradiction_in", lambda _: None)
+    patch.setattr(file, "contradiction_in", lambda _: None)
 
 
 def forget_how_far_the_metadata_had_come(patch: pytest.MonkeyPatch) -> None:
@@ -46,12 +46,12 @@ def forget_how_far_the_metadata_had_come(patch: pytest.MonkeyPatch) -> None:
 
 def start_on_older_metadata(patch: pytest.MonkeyPatch) -> None:
     """Have verify and repair say what is lost with the newest changes, and not the start."""
-    patch.setattr("danube.broker.meta_store.rollback_of", lambda *_, **__: None)
+    patch.setattr("danube.broker.cluster.metadata_store.rollback_of", lambda *_, **__: None)
 
 
 def hide_older_metadata(patch: pytest.MonkeyPatch) -> None:
     """Have the start refuse older metadata, and verify call it sound."""
-    patch.setattr(rolled_back, "rollback_of", lambda *_, **__: None)
+    patch.setattr(older_metadata, "rollback_of", lambda *_, **__: None)
 
 
 def believe_the_identity(patch: pytest.MonkeyPatch) -> None:

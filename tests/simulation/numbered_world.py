@@ -11,26 +11,26 @@ from collections.abc import Coroutine
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from danube.broker.publishing import PublishSession
-from danube.broker.sequences import NumberedStream
-from danube.broker.topic import ReliableTopic
+from danube.broker.topics.deduplication import SequencedStream
+from danube.broker.topics.publish_stream import PublishSession
+from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
-from danube.metadata.records import TopicRecord
-from danube.metadata.storage_records import StorageRecords
-from danube.model.calls import OutgoingMessage
+from danube.metadata.records.catalog import TopicRecord
+from danube.metadata.records.storage import StorageRecords
+from danube.model.calls.client import OutgoingMessage
+from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishRefused
 from danube.model.errors import DanubeError
-from danube.model.limits import DEDUPLICATION_BATCHES_MAX
+from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX
 from danube.model.message import numbering_id
-from danube.model.stream import PublishAcknowledged, PublishBatch, PublishRefused
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import BatchOrigin, encode_payloads, records
+from danube.storage.batches.batch import BatchOrigin, encode_payloads, records
 from danube.storage.journal import JournalSettings
-from danube.storage.storage_settings import StorageSettings
+from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
-from danube.testing.blocking import SimRunner
-from danube.testing.clock import SimClock, end_tasks
-from danube.testing.disk import MachineOffError, SimDisk
+from danube.testing.simulated.blocking import SimRunner
+from danube.testing.simulated.clock import SimClock, end_tasks
+from danube.testing.simulated.disk import MachineOffError, SimDisk
 from danube.wire import encode
 
 T = TypeVar("T")
@@ -61,7 +61,7 @@ class Stream:
         self.is_over = False
         self.answers: deque[PublishAcknowledged | PublishRefused] = deque()
         self.wire: deque[PublishBatch] = deque()
-        self.session = PublishSession(topic, self, clock, numbered=NumberedStream(topic.sequences, ROW))
+        self.session = PublishSession(topic, self, clock, sequenced=SequencedStream(topic.sequences, ROW))
 
     def deliver(self, count: int) -> None:
         for _ in range(min(count, len(self.wire))):
@@ -152,7 +152,7 @@ class NumberedWorld:
         if self._stream is not None:
             self.producer.read(self._stream)
 
-    def cut(self, *, unnoticed: bool) -> None:
+    def flush(self, *, unnoticed: bool) -> None:
         """The stream breaks; with `unnoticed` what was on its way to the broker still arrives later."""
         if self._stream is not None:
             self._ghosts.append(self._stream) if unnoticed else self._stream.session.cancel()
@@ -228,7 +228,7 @@ class NumberedWorld:
                     records=self._records,
                     runner=runner,
                     read_runner=runner,
-                    cut_runner=runner,
+                    flush_runner=runner,
                     settings=SETTINGS,
                     broker_id=1,
                 )
@@ -259,7 +259,7 @@ class NumberedWorld:
 
     async def _cut_files(self, storage: Storage) -> None:
         await storage._journal.rotate()
-        await storage.cut()
+        await storage.flush()
 
     async def _read_all(self) -> list[bytes]:
         assert self._topic is not None

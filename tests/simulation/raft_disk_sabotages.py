@@ -10,14 +10,16 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from danube.metadata.raft import alignment, folder, log_format, log_scan, small_file
-from danube.metadata.raft.dump import HeldImage
-from danube.metadata.raft.log import RaftLog
-from danube.metadata.raft.log_files import LogFiles
-from danube.metadata.raft.log_format import Entry, encode_records
-from danube.metadata.raft.log_recovery import LogRecovery, RecoveredLog
-from danube.metadata.raft.vote import Vote, VoteFile
-from danube.testing.disk import SimDisk, SimFile
+from danube.metadata.raft.folder import folder, small_file
+from danube.metadata.raft.folder.vote import Vote, VoteFile
+from danube.metadata.raft.log import alignment, scan
+from danube.metadata.raft.log import format as log_format
+from danube.metadata.raft.log.durable_log import RaftLog
+from danube.metadata.raft.log.files import LogFiles
+from danube.metadata.raft.log.format import Entry, encode_records
+from danube.metadata.raft.log.recovery import LogRecovery, RecoveredLog
+from danube.metadata.raft.log.snapshot import HeldSnapshot
+from danube.testing.simulated.disk import SimDisk, SimFile
 from tests.simulation.raft_disk_world import ViolationError, World
 
 SEEDS = range(400)
@@ -52,7 +54,7 @@ def leave_out_syncs_of_the_log(patch: pytest.MonkeyPatch) -> None:
 def leave_out_the_checksums_of_the_log(patch: pytest.MonkeyPatch) -> None:
     """Take records and commands for what they say."""
     patch.setattr(log_format, "crc_of", lambda *_: 0)
-    patch.setattr(log_scan, "crc_of", lambda *_: 0)
+    patch.setattr(scan, "crc_of", lambda *_: 0)
     patch.setattr(log_format, "is_sealed", lambda *_: True)
 
 
@@ -132,7 +134,7 @@ def trust_what_is_read(patch: pytest.MonkeyPatch) -> None:
 def keep_torn_ends(patch: pytest.MonkeyPatch) -> None:
     """Append behind what is torn."""
 
-    def put_anew(self: LogRecovery, last: log_scan.Scan) -> None:
+    def put_anew(self: LogRecovery, last: scan.Scan) -> None:
         last.end = last.size
 
     patch.setattr(LogRecovery, "_put_anew", put_anew)
@@ -141,7 +143,7 @@ def keep_torn_ends(patch: pytest.MonkeyPatch) -> None:
 def begin_without_the_image(patch: pytest.MonkeyPatch) -> None:
     """Take the log as it is, whatever the image says."""
 
-    def found_only(found: RecoveredLog, image: HeldImage | None) -> list[Entry] | None:
+    def found_only(found: RecoveredLog, snapshot: HeldSnapshot | None) -> list[Entry] | None:
         return list(found.entries)
 
     patch.setattr(folder, "aligned", found_only)
@@ -150,8 +152,8 @@ def begin_without_the_image(patch: pytest.MonkeyPatch) -> None:
 def throw_away_what_follows_the_image(patch: pytest.MonkeyPatch) -> None:
     """Begin with the image's two entries alone when a log does not begin with them, as pysyncobj does."""
 
-    def as_pysyncobj(found: RecoveredLog, image: HeldImage | None) -> list[Entry] | None:
-        if image is not None and found.entries[:2] != [image.prev, image.last]:
+    def as_pysyncobj(found: RecoveredLog, snapshot: HeldSnapshot | None) -> list[Entry] | None:
+        if snapshot is not None and found.entries[:2] != [snapshot.prev, snapshot.last]:
             return None
         return list(found.entries)
 

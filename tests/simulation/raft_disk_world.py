@@ -10,16 +10,16 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from danube.metadata.raft import alignment
-from danube.metadata.raft.dump import HeldImage, MemoryBytes
-from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.log_format import Entry
-from danube.metadata.raft.plain import dumps
+from danube.metadata.raft.core.encoding import dumps
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log import alignment
+from danube.metadata.raft.log.format import Entry
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
 from danube.model.errors import DanubeError, JournalStoppedError
-from danube.model.metadata_limits import RAFT_MARK_DELAY_S
+from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.rng import SystemRng
-from danube.testing.disk import MachineOffError, Operation, SimDisk
-from danube.testing.raft_damage import RaftPromise, damage_raft, judge_raft
+from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
+from lab.raft.damage import RaftPromise, damage_raft, judge_raft
 
 FOUNDERS = ("1@10.0.0.1:7650", "2@10.0.0.2:7650", "3@10.0.0.3:7650")
 CANDIDATES = [*FOUNDERS, None]
@@ -56,10 +56,10 @@ def members_by_hand(log: Sequence[Entry]) -> tuple[str, ...]:
     return tuple(sorted(voters))
 
 
-def image_of(log: Full) -> HeldImage:
+def image_of(log: Full) -> HeldSnapshot:
     """The image after the last entry of a log."""
     payload = MemoryBytes(b"state after %d " % log[-1][1] * 40)
-    return HeldImage(prev=log[-2], last=log[-1], members=members_by_hand(log), payload=payload)
+    return HeldSnapshot(prev=log[-2], last=log[-1], members=members_by_hand(log), payload=payload)
 
 
 @dataclass
@@ -68,21 +68,21 @@ class Model:
 
     log: Full = ((b"\1", 1, 0),)
     committed: int = 1
-    image_index: int = 0
+    snapshot_index: int = 0
     term: int = 0
     voted_for: str | None = None
     given: dict[int, str] = field(default_factory=dict)
     """Votes that somebody may have heard of."""
     logs: list[Full] = field(default_factory=list)
     """What the log was since it was last known to be on the disk, then included."""
-    images: list[int] = field(default_factory=list)
+    snapshots: list[int] = field(default_factory=list)
     """The same of the image's index."""
     votes: list[tuple[int, str | None]] = field(default_factory=list)
     image_logs: dict[int, Full] = field(default_factory=dict)
 
     def settled(self) -> None:
         """What is now is on the disk."""
-        self.logs, self.images, self.votes = [self.log], [self.image_index], [(self.term, self.voted_for)]
+        self.logs, self.snapshots, self.votes = [self.log], [self.snapshot_index], [(self.term, self.voted_for)]
 
     def change(self, log: Full) -> None:
         """The log is this now, and nothing is known of the disk."""
@@ -96,7 +96,7 @@ class World:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)
         self.disk = SimDisk(seed)
-        self.model = Model(logs=[()], images=[0], votes=[(0, None)])
+        self.model = Model(logs=[()], snapshots=[0], votes=[(0, None)])
         self.rng = SystemRng(seed)
         self.folder: RaftFolder
         self.steps = 0
@@ -175,19 +175,19 @@ class World:
         model.term, model.voted_for = found
 
     def _check_log(self) -> None:
-        model, image = self.model, self.folder.image
-        index = image.index if image is not None else 0
-        if index not in model.images:
-            raise ViolationError(f"the image at {index} is none of those at {model.images}")
+        model, snapshot = self.model, self.folder.snapshot
+        index = snapshot.index if snapshot is not None else 0
+        if index not in model.snapshots:
+            raise ViolationError(f"the image at {index} is none of those at {model.snapshots}")
         entries = tuple(self.folder.log[:])
         fitting = [full for full in self._logs_with(index) if full[max(index - 2, 0) :] == entries]
         if not fitting:
             raise ViolationError(
                 f"life {self.lives}: with the image at {index} the log {_short(entries)} was never there"
             )
-        model.log, model.image_index = fitting[-1], index
+        model.log, model.snapshot_index = fitting[-1], index
         model.committed = max(min(model.committed, len(model.log)), index, 1)
-        self._check_members(image)
+        self._check_members(snapshot)
         model.settled()
 
     def _logs_with(self, index: int) -> list[Full]:
@@ -197,10 +197,10 @@ class World:
         own = self.model.image_logs[index]
         return [full if full[:index] == own else own for full in self.model.logs]
 
-    def _check_members(self, image: HeldImage | None) -> None:
+    def _check_members(self, snapshot: HeldSnapshot | None) -> None:
         log = self.folder.log
-        before = image.members if image is not None else FOUNDERS
-        after = log[2:] if image is not None else log[:]
+        before = snapshot.members if snapshot is not None else FOUNDERS
+        after = log[2:] if snapshot is not None else log[:]
         if alignment.members_after(before, after) != members_by_hand(self.model.log):
             raise ViolationError("the members are not those of the newest configuration in the log")
 
@@ -276,8 +276,8 @@ class World:
 
     def _take_image(self) -> None:
         """Of what is applied; then the log goes up to it."""
-        index = self.chance.randint(max(2, self.model.image_index), max(2, self.model.committed))
-        if index <= self.model.image_index or index > self.model.committed:
+        index = self.chance.randint(max(2, self.model.snapshot_index), max(2, self.model.committed))
+        if index <= self.model.snapshot_index or index > self.model.committed:
             return
         self._save(index, self.model.log[:index])
         log = self.folder.log
@@ -301,11 +301,11 @@ class World:
         self._told_synced()
 
     def _save(self, index: int, full: Full) -> None:
-        self.model.images.append(index)
+        self.model.snapshots.append(index)
         self.model.image_logs[index] = full
-        self.folder.save_image(image_of(full))
-        self.model.image_index = index
-        self.model.images = [index]
+        self.folder.save_snapshot(image_of(full))
+        self.model.snapshot_index = index
+        self.model.snapshots = [index]
 
     def _look(self) -> None:
         """As the guard does with a message that brings nothing new."""

@@ -12,15 +12,16 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.raft import folder, guard
-from danube.metadata.raft.guard import Guard, Message, Trimmed
-from danube.metadata.raft.keeper import ImageKeeper
-from danube.metadata.raft.log import RaftLog
+from danube.metadata.raft.core import message_filter
+from danube.metadata.raft.core.message_filter import Guard, Message, Trimmed
+from danube.metadata.raft.core.overrides import MEMBERSHIP, core
+from danube.metadata.raft.core.raft_core import RaftCore
+from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper
+from danube.metadata.raft.folder import folder
+from danube.metadata.raft.folder.vote import Vote, VoteFile
+from danube.metadata.raft.log.durable_log import RaftLog
 from danube.metadata.raft.member import Member
-from danube.metadata.raft.seams import MEMBERSHIP, core
-from danube.metadata.raft.vote import Vote, VoteFile
-from danube.metadata.raft.voting import Voting
-from danube.testing.raft_world import run
+from lab.raft.world import run
 
 SEEDS = range(200)
 """Among which the first one is looked for."""
@@ -46,7 +47,7 @@ def cut_whatever_follows(patch: pytest.MonkeyPatch) -> None:
             return Trimmed(message)
         return Trimmed({**message, "commit_index": min(message["commit_index"], commit_index)})
 
-    patch.setattr(guard, "trimmed", trimmed)
+    patch.setattr(message_filter, "trimmed", trimmed)
 
 
 def leave_out_syncs(patch: pytest.MonkeyPatch) -> None:
@@ -80,12 +81,12 @@ def count_votes_twice(patch: pytest.MonkeyPatch) -> None:
 
 def take_older_images(patch: pytest.MonkeyPatch) -> None:
     """Have an image that comes replace the log, whatever was promised of it."""
-    patch.setattr(ImageKeeper, "needless", lambda *_: 0)
+    patch.setattr(SnapshotKeeper, "needless", lambda *_: 0)
 
 
 def leave_the_log_unaligned(patch: pytest.MonkeyPatch) -> None:
     """Start with the log as it was found: the core clears it when it does not begin with the image's entries."""
-    patch.setattr(folder, "aligned", lambda found, _image: list(found.entries))
+    patch.setattr(folder, "aligned", lambda found, _snapshot: list(found.entries))
     patch.setattr(Member, "_align", lambda _member: None)
 
 
@@ -93,24 +94,24 @@ def believe_the_image_about_voters(patch: pytest.MonkeyPatch) -> None:
     """After a start, let changes of membership count when they are applied, as the core does."""
 
     def voters(self: Member) -> frozenset[str]:
-        image = self._parts.images.image
-        assert image is not None
-        return frozenset(image.members)
+        snapshot = self._parts.snapshots.snapshot
+        assert snapshot is not None
+        return frozenset(snapshot.members)
 
-    do_apply = Voting._SyncObj__doApplyCommand
+    do_apply = RaftCore._SyncObj__doApplyCommand
 
-    def apply(self: Voting, command: bytes) -> None:
+    def apply(self: RaftCore, command: bytes) -> None:
         if command[:1] == MEMBERSHIP:
             self._SyncObj__doChangeCluster(core.pickle.loads(command[1:]))
         do_apply(self, command)
 
     patch.setattr(Member, "voters", voters)
-    patch.setattr(Voting, "_SyncObj__doApplyCommand", apply)
+    patch.setattr(RaftCore, "_SyncObj__doApplyCommand", apply)
 
 
 def change_members_at_once(patch: pytest.MonkeyPatch) -> None:
     """Take one change of membership on top of another."""
-    patch.setattr(Voting, "changing", lambda _voting: False)
+    patch.setattr(RaftCore, "changing", lambda _voting: False)
 
 
 SABOTAGES: Sequence[Sabotaged] = (

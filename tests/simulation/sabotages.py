@@ -11,16 +11,16 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.storage_records import TopicStorage
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import JournalStoppedError, StorageUnavailableError
 from danube.runtime.disk import Buffer, Disk, File
-from danube.storage import cutter, cutting, generations, manifests, retaining
-from danube.storage.batch import BatchHeader, read_header
-from danube.storage.cutter import Cutter
-from danube.storage.deleting import Deleter
-from danube.storage.generations import NextGeneration, TopicCut
-from danube.storage.handover import taking
-from danube.storage.handover.retiring import Retirer
+from danube.storage.batches.batch import BatchHeader, read_header
+from danube.storage.flush import flush_plan, manifest_builder, manifest_lookup, segment_flusher
+from danube.storage.flush.deletion import Deleter
+from danube.storage.flush.manifest_builder import ManifestVersion, TopicFlush
+from danube.storage.flush.manifest_commit import Publisher
+from danube.storage.flush.manifest_lookup import FoundHistories, load_history
+from danube.storage.flush.segment_flusher import SegmentFlusher
 from danube.storage.journal import commit, file_index
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.durable import DurableTopics
@@ -33,17 +33,18 @@ from danube.storage.journal.recovery import Recovery
 from danube.storage.journal.scan import FileScan
 from danube.storage.journal.topic_base import ClosedFile
 from danube.storage.journal.writer import JournalEnd, RoundWriter
-from danube.storage.log import StoredBatch
-from danube.storage.manifests import FoundHistories, load_history
-from danube.storage.publishing import Publisher
+from danube.storage.log.protocol import StoredBatch
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention import enforcer
+from danube.storage.retention.retention_clock import RetentionClock
+from danube.storage.retention.rules import Retention, segments_to_drop
 from danube.storage.segment import block
 from danube.storage.segment.manifest import Manifest
-from danube.storage.segment.retention import Retention, segments_to_drop
-from danube.storage.steady_time import SteadyTime
-from danube.storage.tiered_log import TieredLog
+from danube.storage.takeover import takeover
+from danube.storage.takeover.journal_removal import Retirer
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
-from danube.testing.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
+from lab.storage.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
 
 SEEDS = range(400)
 """Among which the first one is looked for."""
@@ -198,9 +199,11 @@ def believe_indexes(patch: pytest.MonkeyPatch) -> None:
 
 def remove_files_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
     """Have journal files go when their segments are written, and not when metadata names them."""
-    original = Cutter._cut_topics
+    original = SegmentFlusher._flush_topics
 
-    async def cut_topics(self: Cutter, topic_ids: frozenset[int], files: Sequence[ClosedFile], report: Any) -> bool:
+    async def cut_topics(
+        self: SegmentFlusher, topic_ids: frozenset[int], files: Sequence[ClosedFile], report: Any
+    ) -> bool:
         position = files[-1].end_position if files else self._passed_to
         due = [topic_id for topic_id in sorted(topic_ids) if self._is_due(topic_id, position)]
         made = [await self._try(topic_id, position) for topic_id in due]
@@ -212,7 +215,7 @@ def remove_files_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
             await self._journal.remove_files(patched[-1].sequence + 1)
         return await original(self, topic_ids, files, report)
 
-    patch.setattr(Cutter, "_cut_topics", cut_topics)
+    patch.setattr(SegmentFlusher, "_cut_topics", cut_topics)
 
 
 def remove_files_that_are_needed(patch: pytest.MonkeyPatch) -> None:
@@ -221,18 +224,18 @@ def remove_files_that_are_needed(patch: pytest.MonkeyPatch) -> None:
     def first_needed(closed: Sequence[ClosedFile], covered: Callable[[int], float]) -> int:
         return closed[-1].sequence + 1 if closed else 0
 
-    patch.setattr(cutter, "first_needed", first_needed)
+    patch.setattr(segment_flusher, "first_needed", first_needed)
     patch.setattr(DurableTopics, "held_below", lambda *_: None)
 
 
 def forget_cursors(patch: pytest.MonkeyPatch) -> None:
     """Leave the cursors out of manifests."""
-    original = cutting.manifest_after_cut
+    original = flush_plan.manifest_after_flush
 
-    def manifest_after_cut(*args: Any, **named: Any) -> Manifest:
+    def manifest_after_flush(*args: Any, **named: Any) -> Manifest:
         return replace(original(*args, **named), cursors={})
 
-    patch.setattr(generations, "manifest_after_cut", manifest_after_cut)
+    patch.setattr(manifest_builder, "manifest_after_cut", manifest_after_flush)
 
 
 def remove_before_it_is_said(patch: pytest.MonkeyPatch) -> None:
@@ -252,7 +255,7 @@ def drop_what_is_unread(patch: pytest.MonkeyPatch) -> None:
     def drop(manifest: Manifest, retention: Retention, now_ms: int, unread: int | None, journal_bytes: int) -> int:
         return segments_to_drop(manifest, retention, now_ms, None, journal_bytes)
 
-    patch.setattr(retaining, "segments_to_drop", drop)
+    patch.setattr(enforcer, "segments_to_drop", drop)
 
 
 # Clocks that are wrong
@@ -260,16 +263,16 @@ def drop_what_is_unread(patch: pytest.MonkeyPatch) -> None:
 
 def believe_the_clock(patch: pytest.MonkeyPatch) -> None:
     """Have retention go by what the clock says."""
-    patch.setattr(SteadyTime, "look", lambda _self, now_ms, _now_s: now_ms)
+    patch.setattr(RetentionClock, "look", lambda _self, now_ms, _now_s: now_ms)
 
 
 def wait_by_append_times(patch: pytest.MonkeyPatch) -> None:
     """Have closed journal files wait until the clock is far enough beyond what is in them."""
 
-    def waited_s(self: Cutter, file: ClosedFile) -> float:
+    def waited_s(self: SegmentFlusher, file: ClosedFile) -> float:
         return (self._clock.now_ms() - file.newest_append_ms) / 1_000
 
-    patch.setattr(Cutter, "_waited_s", waited_s)
+    patch.setattr(SegmentFlusher, "_waited_s", waited_s)
 
 
 # Rule 7: whose fault it is
@@ -282,7 +285,7 @@ def stop_everybody_for_one(patch: pytest.MonkeyPatch) -> None:
         return FoundHistories([load_history(tier, record) for record in records])
 
     patch.setattr("danube.storage.store.find_histories", find_histories)
-    assert manifests.find_histories is not find_histories
+    assert manifest_lookup.find_histories is not find_histories
 
 
 def read_only_while_there_is_room(patch: pytest.MonkeyPatch) -> None:
@@ -335,7 +338,7 @@ def point_before_the_files_are_there(patch: pytest.MonkeyPatch) -> None:
         else:
             put(self, name, chunks)
 
-    def take_in_then_put(self: Publisher, made: Sequence[NextGeneration], records: Sequence[TopicStorage]) -> None:
+    def take_in_then_put(self: Publisher, made: Sequence[ManifestVersion], records: Sequence[TopicStorage]) -> None:
         take_in(self, made, records)
         while waiting:
             waiting.pop(0)()
@@ -348,7 +351,7 @@ def believe_it_before_metadata_does(patch: pytest.MonkeyPatch) -> None:
     """Have memory follow before the compare-and-set."""
     original = Publisher.publish
 
-    async def publish(self: Publisher, made: Sequence[NextGeneration]) -> frozenset[int]:
+    async def publish(self: Publisher, made: Sequence[ManifestVersion]) -> frozenset[int]:
         self._take_in(made, [replace(one.history.record, generation=one.manifest.generation) for one in made])
         return await original(self, made)
 
@@ -359,7 +362,7 @@ def clean_up_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
     """Remove the files of the generation before, and then name the new one."""
     original = Publisher.publish
 
-    async def publish(self: Publisher, made: Sequence[NextGeneration]) -> frozenset[int]:
+    async def publish(self: Publisher, made: Sequence[ManifestVersion]) -> frozenset[int]:
         await self.remove([name for one in made for name in one.orphans])
         return await original(self, made)
 
@@ -368,7 +371,7 @@ def clean_up_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
 
 def use_a_name_twice(patch: pytest.MonkeyPatch) -> None:
     """Number a generation after the one that metadata names, whatever lies there."""
-    patch.setattr(generations, "highest_generation", lambda *_: 0)
+    patch.setattr(manifest_builder, "highest_generation", lambda *_: 0)
 
 
 def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
@@ -400,27 +403,27 @@ def remove_journals_that_are_needed(patch: pytest.MonkeyPatch) -> None:
 def cut_ones_own_first(patch: pytest.MonkeyPatch) -> None:
     """Cut what is in the own journal, and leave out what is before it in journals of former owners."""
 
-    def topic_cut(**named: Any) -> TopicCut:
-        return TopicCut(**{**named, "find_foreign": list})
+    def topic_cut(**named: Any) -> TopicFlush:
+        return TopicFlush(**{**named, "find_foreign": list})
 
-    patch.setattr(cutter, "TopicCut", topic_cut)
-    patch.setattr(generations, "_check_unbroken", lambda *_: None)
+    patch.setattr(segment_flusher, "TopicFlush", topic_cut)
+    patch.setattr(manifest_builder, "_check_unbroken", lambda *_: None)
 
 
 def forget_what_is_given(patch: pytest.MonkeyPatch) -> None:
     """Keep no journal file for topics that were given, or are on their way here."""
-    patch.setattr(Cutter, "_needed_from", lambda self, topic_id, _: self._covered_to(topic_id) or float("inf"))
+    patch.setattr(SegmentFlusher, "_needed_from", lambda self, topic_id, _: self._covered_to(topic_id) or float("inf"))
 
 
 def take_with_an_old_manifest(patch: pytest.MonkeyPatch) -> None:
     """Take a topic though its owner has named a newer manifest since it was read."""
-    original = taking._Attempt._is_as_it_was
+    original = takeover._Attempt._is_as_it_was
 
     async def is_as_it_was(self: Any, topic: Any) -> bool:
         self._is_exact = False
         return await original(self, topic)
 
-    patch.setattr(taking._Attempt, "_is_as_it_was", is_as_it_was)
+    patch.setattr(takeover._Attempt, "_is_as_it_was", is_as_it_was)
 
 
 def make_a_removed_fence_again(patch: pytest.MonkeyPatch) -> None:

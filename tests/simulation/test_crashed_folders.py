@@ -11,8 +11,8 @@ from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.storage.journal import Journal
 from danube.storage.tiers.directory import DirectoryTier
-from danube.testing.clock import SimClock
-from danube.testing.disk import MachineOffError, Operation, SimDisk
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 
 SEEDS = range(30)
 NAMES = ("segments/1/a", "segments/2/a")

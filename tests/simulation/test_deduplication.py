@@ -7,12 +7,12 @@ from collections.abc import Callable
 
 import pytest
 
-from danube.broker import sequences
-from danube.broker.sequences import Sequences
+from danube.broker.topics import deduplication
+from danube.broker.topics.deduplication import Sequences
+from danube.storage.batches.producer_state import SequencedBatch, StoredProducerStates
 from danube.storage.journal.recovered import Recovered
-from danube.storage.log import AppendDone
-from danube.storage.numbering import NumberedBatch, StoredNumberings
-from danube.testing.disk import MachineOffError, Operation
+from danube.storage.log.protocol import AppendDone
+from danube.testing.simulated.disk import MachineOffError, Operation
 from tests.simulation.numbered_world import NumberedWorld
 
 LIVES = 4
@@ -31,7 +31,7 @@ async def take_step(world: NumberedWorld, chance: random.Random) -> None:
         case 3:
             await world.wait(chance.choice([0.001, 0.004, 0.05]))
         case 4:
-            world.cut(unnoticed=chance.random() < 0.5)
+            world.flush(unnoticed=chance.random() < 0.5)
         case 5:
             failing = chance.choice([Operation.APPEND, Operation.APPEND, Operation.SYNC, Operation.TRUNCATE])
             world.disk.fail(failing, chance.randint(1, 3), error=chance.choice([errno.EIO, errno.ENOSPC]))
@@ -69,7 +69,7 @@ def test_a_run_follows_from_its_seed() -> None:
 
 
 def forget_what_is_stored(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(StoredNumberings, "offset_of", lambda *_: None)
+    patch.setattr(StoredProducerStates, "offset_of", lambda *_: None)
 
 
 def start_with_nothing(patch: pytest.MonkeyPatch) -> None:
@@ -77,11 +77,11 @@ def start_with_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def overlook_what_is_on_its_way(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(sequences, "_find", lambda *_: None)
+    patch.setattr(deduplication, "_find", lambda *_: None)
     patch.setattr(Sequences, "_append_next", _append_blindly)
 
 
-def _append_blindly(self: Sequences, batch: NumberedBatch, body: bytes, done: AppendDone) -> None:
+def _append_blindly(self: Sequences, batch: SequencedBatch, body: bytes, done: AppendDone) -> None:
     self._append(body, batch.records, done)
 
 

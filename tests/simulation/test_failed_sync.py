@@ -6,8 +6,8 @@ from danube.model.errors import DataFolderError
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.storage.journal import Journal
-from danube.testing.clock import SimClock
-from danube.testing.disk import Operation, SimDisk
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import Operation, SimDisk
 
 SEEDS = range(20)
 

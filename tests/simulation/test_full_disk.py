@@ -7,14 +7,14 @@ import pytest
 
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import encode_messages, records
+from danube.storage.batches.batch import encode_messages, records
 from danube.storage.journal import JournalSettings
-from danube.storage.storage_settings import StorageSettings
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import SimClock
-from danube.testing.disk import Operation, SimDisk
-from danube.testing.storage_ground import Ground, SimMetadata
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import Operation, SimDisk
+from lab.storage.environment import Ground, SimMetadata
 
 SETTINGS = StorageSettings(
     journal=JournalSettings(file_bytes_max=1_000, round_bytes_max=500, cache_bytes_max=0), segment_bytes_max=2_000
@@ -45,7 +45,7 @@ class SmallRun:
         for number in range(8):
             await self.append(logs[number % 2])
             if number % 4 == 3:
-                await self.cut(storage)
+                await self.flush(storage)
 
     async def append(self, log: TieredLog) -> None:
         self._sent += 1
@@ -62,8 +62,8 @@ class SmallRun:
         else:
             self.refused.append(outcome)
 
-    async def cut(self, storage: Storage) -> None:
-        for work in (storage._journal.rotate, storage.cut):
+    async def flush(self, storage: Storage) -> None:
+        for work in (storage._journal.rotate, storage.flush):
             try:
                 await self._ground.wait_for(work())
             except DanubeError as error:
@@ -102,7 +102,7 @@ async def run_into(operation: Operation, number: int, times: int) -> bool:
     run.disk.clear_faults()
     before = len(run.refused)
     await run.work(storage)
-    await run.cut(storage)
+    await run.flush(storage)
     assert len(run.refused) == before
     await run.check(storage)
     await run.end(storage)

@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from danube.storage.handover.steps import PROTOCOL, Part, Step
-from danube.testing.handover_effects import EFFECTS
-from danube.testing.handover_model import explore
-from danube.testing.handover_state import Budget
+from danube.storage.takeover.steps import PROTOCOL, Part, Step
+from lab.takeover.effects import EFFECTS
+from lab.takeover.model import explore
+from lab.takeover.state import Budget
 
 NONE = Budget(0, 0, 0, 0, 0, 0, 0)
 WRITE_AND_TAKE = NONE._replace(writes=1, takes=1)
@@ -180,7 +180,7 @@ def test_every_step_and_every_swap_is_judged() -> None:
 
 
 def test_the_command_prints_how_many_states_there_are_and_the_shortest_way_to_a_loss() -> None:
-    command = [sys.executable, "-m", "danube.testing.handover_model", "--writes=1", "--takes=1", "--power-cuts=0"]
+    command = [sys.executable, "-m", "lab.takeover.model", "--writes=1", "--takes=1", "--power-cuts=0"]
     command += ["--kills=0", "--moves=0", "--new-files=0", "--leave-out", "take", "fence"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1

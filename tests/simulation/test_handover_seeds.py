@@ -15,8 +15,8 @@ import pytest
 
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
-from danube.storage.handover.steps import PROTOCOL, Part, Protocol, Step
-from danube.testing.disk import MachineOffError
+from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
+from danube.testing.simulated.disk import MachineOffError
 from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
 from tests.unit.storage.journal_world import Told
 

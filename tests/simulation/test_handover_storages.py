@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from danube.storage.cutter import CutReport, Cutter
-from danube.storage.handover.retiring import Retirer
-from danube.testing.simulation import simulate_shared
+from danube.storage.flush.segment_flusher import FlushReport, SegmentFlusher
+from danube.storage.takeover.journal_removal import Retirer
+from lab.storage.simulation import simulate_shared
 
 CLOSE_BY = 10
 
@@ -23,21 +23,21 @@ def test_the_same_seed_is_the_same_run() -> None:
 
 def test_the_runs_have_in_them_what_they_are_for(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counter[str]()
-    retire, cut = Retirer.retire, Cutter.cut
+    retire, flush = Retirer.retire, SegmentFlusher.flush
 
     async def counted_retire(self: Retirer) -> int:
         gone = await retire(self)
         seen["retired"] += gone
         return gone
 
-    async def counted_cut(self: Cutter) -> CutReport:
+    async def counted_cut(self: SegmentFlusher) -> FlushReport:
         older = len(self._topics.histories.with_older_epochs)
-        report = await cut(self)
+        report = await flush(self)
         seen["cut of former owners"] += max(0, older - len(self._topics.histories.with_older_epochs))
         return report
 
     monkeypatch.setattr(Retirer, "retire", counted_retire)
-    monkeypatch.setattr(Cutter, "cut", counted_cut)
+    monkeypatch.setattr(SegmentFlusher, "cut", counted_cut)
     stories: list[Any] = [simulate_shared(seed).lives for seed in range(CLOSE_BY)]
     words = " ".join(line for lives in stories for line in lives)
     assert min(seen["retired"], seen["cut of former owners"]) > CLOSE_BY

@@ -5,7 +5,7 @@
 
 import pytest
 
-from danube.testing.raft_world import COURSES, run
+from lab.raft.world import COURSES, run
 from tests.simulation.raft_sabotages import SABOTAGES, Sabotaged, is_found
 
 CLOSE_BY = 20

@@ -1,14 +1,14 @@
 """A Raft member whose files are damaged has everything that it acknowledged, or refuses to start and says why.
 
-The worlds: `danube/testing/raft_damage.py`. `--seeds 500` runs more of them, `--seed N` one again.
+The worlds: `lab/raft/damage.py`. `--seeds 500` runs more of them, `--seed N` one again.
 """
 
 import random
 
 import pytest
 
-from danube.metadata.raft.log_recovery import LogRecovery
-from danube.testing.raft_damage import RaftDamaged
+from danube.metadata.raft.log.recovery import LogRecovery
+from lab.raft.damage import RaftDamaged
 
 _SEEDS = 40
 """In a run without options. One seed takes some milliseconds."""

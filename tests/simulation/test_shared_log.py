@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from danube.metadata.sequencer import Follower, Sequencer
-from danube.metadata.shared_log import adding
-from danube.testing.shared_log_backend import SimulatedLog
-from danube.testing.shared_log_world import Seen, SharedLogWorld
+from danube.metadata.replication.sequencer import Follower, Sequencer
+from danube.metadata.shared_log import appender
+from lab.shared_log.backend import SimulatedLog
+from lab.shared_log.world import Seen, SharedLogWorld
 
 _FAST_SEEDS = 8
 _MORE_SEEDS = 10_000
@@ -38,12 +38,12 @@ def test_an_addition_that_does_not_look_at_the_head_is_noticed() -> None:
 
 
 def test_a_blind_retry_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def add_anew(adder: adding.Adder, batch: adding._Batch) -> bool:
+    async def add_anew(adder: appender.Adder, batch: appender._Batch) -> bool:
         await adder._tail.catch_up()
         batch.not_tried(0)
         return False
 
-    monkeypatch.setattr(adding.Adder, "_look", add_anew)
+    monkeypatch.setattr(appender.Adder, "_look", add_anew)
     assert noticed(lambda seed: SharedLogWorld(seed).run(), "a request stands in the log 2 times", first=5)
 
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from danube.testing.checkers import Violation
 from danube.testing.patience import PATIENCE_S
-from danube.testing.simulation import (
+from lab.kernel.checkers import Violation
+from lab.storage.simulation import (
     KINDS,
     POWER_CUTS,
     Outcome,
@@ -98,9 +98,9 @@ def test_the_runs_contain_what_they_are_for() -> None:
 @pytest.mark.slow
 def test_the_runs_cut_merge_trim_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counter[str]()
-    count(monkeypatch, seen, "danube.storage.cutter.Cutter.cut", ("topics", "merged", "freed_bytes"))
-    count(monkeypatch, seen, "danube.storage.retaining.Retainer.retain", ())
-    count(monkeypatch, seen, "danube.storage.deleting.Deleter.sweep", ())
+    count(monkeypatch, seen, "danube.storage.flush.segment_flusher.Cutter.cut", ("topics", "merged", "freed_bytes"))
+    count(monkeypatch, seen, "danube.storage.retention.enforcer.Retainer.retain", ())
+    count(monkeypatch, seen, "danube.storage.flush.deletion.Deleter.sweep", ())
     events = Counter(type(event).__name__ for seed in range(20) for event in simulate_power_cuts(seed).history)
     assert min(events["TopicBegun"], events["TopicDeleted"]) > 5
     assert min(seen[name] for name in ("topics", "merged", "freed_bytes", "retain", "sweep")) > 5
@@ -118,5 +118,5 @@ def test_a_report_says_what_broke_and_how_to_see_it_again() -> None:
         "seed 7: 1 violation(s)",
         "  order per topic: /default/t: s got offset 1 first after 2 (event 3)",
         "  life 0: kill",
-        "replay: python -m danube.testing.simulation --kind power-cuts --from 7 --seeds 1",
+        "replay: python -m lab.storage.simulation --kind power-cuts --from 7 --seeds 1",
     ]

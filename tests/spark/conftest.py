@@ -11,10 +11,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy
 from danube.model.topic import TopicName
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.process import BrokerProcess
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.processes.broker import BrokerProcess
 from spark_analytics.session import spark_session
 
 _PATIENCE_S = 600

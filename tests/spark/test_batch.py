@@ -10,7 +10,7 @@ from pyspark.sql import functions as F  # noqa: N812 - the name that all of Spar
 
 from danube.client import DanubeClient
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.admin_peer import AdminPeer
+from danube.testing.peers.admin import AdminPeer
 from tests.spark.conftest import Lake
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

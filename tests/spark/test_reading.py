@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import (
     BrokerUnreachableError,
     InvalidBatchError,
@@ -11,10 +12,9 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnavailableError,
 )
-from danube.model.stream import FetchedBatch
-from danube.storage.batch import encode_payloads
+from danube.storage.batches.batch import encode_payloads
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 from spark_analytics.source.link import Endpoint, close_link, link_to
 from spark_analytics.source.planning import OffsetRange
 from spark_analytics.source.reading import SliceReader, contiguous

@@ -13,8 +13,8 @@ import pytest
 from pyspark.errors import StreamingQueryException
 
 from danube.model.topic import TopicName
-from danube.testing.admin_peer import AdminPeer
 from danube.testing.patience import PATIENCE_S
+from danube.testing.peers.admin import AdminPeer
 from tests.spark.conftest import Lake
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

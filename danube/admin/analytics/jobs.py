@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import IO, TypeVar
 
 from danube.model.errors import LimitReachedError, UnsupportedError
-from danube.model.face_limits import (
+from danube.model.limits.faces import (
     ANALYTICS_ENDED_JOBS_MAX,
     ANALYTICS_LOG_BYTES,
     ANALYTICS_RUN_GRACE_S,

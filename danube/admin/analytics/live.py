@@ -1,7 +1,7 @@
 """Lag without Spark: the telemetry of the last minutes and the present state, judged here.
 
-The rules are those of the job (`danube/model/lag.py`), so both answers agree. The present state closes the gap since
-the last telemetry, and knows subscriptions that telemetry has not spoken of yet.
+The rules are those of the job (`danube/model/lag/rules.py`), so both answers agree. The present state closes the gap
+since the last telemetry, and knows subscriptions that telemetry has not spoken of yet.
 """
 
 import asyncio
@@ -10,21 +10,21 @@ from dataclasses import dataclass, replace
 from typing import get_args
 
 from danube.admin.gateway import AdminGateway, SystemRecord
-from danube.model.admin_calls import DescribeTopics, SubscriptionDescription, TopicDescription
+from danube.model.calls.admin import DescribeTopics, SubscriptionDescription, TopicDescription
 from danube.model.errors import InvalidRequestError, UnsupportedError
-from danube.model.face_limits import (
+from danube.model.lag.group import LagFilter, PartitionLag
+from danube.model.lag.records import deserted, observations_of
+from danube.model.lag.rules import judge
+from danube.model.lag.verdict import LagPolicy, Observation
+from danube.model.limits.broker import DESCRIBE_TOPICS_MAX
+from danube.model.limits.faces import (
     LAG_LIVE_PAGES_MAX,
     LAG_LIVE_RECORDS_MAX,
     LAG_LIVE_SLICE_JUDGED,
     LAG_LIVE_SLICE_RECORDS,
     LAG_NUMBER_END,
 )
-from danube.model.lag import judge
-from danube.model.lag_group import LagFilter, PartitionLag
-from danube.model.lag_records import deserted, observations_of
-from danube.model.lag_verdict import LagPolicy, Observation
-from danube.model.limits import DESCRIBE_TOPICS_MAX
-from danube.model.telemetry import TELEMETRY_TOPIC, Reading, Stamp, SubscriptionReading, decode_record
+from danube.model.records.telemetry import TELEMETRY_TOPIC, Reading, Stamp, SubscriptionReading, decode_record
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 

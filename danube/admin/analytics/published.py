@@ -1,16 +1,16 @@
-"""Results that jobs published, read from the system topic: `danube/model/analytics.py`."""
+"""Results that jobs published, read from the system topic: `danube/model/records/analytics.py`."""
 
 import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from danube.admin.gateway import AdminGateway
-from danube.model.analytics import ANALYTICS_TOPIC, LAG_JOB, Run, decode_record, newest_result, runs_of
 from danube.model.errors import InvalidRequestError
-from danube.model.face_limits import ANALYTICS_KEEP_S, ANALYTICS_RECORDS_MAX
-from danube.model.lag_group import GroupLag, LagFilter, PartitionLag, groups_of
-from danube.model.lag_rows import GROUPS, PARTITIONS, group_of, partition_of
-from danube.model.lag_verdict import LagPolicy
+from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of
+from danube.model.lag.rows import GROUPS, PARTITIONS, group_of, partition_of
+from danube.model.lag.verdict import LagPolicy
+from danube.model.limits.faces import ANALYTICS_KEEP_S, ANALYTICS_RECORDS_MAX
+from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, Run, decode_record, newest_result, runs_of
 from danube.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)

@@ -10,24 +10,25 @@ from typing import Annotated, Any
 
 import typer
 
-from danube.admin.cli import contexts, plan_flow
+from danube.admin.cli import plan_flow
 from danube.admin.cli.call import new_shell, show, stdout_screen, watch
-from danube.admin.cli.commands import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, look_of
+from danube.admin.cli.commands import contexts
+from danube.admin.cli.commands.explain import explanation, overview
+from danube.admin.cli.commands.original import ALIASES, Alias, aliased
 from danube.admin.cli.completion import completer
-from danube.admin.cli.draw import drawn
-from danube.admin.cli.explain import explanation, overview
-from danube.admin.cli.help_text import EXIT_CODES, epilog_of, help_of, verbs_text
-from danube.admin.cli.original import ALIASES, Alias, aliased
+from danube.admin.cli.output.draw import drawn
+from danube.admin.cli.output.help_text import EXIT_CODES, epilog_of, help_of, verbs_text
+from danube.admin.cli.output.serial import serialized
 from danube.admin.cli.parameters import parameters_of, parsed
 from danube.admin.cli.plan_flow import PlanWords
 from danube.admin.cli.root import add_root
-from danube.admin.cli.serial import serialized
+from danube.admin.cli.typer_classes import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, look_of
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.target import Connect, Target
 from danube.model.exit_codes import ExitCode
-from danube.model.face_limits import CLI_WATCH_MIN_S
-from danube.model.plans import Effect
+from danube.model.limits.faces import CLI_WATCH_MIN_S
+from danube.model.plans.plan import Effect
 from danube.runtime import console
 
 WATCHED = "watch"
@@ -61,10 +62,10 @@ def explain_command(
     ] = None,
 ) -> None:
     """Show what may be done here, or what an operation needs."""
-    look, target = look_of(context), _target(context)
+    output, target = look_of(context), _target(context)
     view = explanation(operation, target) if operation else overview(target)
-    if look.output.is_for_people:
-        console.write(drawn(view, stdout_screen(look)))
+    if output.output.is_for_people:
+        console.write(drawn(view, stdout_screen(output)))
         return
     facts = {label.lower().replace(" ", "_"): value for label, value in view.facts}
     rows = [
@@ -72,13 +73,13 @@ def explain_command(
         for table in view.tables
         for row in table.rows
     ]
-    console.write(serialized(facts or rows, look.output))
+    console.write(serialized(facts or rows, output.output))
 
 
 def spec_command() -> None:
     """Print every operation as JSON, with its schemas."""
-    from danube.admin.cli.look import OutputFormat  # noqa: PLC0415 - beside its only use
-    from danube.admin.cli.spec import spec  # noqa: PLC0415 - `--help` needs no schemas
+    from danube.admin.cli.commands.spec import spec  # noqa: PLC0415 - `--help` needs no schemas
+    from danube.admin.cli.output.options import OutputFormat  # noqa: PLC0415 - beside its only use
 
     console.write(serialized(spec(), OutputFormat.JSON))
 

@@ -8,21 +8,21 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from danube.admin.cli.commands import PROGRAM
-from danube.admin.cli.draw import Cell, Changed, Screen, cells_of, drawn
-from danube.admin.cli.look import Look
-from danube.admin.cli.serial import data_of, serialized
+from danube.admin.cli.output.draw import Cell, Changed, Screen, cells_of, drawn
+from danube.admin.cli.output.options import OutputOptions
+from danube.admin.cli.output.serial import data_of, serialized
+from danube.admin.cli.typer_classes import PROGRAM
 from danube.admin.execution import Session, execute
+from danube.admin.operations.cluster.health import CheckStatus, Health
 from danube.admin.operations.fields import Params, Result
-from danube.admin.operations.health import CheckStatus, Health
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import Table, View, label, plan_view_of, view_of
 from danube.admin.target import Connect, Target
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
-from danube.model.face_limits import CLI_PAGES_MAX
-from danube.model.plans import Caller, Face, PlanStatus
+from danube.model.limits.faces import CLI_PAGES_MAX
+from danube.model.plans.plan import Caller, Face, PlanStatus
 from danube.runtime import console
 from danube.runtime.clock import Clock, SystemClock
 
@@ -35,7 +35,7 @@ class Shell:
 
     connect: Connect
     target: Target
-    look: Look
+    output: OutputOptions
     clock: Clock
     only: tuple[str, ...] = ()
     """Fields to show: of a row in a listing, of the result elsewhere; all of them when empty."""
@@ -47,12 +47,12 @@ class Shell:
     ) -> Result:
         """Execute the operation, on a connection of its own, and follow the pages of a listing to their end."""
         return console.awaited(
-            _called(self, operation, params, plan_id, dry_run=dry_run), log_level=self.look.log_level
+            _called(self, operation, params, plan_id, dry_run=dry_run), log_level=self.output.log_level
         )
 
     def say(self, text: str) -> None:
         """Tell the person, unless told to be quiet."""
-        if not self.look.quiet:
+        if not self.output.quiet:
             console.say(text, PROGRAM)
 
 
@@ -60,7 +60,7 @@ def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
     """Write the result to standard output, and answer the code that the command ends with."""
     console.write(_text(shell, operation, result))
     listing = operation.listing
-    if listing and not getattr(result, listing.rows) and shell.look.output.is_for_people:
+    if listing and not getattr(result, listing.rows) and shell.output.output.is_for_people:
         shell.say(f"there are no {listing.rows.replace('_', ' ')}")
     if listing and (cursor := getattr(result, "next_cursor", None)):
         shell.say(f"there are more, {getattr(result, 'total', 0):,} in all: go on with --cursor {cursor}")
@@ -75,7 +75,7 @@ def show(shell: Shell, operation: AnyOperation, result: Result) -> ExitCode:
 
 def watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: float) -> ExitCode:
     """Show the result again and again until Ctrl-C: in its place on a terminal, one after the other in a pipe."""
-    return console.awaited(_watch(shell, operation, params, interval_s), log_level=shell.look.log_level)
+    return console.awaited(_watch(shell, operation, params, interval_s), log_level=shell.output.log_level)
 
 
 async def _watch(shell: Shell, operation: AnyOperation, params: Params, interval_s: float) -> ExitCode:
@@ -100,16 +100,18 @@ async def _watch(shell: Shell, operation: AnyOperation, params: Params, interval
         await shell.clock.sleep_until(due_s)
 
 
-def stdout_screen(look: Look) -> Screen:
+def stdout_screen(output: OutputOptions) -> Screen:
     """What standard output is drawn on."""
     is_terminal = console.is_terminal(sys.stdout)
-    is_plain = look.no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
+    is_plain = output.no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return Screen(is_terminal=is_terminal, width=shutil.get_terminal_size().columns, color=is_terminal and not is_plain)
 
 
-def new_shell(connect: Connect, target: Target, look: Look, only: tuple[str, ...] = (), shown_as: str = "") -> Shell:
+def new_shell(
+    connect: Connect, target: Target, output: OutputOptions, only: tuple[str, ...] = (), shown_as: str = ""
+) -> Shell:
     """On this machine's clock."""
-    return Shell(connect=connect, target=target, look=look, clock=SystemClock(), only=only, shown_as=shown_as)
+    return Shell(connect=connect, target=target, output=output, clock=SystemClock(), only=only, shown_as=shown_as)
 
 
 def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an AdminGateway, which Connect opens
@@ -119,7 +121,7 @@ def session_of(shell: Shell, gateway: Any) -> Session:  # noqa: ANN401 - an Admi
         caller=Caller(who=console.whoever_calls(), face=Face.CLI),
         clock=shell.clock,
         guard=shell.target.guard,
-        report=_report(shell.look),
+        report=_report(shell.output),
     )
 
 
@@ -149,17 +151,17 @@ async def _whole(session: Session, operation: AnyOperation, params: Params, resu
 
 
 def _text(shell: Shell, operation: AnyOperation, result: Result, changed: Changed = frozenset()) -> str:
-    if not shell.look.output.is_for_people:
-        return serialized(data_of(operation, result, shell.only), shell.look.output)
-    return drawn(_view(shell, operation, result), stdout_screen(shell.look), changed)
+    if not shell.output.output.is_for_people:
+        return serialized(data_of(operation, result, shell.only), shell.output.output)
+    return drawn(_view(shell, operation, result), stdout_screen(shell.output), changed)
 
 
 def _view(shell: Shell, operation: AnyOperation, result: Result) -> View:
     if isinstance(result, PlannedResult):
         return _plan_view(result)
-    view = view_of(operation, result, wide=shell.look.output == "wide")
+    view = view_of(operation, result, wide=shell.output.output == "wide")
     if operation.listing:
-        facts = view.facts if stdout_screen(shell.look).is_terminal else ()
+        facts = view.facts if stdout_screen(shell.output).is_terminal else ()
         view = View(facts, view.tables)  # a pipe gets the rows alone, and what stands below a listing is talk
     if not shell.only:
         return view
@@ -191,16 +193,16 @@ def _columns(table: Table, labels: frozenset[str]) -> Table:
 
 def _redraw(shell: Shell, text: str) -> None:
     moment = datetime.fromtimestamp(shell.clock.now_ms() / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
-    screen = stdout_screen(shell.look)
+    screen = stdout_screen(shell.output)
     if screen.is_terminal:
         height = shutil.get_terminal_size().lines - 2
         lines = text.splitlines()
         shown = lines if len(lines) <= height else [*lines[: height - 1], f"({len(lines) - height + 1} more lines)"]
         console.write("\x1b[H\x1b[2J" + "".join(f"{line}\n" for line in [moment, *shown]))
-    elif shell.look.output.is_for_people:
+    elif shell.output.output.is_for_people:
         console.write(f"{moment}\n{text}\n")
     else:
-        separator = "---\n" if shell.look.output == "yaml" else ""
+        separator = "---\n" if shell.output.output == "yaml" else ""
         console.write(f"{separator}{text}")
 
 
@@ -211,9 +213,9 @@ def _damage(result: Result) -> str:
     return f"this is not what was written: {where}{': ' if found.get('reason') else ''}{found.get('reason') or ''}"
 
 
-def _report(look: Look) -> Callable[[float, float | None, str], Coroutine[Any, Any, None]]:
+def _report(output: OutputOptions) -> Callable[[float, float | None, str], Coroutine[Any, Any, None]]:
     """Says how far long work is, on a terminal."""
-    is_heard = console.is_terminal(sys.stderr) and not look.quiet
+    is_heard = console.is_terminal(sys.stderr) and not output.quiet
 
     async def report(done: float, total: float | None, message: str) -> None:
         if is_heard:

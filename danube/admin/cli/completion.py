@@ -11,11 +11,11 @@ from typing import Any
 
 import typer
 
-from danube.admin.cli.look import flags_from
+from danube.admin.cli.output.options import flags_from
 from danube.admin.gateway import AdminGateway
 from danube.admin.target import Connect, Target
-from danube.model.face_limits import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
-from danube.model.plans import PlanStatus
+from danube.model.limits.faces import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
+from danube.model.plans.plan import PlanStatus
 from danube.model.topic import TopicName
 
 _HARMLESS = re.compile(r"[\w./-]+", re.ASCII)

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from danube.admin.cli import question
 from danube.admin.cli.call import Shell, session_of, show, stdout_screen
-from danube.admin.cli.draw import Screen, drawn
+from danube.admin.cli.output.draw import Screen, drawn
 from danube.admin.cli.parameters import fields_of
 from danube.admin.execution import record_refusal
 from danube.admin.operations.fields import Params
@@ -18,7 +18,7 @@ from danube.admin.operations.plan_views import PlannedResult, PlanView, plan_vie
 from danube.admin.present import plan_view_of, printable
 from danube.model.errors import DanubeError, NotPermittedError
 from danube.model.exit_codes import ExitCode
-from danube.model.plans import Effect, PlanStatus
+from danube.model.plans.plan import Effect, PlanStatus
 from danube.runtime import console
 
 
@@ -61,11 +61,11 @@ def consent(shell: Shell, operation: AnyOperation, params: Params) -> ExitCode:
             f"`{operation.command}` is a person's consent: run it in a terminal, with neither input nor output"
             " redirected"
         )
-        console.awaited(_record(shell, operation, params, error), log_level=shell.look.log_level)
+        console.awaited(_record(shell, operation, params, error), log_level=shell.output.log_level)
         raise error
     plan_id = _plan_id(operation, params)
-    plan = console.awaited(_plan(shell, plan_id), log_level=shell.look.log_level)
-    console.write(drawn(plan_view_of(plan), stdout_screen(shell.look)))
+    plan = console.awaited(_plan(shell, plan_id), log_level=shell.output.log_level)
+    console.write(drawn(plan_view_of(plan), stdout_screen(shell.output)))
     console.write("\n")
     if not question.typed_again(f"Type {printable(plan_id)} to go on, anything else to leave it", printable(plan_id)):
         shell.say("nothing has changed")
@@ -89,7 +89,7 @@ def _has_consent(shell: Shell, operation: AnyOperation, params: Params, plan: Pl
         return True
     if not question.can_ask():
         return False
-    screen = Screen(is_terminal=True, width=stdout_screen(shell.look).width, color=stdout_screen(shell.look).color)
+    screen = Screen(is_terminal=True, width=stdout_screen(shell.output).width, color=stdout_screen(shell.output).color)
     sys.stderr.write(drawn(plan_view_of(plan), screen) + "\n")
     if plan.effect is Effect.DESTROY and plan.messages != 0 and operation.positional:
         name = printable(str(getattr(params, operation.positional[0])))

@@ -2,7 +2,7 @@
 
 import sys
 
-from danube.model.face_limits import CLI_ANSWER_CHARS_MAX
+from danube.model.limits.faces import CLI_ANSWER_CHARS_MAX
 from danube.runtime import console
 
 

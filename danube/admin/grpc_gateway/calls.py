@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from danube.admin.grpc_gateway.line import Line, Lines
-from danube.model.admin_calls import UNREACHABLE, AddNode, BrokerInfo, RaftStatus, TopicDetails, TopicInfo, Unsubscribe
+from danube.admin.grpc_gateway.broker_connection import BrokerConnection, ConnectionPool
+from danube.model.calls.admin import UNREACHABLE, AddNode, BrokerInfo, RaftStatus, TopicDetails, TopicInfo, Unsubscribe
 from danube.model.errors import (
     InternalError,
     NotFoundError,
@@ -24,11 +24,11 @@ TOPICS = "/danube_admin.TopicAdmin"
 class AdminCalls:
     """Calls to the broker behind the endpoint; lists have each entry once, sorted. Every method raises DanubeError."""
 
-    def __init__(self, lines: Lines) -> None:
+    def __init__(self, lines: ConnectionPool) -> None:
         self._lines = lines
         self._line = lines.endpoint
 
-    async def done(self, path: str, request: bytes, *, line: Line | None = None) -> None:
+    async def done(self, path: str, request: bytes, *, line: BrokerConnection | None = None) -> None:
         """A call that answers that it was done."""
         self._require_success(path, await (line or self._line).call(path, request))
 
@@ -147,7 +147,7 @@ class AdminCalls:
                 raise
             return await line.call(path, request)
 
-    async def line_to(self, topic: TopicName) -> Line:
+    async def line_to(self, topic: TopicName) -> BrokerConnection:
         """A line to the broker that serves a topic, or the first partition of a base name."""
         urls = {info.broker_id: info.admin_url for info in await self.running()}
         if len(urls) <= 1:
@@ -158,7 +158,7 @@ class AdminCalls:
         return self._lines.to(url) if url else self._line
 
 
-def reachable(info: BrokerInfo, lines: Lines) -> BrokerInfo:
+def reachable(info: BrokerInfo, lines: ConnectionPool) -> BrokerInfo:
     """A broker with its addresses as they can be dialled from here."""
     return replace(
         info,

@@ -6,15 +6,15 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
+from danube.admin.grpc_gateway.broker_connection import ConnectionPool, carrier_for
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
-from danube.admin.grpc_gateway.line import Lines, carrier_for
-from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalOversight, real_subscriptions
-from danube.admin.grpc_gateway.oversight import BrokerOversight, Oversight
+from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
+from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit, PlansAndAudit
 from danube.admin.grpc_gateway.rules import RuleCalls
 from danube.admin.grpc_gateway.system_topics import read_system_topic
 from danube.admin.local_state import LocalState, state_folder
 from danube.admin.target import Target
-from danube.model.admin_calls import (
+from danube.model.calls.admin import (
     AddNode,
     BrokerDescription,
     BrokerInfo,
@@ -28,7 +28,6 @@ from danube.model.admin_calls import (
     TopicInfo,
     TopicsPage,
 )
-from danube.model.audit import AUDIT_TOPIC, AuditEntry, AuditPage, AuditReceipt
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -39,7 +38,8 @@ from danube.model.errors import (
     UnavailableError,
     UnsupportedError,
 )
-from danube.model.plans import Arguments, Decision, Plan, PlanApplication, PlanRequest
+from danube.model.plans.plan import Arguments, Decision, Plan, PlanApplication, PlanRequest
+from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, AuditPage, AuditReceipt
 from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
@@ -64,7 +64,7 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
     async with AsyncExitStack() as parts:
         runner = BlockingThread("admin-files")
         parts.push_async_callback(runner.aclose)
-        lines = Lines(target, await carrier_for(target, clock, runner))
+        lines = ConnectionPool(target, await carrier_for(target, clock, runner))
         parts.push_async_callback(lines.close)
         folder = state_folder(target.endpoint, os.environ)
         yield GrpcGateway(lines, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
@@ -73,15 +73,15 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
 class GrpcGateway(RuleCalls):
     """One cluster, through the admin port of one of its brokers."""
 
-    def __init__(self, lines: Lines, state: LocalState) -> None:
+    def __init__(self, lines: ConnectionPool, state: LocalState) -> None:
         self._lines = lines
         self._line = lines.endpoint
         self._state = state
         self._connection: Connection | None = None
         self._calls = AdminCalls(lines)
         self._original = OriginalAnswers(self._calls)
-        self._kept_by_broker = BrokerOversight(lines.endpoint)
-        self._kept_here = OriginalOversight(self._calls, state)
+        self._kept_by_broker = BrokerPlansAndAudit(lines.endpoint)
+        self._kept_here = OriginalPlansAndAudit(self._calls, state)
 
     async def connection(self) -> Connection:
         if self._connection is None:
@@ -187,39 +187,39 @@ class GrpcGateway(RuleCalls):
     # Plans and audit
 
     async def create_plan(self, request: PlanRequest) -> Plan:
-        oversight = await self._oversight()
+        plans_and_audit = await self._plans_and_audit()
         try:
-            return await oversight.create_plan(request)
+            return await plans_and_audit.create_plan(request)
         except TopicNotServedError as refusal:
-            return await (await self._oversight_at(request.arguments, refusal)).create_plan(request)
+            return await (await self._plans_and_audit_at(request.arguments, refusal)).create_plan(request)
 
     async def plan(self, plan_id: str) -> Plan:
-        return await (await self._oversight()).plan(plan_id)
+        return await (await self._plans_and_audit()).plan(plan_id)
 
     async def plans(self) -> Sequence[Plan]:
-        return await (await self._oversight()).plans()
+        return await (await self._plans_and_audit()).plans()
 
     async def decide_plan(self, decision: Decision) -> Plan:
-        return await (await self._oversight()).decide_plan(decision)
+        return await (await self._plans_and_audit()).decide_plan(decision)
 
     async def apply_plan(self, application: PlanApplication) -> Plan:
-        oversight = await self._oversight()
+        plans_and_audit = await self._plans_and_audit()
         try:
-            return await oversight.apply_plan(application)
+            return await plans_and_audit.apply_plan(application)
         except TopicNotServedError as refusal:
-            return await (await self._oversight_at(application.arguments, refusal)).apply_plan(application)
+            return await (await self._plans_and_audit_at(application.arguments, refusal)).apply_plan(application)
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
-        return await (await self._oversight()).record(entry)
+        return await (await self._plans_and_audit()).record(entry)
 
     async def audit(self, start: int, limit: int, log: AuditLogPlace | None = None) -> AuditPage:
         if log is None:
-            return await (await self._oversight()).audit(start, limit)
+            return await (await self._plans_and_audit()).audit(start, limit)
         if log.admin_url is None:
             raise UnavailableError(
                 f"no broker that runs serves {log.topic}: start {f'broker {log.broker_id}' if log.broker_id else 'one'}"
             )
-        return await BrokerOversight(self._lines.to(log.admin_url)).audit(start, limit, log.topic)
+        return await BrokerPlansAndAudit(self._lines.to(log.admin_url)).audit(start, limit, log.topic)
 
     async def audit_logs(self) -> Sequence[AuditLogPlace]:
         if not await self._is_ours():
@@ -282,10 +282,10 @@ class GrpcGateway(RuleCalls):
                 " this project do"
             )
 
-    async def _oversight(self) -> Oversight:
+    async def _plans_and_audit(self) -> PlansAndAudit:
         return self._kept_by_broker if await self._is_ours() else self._kept_here
 
-    async def _oversight_at(self, arguments: Arguments, refusal: TopicNotServedError) -> Oversight:
+    async def _plans_and_audit_at(self, arguments: Arguments, refusal: TopicNotServedError) -> PlansAndAudit:
         """At the broker that serves the topic which an operation is about: it alone knows what it would touch.
 
         Raises PreconditionFailedError for an operation about a whole namespace that other brokers have topics of.
@@ -296,7 +296,7 @@ class GrpcGateway(RuleCalls):
                 f"no broker can say what that would mean unless it has all topics of the namespace: {what}. Do it topic"
                 " by topic, or name the broker that has all of them with --endpoint"
             )
-        return BrokerOversight(await self._calls.line_to(TopicName.parse(str(arguments["topic"]))))
+        return BrokerPlansAndAudit(await self._calls.line_to(TopicName.parse(str(arguments["topic"]))))
 
     async def _create(self, path: str, request: bytes, topic: TopicName) -> None:
         try:

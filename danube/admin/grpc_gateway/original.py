@@ -9,9 +9,7 @@ from typing import NoReturn
 
 from danube.admin.grpc_gateway.calls import AdminCalls
 from danube.admin.local_state import LocalState
-from danube.model.admin_calls import Unsubscribe
-from danube.model.audit import AuditEntry, AuditPage, AuditReceipt
-from danube.model.count_text import count_text
+from danube.model.calls.admin import Unsubscribe
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
@@ -24,8 +22,8 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnsupportedError,
 )
-from danube.model.limits import PLAN_NAMES_MAX
-from danube.model.plans import (
+from danube.model.limits.broker import PLAN_NAMES_MAX
+from danube.model.plans.plan import (
     Arguments,
     Decision,
     Impact,
@@ -36,6 +34,8 @@ from danube.model.plans import (
     fingerprint_of,
 )
 from danube.model.policies import SubscriptionName
+from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt
+from danube.model.text import count_text
 from danube.model.topic import TopicName
 
 _SUBSCRIPTION_KEYS = frozenset({"cursor", "failure_policy", "dispatch_config"})
@@ -93,7 +93,7 @@ class OriginalAnswers:
         raise InvalidRequestError(f"the topic {topic} was not created: {error}") from error
 
 
-class OriginalOversight:
+class OriginalPlansAndAudit:
     """Plans and audit log in the user's state folder. What a plan touches is what the original tells: names alone.
 
     A plan is marked as applied before the call, and stays so when the call fails: nobody can tell then what was done.

@@ -2,9 +2,18 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 
+from danube.admin.grpc_gateway.broker_connection import BrokerConnection
 from danube.admin.grpc_gateway.calls import TOPICS, AdminCalls
-from danube.admin.grpc_gateway.line import Line
 from danube.admin.grpc_gateway.original import OriginalAnswers
+from danube.model.calls.positions import (
+    AddPartitions,
+    Connection,
+    CreateSubscription,
+    DisconnectClient,
+    PeekedPage,
+    PeekMessages,
+    SubscriptionPosition,
+)
 from danube.model.policies import (
     FailurePolicy,
     PoliciesView,
@@ -13,15 +22,6 @@ from danube.model.policies import (
     SetNamespacePolicies,
     SetTopicPolicies,
     SubscriptionName,
-)
-from danube.model.positions import (
-    AddPartitions,
-    Connection,
-    CreateSubscription,
-    DisconnectClient,
-    PeekedPage,
-    PeekMessages,
-    SubscriptionPosition,
 )
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
@@ -34,7 +34,7 @@ _POSITIONS = "/danube.control.Positions"
 class RuleCalls:
     """The part of `AdminGateway` that sets and shows rules and positions; see there."""
 
-    _line: Line
+    _line: BrokerConnection
     _calls: AdminCalls
     _original: OriginalAnswers
     _is_ours: Callable[[], Awaitable[bool]]

@@ -4,16 +4,18 @@ from collections import deque
 from collections.abc import Sequence
 
 from danube.admin.gateway import SystemRecord
-from danube.admin.grpc_gateway.line import Line
-from danube.client import paths
-from danube.client.fetch import messages_of
-from danube.model.limits import ADMIN_SYSTEM_READ_BYTES_MAX
-from danube.model.stream import Bounds, Fetch, TopicBounds
+from danube.admin.grpc_gateway.broker_connection import BrokerConnection
+from danube.client.connection import paths
+from danube.client.consume.fetch import messages_of
+from danube.model.calls.stream import Bounds, Fetch, TopicBounds
+from danube.model.limits.broker import ADMIN_SYSTEM_READ_BYTES_MAX
 from danube.model.topic import TopicName
 from danube.wire import decode_stream, encode_stream
 
 
-async def read_system_topic(line: Line, topic: TopicName, *, since_ms: int, limit: int) -> Sequence[SystemRecord]:
+async def read_system_topic(
+    line: BrokerConnection, topic: TopicName, *, since_ms: int, limit: int
+) -> Sequence[SystemRecord]:
     """The newest `limit` messages appended since then, in order, within ADMIN_SYSTEM_READ_BYTES_MAX.
 
     What is older than that many messages is not read at all. Raises DanubeError.
@@ -31,7 +33,7 @@ def _first(bounds: TopicBounds, limit: int) -> int:
     return max(of_time, bounds.end_offset - limit, bounds.start_offset)
 
 
-async def _read(line: Line, wanted: Fetch, count: int) -> Sequence[SystemRecord]:
+async def _read(line: BrokerConnection, wanted: Fetch, count: int) -> Sequence[SystemRecord]:
     records: deque[SystemRecord] = deque(maxlen=count)
     held_bytes = 0
     stream = line.stream(paths.FETCH, encode_stream.fetch(wanted))

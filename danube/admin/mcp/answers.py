@@ -10,13 +10,13 @@ from typing import Any
 
 from mcp_types import CallToolResult, TextContent
 
-from danube.admin.mcp.fence import fenced
+from danube.admin.mcp.untrusted_text import fenced
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation, Listing
 from danube.admin.operations.paging import cursor_after
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import View, plan_view_of, view_of
-from danube.model.face_limits import MCP_ANSWER_BYTES_MAX
+from danube.model.limits.faces import MCP_ANSWER_BYTES_MAX
 
 _STEPS = ((4_000, 200), (1_000, 50), (300, 20), (100, 5), (40, 1))
 """The longest text and list that are left as they are: the first step that makes an answer fit is taken."""

@@ -23,7 +23,7 @@ from pydantic import ValidationError
 
 from danube.admin.operations.plan_views import PlanView
 from danube.admin.present import plan_view_of
-from danube.model.face_limits import MCP_ASK_TIMEOUT_S
+from danube.model.limits.faces import MCP_ASK_TIMEOUT_S
 
 Context = ServerRequestContext[Any, Any]
 

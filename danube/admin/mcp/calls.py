@@ -12,17 +12,17 @@ from danube.admin.execution import Session, decide, execute, parse_arguments
 from danube.admin.gateway import AdminGateway
 from danube.admin.mcp.answers import answer_of, error_answer
 from danube.admin.mcp.approval import Reply, ask, asks_by_result, can_ask, question_result, reply_of
-from danube.admin.mcp.behind import Behind
+from danube.admin.mcp.audit_writer import AuditWriter
 from danube.admin.mcp.failures import PLAN_ID, check_arguments, error_text
-from danube.admin.mcp.offer import Offer
+from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.operations.fields import PageParams, Params, Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, planned_result
 from danube.admin.present import printable
 from danube.model.errors import DanubeError, DeadlineExceededError, InvalidRequestError
-from danube.model.face_limits import MCP_CALL_TIMEOUT_S, MCP_CALLS_MAX, MCP_ERROR_CHARS_MAX, MCP_ROWS_DEFAULT
-from danube.model.limits import CALLER_CHARS_MAX
-from danube.model.plans import Caller, Face, PlanStatus
+from danube.model.limits.broker import CALLER_CHARS_MAX
+from danube.model.limits.faces import MCP_CALL_TIMEOUT_S, MCP_CALLS_MAX, MCP_ERROR_CHARS_MAX, MCP_ROWS_DEFAULT
+from danube.model.plans.plan import Caller, Face, PlanStatus
 from danube.runtime.clock import Clock
 
 _log = logging.getLogger(__name__)
@@ -45,13 +45,13 @@ class _Asked:
 class ToolCalls:
     """Carries out the tool calls of all hosts of one server."""
 
-    def __init__(self, gateway: AdminGateway, clock: Clock, offer: Offer, who: str) -> None:
+    def __init__(self, gateway: AdminGateway, clock: Clock, catalogue: ToolCatalogue, who: str) -> None:
         self._gateway = gateway
         self._clock = clock
-        self._offer = offer
+        self._catalogue = catalogue
         self._who = who
         self._running = 0
-        self._behind = Behind(clock)
+        self._behind = AuditWriter(clock)
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
         """The answer to one call; what goes wrong is an answer too."""
@@ -59,7 +59,7 @@ class ToolCalls:
             return error_answer(f"{MCP_CALLS_MAX} calls are running already: wait until some of them have ended")
         self._running += 1
         try:
-            operation = self._offer.find(params.name)
+            operation = self._catalogue.find(params.name)
             return await self._called(context, operation, params)
         except DanubeError as error:
             return error_answer(printable(str(error))[:MCP_ERROR_CHARS_MAX])
@@ -78,7 +78,7 @@ class ToolCalls:
             gateway=self._gateway,
             caller=Caller(who=self._caller_of(context), face=Face.MCP, client=_client_of(context)),
             clock=self._clock,
-            guard=self._offer.guard,
+            guard=self._catalogue.guard,
             report=context.session.report_progress,
             behind=self._behind.do,
         )
@@ -97,7 +97,7 @@ class ToolCalls:
                 return await self._ask(context, asked, result)
             return answer_of(operation, result)
         except DanubeError as error:
-            return error_answer(error_text(operation, error, self._offer))
+            return error_answer(error_text(operation, error, self._catalogue))
         except Exception:
             _log.exception("%s failed", operation.name)
             return error_answer(

@@ -17,7 +17,7 @@ from danube.runtime.console import awaited, ended
 from danube.runtime.paths import expanded
 
 if TYPE_CHECKING:
-    from danube.admin.mcp.serve import McpOptions
+    from danube.admin.mcp.transport.serve import McpOptions
 
 PROGRAM = "danube-admin"
 
@@ -81,13 +81,13 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
             target = resolve_target(flags, os.environ)
             options = _options(toolsets, name)
             if not http:
-                from danube.admin.mcp.serve import serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
+                from danube.admin.mcp.transport.serve import serve_stdio  # noqa: PLC0415 - the extra is loaded when it is used
 
                 awaited(serve_stdio(connect, target, options))
                 return ExitCode.OK
-            from danube.admin.mcp.http import HttpOptions  # noqa: PLC0415 - as above
-            from danube.admin.mcp.serve import serve_http  # noqa: PLC0415 - as above
-            from danube.admin.mcp.tokens import find_token  # noqa: PLC0415 - as above
+            from danube.admin.mcp.transport.http import HttpOptions  # noqa: PLC0415 - as above
+            from danube.admin.mcp.transport.serve import serve_http  # noqa: PLC0415 - as above
+            from danube.admin.mcp.transport.tokens import find_token  # noqa: PLC0415 - as above
 
             where = HttpOptions(
                 host=host, port=port, path=path, allow_remote=allow_remote, public_hosts=tuple(public_host or ())
@@ -101,12 +101,12 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
 def _options(toolsets: str, name: str) -> "McpOptions":
     """Raises SettingsError for an extra that is missing, and for a toolset that is not there."""
     try:
-        from danube.admin.mcp.serve import McpOptions  # noqa: PLC0415 - the extra is loaded when it is used
+        from danube.admin.mcp.transport.serve import McpOptions  # noqa: PLC0415 - the extra is loaded when it is used
     except ModuleNotFoundError as error:
         raise SettingsError(
             f"the MCP server needs the package {error.name}: install it with pip install 'danube-messaging[mcp]'"
         ) from None
-    from danube.admin.mcp.offer import check_toolsets  # noqa: PLC0415 - as above
+    from danube.admin.mcp.tool_catalogue import check_toolsets  # noqa: PLC0415 - as above
 
     if not re.fullmatch(r"[\w.-]{0,60}", name):
         raise SettingsError(f"--name {name[:60]!r} cannot name a server: use letters, digits, '_', '.' and '-'")

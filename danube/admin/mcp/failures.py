@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Any
 
-from danube.admin.mcp.offer import Offer, nearest_of
+from danube.admin.mcp.tool_catalogue import ToolCatalogue, nearest_of
 from danube.admin.operations.fields import Completes, Params
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.present import printable
 from danube.model import errors
 from danube.model.errors import DanubeError, InvalidRequestError
-from danube.model.face_limits import MCP_ERROR_CHARS_MAX
-from danube.model.plans import canonical
+from danube.model.limits.faces import MCP_ERROR_CHARS_MAX
+from danube.model.plans.plan import canonical
 
 PLAN_ID = "plan_id"
 
@@ -46,11 +46,11 @@ _ADVICE: tuple[tuple[type[DanubeError], str], ...] = (
 )
 
 
-def error_text(operation: AnyOperation, error: DanubeError, offer: Offer) -> str:
+def error_text(operation: AnyOperation, error: DanubeError, catalogue: ToolCatalogue) -> str:
     """The error's sentence and what to do next; one line, whatever names stand in it."""
     sentence = printable(str(error))[:MCP_ERROR_CHARS_MAX].rstrip()
     stop = "" if sentence.endswith((".", "?")) else "."
-    return f"{sentence}{stop}{_next(operation, error, offer)}"
+    return f"{sentence}{stop}{_next(operation, error, catalogue)}"
 
 
 def check_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> None:
@@ -62,21 +62,21 @@ def check_arguments(operation: AnyOperation, arguments: dict[str, Any]) -> None:
         raise InvalidRequestError(f"{operation.name} takes {', '.join(known) or 'no arguments'}; {problems}")
 
 
-def _next(operation: AnyOperation, error: DanubeError, offer: Offer) -> str:
+def _next(operation: AnyOperation, error: DanubeError, catalogue: ToolCatalogue) -> str:
     if isinstance(error, InvalidRequestError):
         return f" A call that works: {canonical(operation.examples[0].arguments)}"
     for kind, advice in _ADVICE:
         if isinstance(error, kind):
             return f" {advice.format(name=operation.name)}"
     if isinstance(error, errors.NotFoundError):
-        tools = _listing_tools(operation.params, error, offer)
+        tools = _listing_tools(operation.params, error, catalogue)
         return f" Next: call {' or '.join(tools)}." if tools else ""
     return " The same call may work later." if error.retryable else ""
 
 
-def _listing_tools(params: type[Params], error: DanubeError, offer: Offer) -> Sequence[str]:
+def _listing_tools(params: type[Params], error: DanubeError, catalogue: ToolCatalogue) -> Sequence[str]:
     """The tools that list what was not found: known by the error, else by what the parameters name."""
     kinds = [kind for missing, kind in _MISSING.items() if isinstance(error, missing)] or [
         mark.kind for info in params.model_fields.values() for mark in info.metadata if isinstance(mark, Completes)
     ]
-    return [_LIST_OF[kind] for kind in dict.fromkeys(kinds) if _LIST_OF.get(kind) in offer.names]
+    return [_LIST_OF[kind] for kind in dict.fromkeys(kinds) if _LIST_OF.get(kind) in catalogue.names]

@@ -29,26 +29,26 @@ from mcp_types import (
 from danube import __version__
 from danube.admin.gateway import AdminGateway
 from danube.admin.mcp.calls import Answer, Context, ToolCalls
-from danube.admin.mcp.completion import complete
-from danube.admin.mcp.instructions import instructions_of
-from danube.admin.mcp.offer import Offer
-from danube.admin.mcp.prompts import prompt_of, prompts_of
-from danube.admin.mcp.resources import JSON, RESOURCES, TEMPLATES, Resources
+from danube.admin.mcp.protocol.completion import complete
+from danube.admin.mcp.protocol.instructions import instructions_of
+from danube.admin.mcp.protocol.prompts import prompt_of, prompts_of
+from danube.admin.mcp.protocol.resources import JSON, RESOURCES, TEMPLATES, Resources
+from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.mcp.tools import tools_of
 from danube.admin.present import printable
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError
-from danube.model.face_limits import MCP_ASK_TIMEOUT_S, MCP_ERROR_CHARS_MAX, MCP_LIST_CACHE_MS
+from danube.model.limits.faces import MCP_ASK_TIMEOUT_S, MCP_ERROR_CHARS_MAX, MCP_LIST_CACHE_MS
 from danube.runtime.clock import Clock
 
 DEFAULT_NAME = "danube"
 
 
 def build_server(
-    gateway: AdminGateway, clock: Clock, offer: Offer, *, who: str, name: str = DEFAULT_NAME
+    gateway: AdminGateway, clock: Clock, catalogue: ToolCatalogue, *, who: str, name: str = DEFAULT_NAME
 ) -> Server[Any]:
     """A server for these tools; whoever runs it chooses the transport."""
-    calls = ToolCalls(gateway, clock, offer, who)
-    methods = _Methods(gateway, calls, offer)
+    calls = ToolCalls(gateway, clock, catalogue, who)
+    methods = _Methods(gateway, calls, catalogue)
 
     @asynccontextmanager
     async def lifespan(_server: Server[Any]) -> AsyncIterator[None]:
@@ -63,7 +63,7 @@ def build_server(
         title="Danube",
         version=__version__,
         description="Administers a Danube messaging cluster.",
-        instructions=instructions_of(offer),
+        instructions=instructions_of(catalogue),
         cache_hints={"tools/list": CacheHint(ttl_ms=MCP_LIST_CACHE_MS)},
         get_tool_input_schema=methods.input_schema,
         on_list_tools=methods.list_tools,
@@ -84,13 +84,13 @@ def build_server(
 class _Methods:
     """The protocol's methods."""
 
-    def __init__(self, gateway: AdminGateway, calls: ToolCalls, offer: Offer) -> None:
+    def __init__(self, gateway: AdminGateway, calls: ToolCalls, catalogue: ToolCatalogue) -> None:
         self._gateway = gateway
         self._calls = calls
-        self._offer = offer
-        self._tools = tools_of(offer)
+        self._catalogue = catalogue
+        self._tools = tools_of(catalogue)
         self._schemas = {tool.name: tool.input_schema for tool in self._tools}
-        self._resources = Resources(calls, offer)
+        self._resources = Resources(calls, catalogue)
 
     def input_schema(self, name: str) -> dict[str, Any] | None:
         return self._schemas.get(name)
@@ -102,11 +102,11 @@ class _Methods:
         return await self._calls.call(context, params)
 
     async def list_prompts(self, _context: Context, _params: PaginatedRequestParams | None) -> ListPromptsResult:
-        return ListPromptsResult(prompts=prompts_of(self._offer))
+        return ListPromptsResult(prompts=prompts_of(self._catalogue))
 
     async def get_prompt(self, _context: Context, params: GetPromptRequestParams) -> GetPromptResult:
         try:
-            return prompt_of(self._offer, params.name, params.arguments or {})
+            return prompt_of(self._catalogue, params.name, params.arguments or {})
         except DanubeError as error:
             raise _protocol_error(error) from None
 

@@ -3,11 +3,11 @@
 from mcp_types import Tool, ToolAnnotations
 
 from danube.admin.access import Guard
-from danube.admin.mcp.offer import Offer
-from danube.admin.mcp.schemas import Detail, input_schema, output_schema
+from danube.admin.mcp.protocol.schemas import Detail, input_schema, output_schema
+from danube.admin.mcp.tool_catalogue import ToolCatalogue
 from danube.admin.operations.operation import AnyOperation
-from danube.model.face_limits import MCP_LIST_BYTES_MAX
-from danube.model.plans import Effect, Face
+from danube.model.limits.faces import MCP_LIST_BYTES_MAX
+from danube.model.plans.plan import Effect, Face
 
 _EFFECT_TEXT = {
     Effect.READ: "Reads only.",
@@ -19,14 +19,14 @@ _PLAN_TEXT = "Without plan_id it only answers a plan; with it, it applies that p
 _APPROVAL_TEXT = "A person approves it first."
 
 
-def tools_of(offer: Offer) -> list[Tool]:
+def tools_of(catalogue: ToolCatalogue) -> list[Tool]:
     """The tools that are offered, in the registry's order, so that two lists of one server are the same bytes.
 
     The schemas of their answers say as much as MCP_LIST_BYTES_MAX allows.
     """
     for detail in Detail:
         described: set[tuple[str, str]] = set()
-        tools = [_tool(operation, offer.guard, described, detail) for operation in offer.operations]
+        tools = [_tool(operation, catalogue.guard, described, detail) for operation in catalogue.operations]
         if sum(_size(tool) for tool in tools) <= MCP_LIST_BYTES_MAX:
             break
     return tools

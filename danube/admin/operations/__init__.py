@@ -1,15 +1,11 @@
 """What an administrator can do: each operation declared once, here in menu order."""
 
-from danube.admin.operations import (
-    analytics,
-    brokers,
-    cluster,
+from danube.admin.operations.analytics import analytics, lag
+from danube.admin.operations.cluster import brokers, health, members, namespaces, plans_and_audit
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.operations.topics import (
     connections,
     durability,
-    health,
-    lag,
-    namespaces,
-    oversight,
     policies,
     positions,
     retention,
@@ -17,12 +13,11 @@ from danube.admin.operations import (
     subscriptions,
     topics,
 )
-from danube.admin.operations.operation import AnyOperation
 from danube.model.errors import NotFoundError
 
 REGISTRY: tuple[AnyOperation, ...] = (
     *brokers.OPERATIONS,
-    *cluster.OPERATIONS,
+    *members.OPERATIONS,
     *namespaces.OPERATIONS,
     *topics.OPERATIONS,
     *subscriptions.OPERATIONS,
@@ -35,7 +30,7 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *health.OPERATIONS,
     *lag.OPERATIONS,
     *analytics.OPERATIONS,
-    *oversight.OPERATIONS,
+    *plans_and_audit.OPERATIONS,
 )
 """Every operation; names and words are unique."""
 

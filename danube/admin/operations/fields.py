@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
 
-from danube.model.limits import LIST_ROWS_MAX
+from danube.model.limits.broker import LIST_ROWS_MAX
 from danube.model.topic import TopicName, check_name_part
 
 

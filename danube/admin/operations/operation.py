@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from danube.admin.access import LEVEL_OF, AccessLevel
 from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Params, Result
-from danube.model.plans import Caller, Effect
+from danube.model.plans.plan import Caller, Effect
 from danube.runtime.clock import Clock
 
 P = TypeVar("P", bound=Params)
@@ -45,7 +45,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Example:
-    """One call that works on a freshly seeded broker: `danube.testing.seeded`."""
+    """One call that works on a freshly seeded broker: `lab.kernel.seeded`."""
 
     title: str
     arguments: dict[str, Any] = field(default_factory=dict)

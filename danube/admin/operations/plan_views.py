@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from danube.admin.operations.fields import VOLATILE, WIDE, Millis, Result
-from danube.model.plans import Caller, Effect, Face, Plan, PlanStatus
+from danube.model.plans.plan import Caller, Effect, Face, Plan, PlanStatus
 
 
 class PlanView(Result):

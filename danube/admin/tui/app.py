@@ -12,14 +12,14 @@ from textual.theme import Theme
 
 from danube.admin.gateway import AdminGateway
 from danube.admin.target import Target
-from danube.admin.tui.desk import Desk
+from danube.admin.tui.app_context import AppContext
+from danube.admin.tui.data.watch import Watch
 from danube.admin.tui.palette import OperationCommands
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.screens.help import HelpScreen
 from danube.admin.tui.screens.workspace import Workspace
-from danube.admin.tui.watch import Watch
-from danube.model.face_limits import TUI_REFRESH_S
-from danube.model.plans import Caller
+from danube.model.limits.faces import TUI_REFRESH_S
+from danube.model.plans.plan import Caller
 from danube.runtime.clock import Clock
 
 _TICK_S = 1.0
@@ -69,7 +69,9 @@ class AdminApp(App[None]):
     ) -> None:
         super().__init__()
         watch = Watch(gateway, clock=clock, caller=caller, timeout_s=target.timeout_s)
-        self.desk = Desk(gateway=gateway, target=target, clock=clock, caller=caller, watch=watch, refresh_s=refresh_s)
+        self.app_context = AppContext(
+            gateway=gateway, target=target, clock=clock, caller=caller, watch=watch, refresh_s=refresh_s
+        )
         self._next_look_s = 0.0
         self.is_looking = False
         """Whether a round is under way."""
@@ -79,8 +81,8 @@ class AdminApp(App[None]):
         """Show the first screen, and begin to look."""
         self.register_theme(THEME)
         self.theme = THEME.name
-        self.push_screen(Workspace(self.desk))
-        self.set_interval(min(_TICK_S, self.desk.refresh_s / 2), self._tick)
+        self.push_screen(Workspace(self.app_context))
+        self.set_interval(min(_TICK_S, self.app_context.refresh_s / 2), self._tick)
         self.call_later(self.action_look)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
@@ -93,16 +95,16 @@ class AdminApp(App[None]):
     def action_help(self) -> None:
         """Show the keys."""
         if not isinstance(self.screen, HelpScreen):
-            self.push_screen(HelpScreen(self.desk))
+            self.push_screen(HelpScreen(self.app_context))
 
     def action_pause(self) -> None:
         """Stop looking, or go on."""
-        self.desk.is_paused = not self.desk.is_paused
+        self.app_context.is_paused = not self.app_context.is_paused
         self.draw()
 
     def action_pace(self, factor: float) -> None:
         """Look more, or less, often."""
-        self.desk.change_pace(factor)
+        self.app_context.change_pace(factor)
         self.draw()
 
     def action_look(self) -> None:
@@ -124,15 +126,15 @@ class AdminApp(App[None]):
         try:
             shown = next((each for each in reversed(self.screen_stack) if isinstance(each, Framed)), None)
             if shown is not None:
-                await self.desk.watch.round(shown.parts(), self.draw)
+                await self.app_context.watch.round(shown.parts(), self.draw)
         finally:
             self.is_looking = False
             self._looked.set()
-            self._next_look_s = self.desk.clock.monotonic_s() + self.desk.refresh_s
+            self._next_look_s = self.app_context.clock.monotonic_s() + self.app_context.refresh_s
 
     def _tick(self) -> None:
-        desk = self.desk
-        if not desk.is_paused and desk.clock.monotonic_s() >= self._next_look_s:
+        app_context = self.app_context
+        if not app_context.is_paused and app_context.clock.monotonic_s() >= self._next_look_s:
             self.action_look()
         if top := self._top():
             top.draw_status()

@@ -18,8 +18,8 @@ from danube.admin.profiles import TargetFlags, resolve_target
 from danube.admin.target import Connect
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
-from danube.model.face_limits import TUI_REFRESH_MAX_S, TUI_REFRESH_MIN_S, TUI_REFRESH_S
-from danube.model.plans import Caller, Face
+from danube.model.limits.faces import TUI_REFRESH_MAX_S, TUI_REFRESH_MIN_S, TUI_REFRESH_S
+from danube.model.plans.plan import Caller, Face
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import awaited, ended, is_terminal, whoever_calls
 from danube.runtime.paths import expanded

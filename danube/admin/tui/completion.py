@@ -5,8 +5,8 @@ from collections.abc import Callable, Sequence
 from textual.suggester import Suggester
 
 from danube.admin.present import printable
-from danube.admin.tui.watch import Watch
-from danube.model.face_limits import TUI_SUGGESTIONS_MAX
+from danube.admin.tui.data.watch import Watch
+from danube.model.limits.faces import TUI_SUGGESTIONS_MAX
 
 
 def names_of(kind: str, watch: Watch, topic: str = "") -> list[str]:

@@ -15,7 +15,7 @@ from pydantic_core import PydanticUndefined
 from danube.admin.operations.fields import Completes, PageParams, Params
 from danube.admin.operations.operation import AnyOperation
 from danube.model.errors import DanubeError
-from danube.model.face_limits import TUI_RESULT_ROWS
+from danube.model.limits.faces import TUI_RESULT_ROWS
 from danube.model.untrusted_json import decode_json
 
 LONG_TEXT_CHARS = 4_000

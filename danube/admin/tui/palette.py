@@ -11,7 +11,7 @@ from textual.widget import Widget
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.tui.forms import fields_of
-from danube.admin.tui.frame import refusal
+from danube.admin.tui.header import refusal
 from danube.admin.tui.screens.form import FormScreen
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.widgets.plain import plain
@@ -57,7 +57,7 @@ class OperationCommands(Provider):
 
     def _entry(self, operation: AnyOperation, initial: Mapping[str, Any]) -> Entry:
         screen = self.screen
-        reason = refusal(screen.desk.target, operation) if isinstance(screen, Framed) else None
+        reason = refusal(screen.app_context.target, operation) if isinstance(screen, Framed) else None
         if reason is None:
             return Entry(operation, initial, operation.command, operation.summary)
         return Entry(operation, initial, f"{operation.command}  (disabled)", f"Disabled: {reason}.")
@@ -65,7 +65,7 @@ class OperationCommands(Provider):
     def _open(self, entry: Entry) -> None:
         screen: Widget = self.screen
         if isinstance(screen, Framed):
-            self.app.push_screen(FormScreen(screen.desk, entry.operation, entry.initial))
+            self.app.push_screen(FormScreen(screen.app_context, entry.operation, entry.initial))
 
 
 class SelectionCommands(OperationCommands):

@@ -30,7 +30,7 @@ async def run_operation(
     """
     app = _app(pilot)
     depth = len(app.screen_stack)
-    form = FormScreen(app.desk, operation)
+    form = FormScreen(app.app_context, operation)
     await app.push_screen(form)
     await pilot.pause()
     try:
@@ -69,7 +69,7 @@ async def _result(pilot: Pilot[None], form: FormScreen, *, consent: bool) -> Res
     if form.problems:
         raise InvalidRequestError("; ".join(f"{name}: {text}" for name, text in form.problems.items()))
     if form.call is None:  # the form is shown, and cannot be sent off
-        form.desk.target.guard.check(form.operation.name, form.operation.level)
+        form.app_context.target.guard.check(form.operation.name, form.operation.level)
         raise InvalidRequestError(f"{form.operation.name} was not called")
     await _app(pilot).workers.wait_for_complete([form.call])
     await pilot.pause()

@@ -8,9 +8,9 @@ from starlette.routing import Route
 
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.web.catalog import api_method, api_path, page_path
-from danube.admin.web.forms import arguments_of
-from danube.admin.web.requests import person_of, read_json
+from danube.admin.web.pages.catalog import api_method, api_path, page_path
+from danube.admin.web.pages.forms import arguments_of
+from danube.admin.web.protection.requests import person_of, read_json
 from danube.admin.web.server import WebServer
 from danube.model.errors import InvalidRequestError, NotPermittedError
 

@@ -14,11 +14,11 @@ from starlette.types import ASGIApp
 from danube.admin.operations import REGISTRY
 from danube.admin.web.api import api_routes
 from danube.admin.web.openapi import openapi
-from danube.admin.web.operation_page import operation_routes
 from danube.admin.web.original import OriginalRoutes
-from danube.admin.web.pages import RESERVED, Site
-from danube.admin.web.protection import Protection
-from danube.admin.web.rendering import Renderer
+from danube.admin.web.pages.operation_page import operation_routes
+from danube.admin.web.pages.pages import RESERVED, Site
+from danube.admin.web.pages.rendering import Renderer
+from danube.admin.web.protection.protection import Protection
 from danube.admin.web.server import WebServer
 from danube.admin.web.statuses import MethodError, ServerFaultError
 from danube.model.errors import DanubeError, InvalidRequestError, NotFoundError

@@ -13,7 +13,7 @@ import typer
 from danube.admin.access import AccessLevel
 from danube.admin.profiles import TargetFlags, resolve_target
 from danube.admin.target import Connect, Target
-from danube.admin.web.exposure import (
+from danube.admin.web.protection.exposure import (
     DEFAULT_LISTEN_ADDR,
     TOKEN_VARIABLE,
     Exposure,
@@ -24,7 +24,7 @@ from danube.admin.web.exposure import (
 )
 from danube.model.errors import SettingsError
 from danube.model.exit_codes import ExitCode
-from danube.model.face_limits import WEB_TOKEN_FILE_BYTES_MAX
+from danube.model.limits.faces import WEB_TOKEN_FILE_BYTES_MAX
 from danube.runtime.console import awaited, ended, say
 from danube.runtime.paths import expanded
 from danube.runtime.ready_file import ReadyFile

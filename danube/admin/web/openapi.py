@@ -8,8 +8,8 @@ from pydantic.json_schema import models_json_schema
 from danube import __version__
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.web.catalog import api_method, api_path
-from danube.admin.web.forms import FieldKind, fields_of, params_schema
+from danube.admin.web.pages.catalog import api_method, api_path
+from danube.admin.web.pages.forms import FieldKind, fields_of, params_schema
 from danube.admin.web.statuses import NEXT_STEPS, STATUSES
 
 _REFERENCE = "#/components/schemas/{model}"

@@ -12,16 +12,16 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from danube.admin.operations.brokers import LIST_BROKERS, BrokerList, BrokerRow
-from danube.admin.operations.cluster import CLUSTER_STATUS, ClusterStatus
+from danube.admin.operations.cluster.brokers import LIST_BROKERS, BrokerList, BrokerRow
+from danube.admin.operations.cluster.members import CLUSTER_STATUS, ClusterStatus
+from danube.admin.operations.cluster.namespaces import GET_NAMESPACE_POLICIES, LIST_NAMESPACES, NamespaceList
 from danube.admin.operations.fields import Result
-from danube.admin.operations.namespaces import GET_NAMESPACE_POLICIES, LIST_NAMESPACES, NamespaceList
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.operations.topics import DESCRIBE_TOPIC, LIST_TOPICS, TopicDetail, TopicList
-from danube.admin.web.requests import person_of
+from danube.admin.operations.topics.topics import DESCRIBE_TOPIC, LIST_TOPICS, TopicDetail, TopicList
+from danube.admin.web.protection.requests import person_of
 from danube.admin.web.server import WebServer
 from danube.model.errors import DanubeError, NotFoundError
-from danube.model.face_limits import WEB_ROWS_MAX
+from danube.model.limits.faces import WEB_ROWS_MAX
 
 R = TypeVar("R", bound=Result)
 

@@ -12,12 +12,12 @@ from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlanView, plan_view
-from danube.admin.web.exposure import Exposure
-from danube.admin.web.forms import with_page_bound
-from danube.admin.web.sessions import FailedLogins, Sessions
+from danube.admin.web.pages.forms import with_page_bound
+from danube.admin.web.protection.exposure import Exposure
+from danube.admin.web.protection.sessions import FailedLogins, Sessions
 from danube.model.errors import DanubeError, DeadlineExceededError
-from danube.model.face_limits import WEB_CALL_TIMEOUT_S, WEB_PROBE_TIMEOUT_S
-from danube.model.plans import Caller, Face
+from danube.model.limits.faces import WEB_CALL_TIMEOUT_S, WEB_PROBE_TIMEOUT_S
+from danube.model.plans.plan import Caller, Face
 from danube.runtime.clock import Clock
 
 NOBODY_IN_PARTICULAR = "local"

@@ -13,10 +13,10 @@ from typing import Any
 
 from danube.admin.target import Connect, Target
 from danube.admin.web.app import build_app
-from danube.admin.web.exposure import Exposure, check_exposure
-from danube.admin.web.protection import PROBE_PATHS
+from danube.admin.web.protection.exposure import Exposure, check_exposure
+from danube.admin.web.protection.protection import PROBE_PATHS
 from danube.admin.web.server import WebServer
-from danube.model.face_limits import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
+from danube.model.limits.faces import WEB_DRAIN_TIMEOUT_S, WEB_REQUESTS_MAX
 from danube.rpc.address import join_address, split_address
 from danube.rpc.http_port import HttpPort, listen
 from danube.runtime.blocking import BlockingThread

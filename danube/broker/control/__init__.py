@@ -9,7 +9,7 @@ from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.control.peeking import Peeking
-from danube.broker.control.plans import PlanControl
+from danube.broker.control.plans.lifecycle import PlanControl
 from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
 from danube.broker.control.subscriptions import SubscriptionControl

@@ -3,9 +3,9 @@
 A record is stamped when it is appended, so those of calls made at once follow each other and share a round of the
 journal. When an append fails, all behind it fail with it, and the chain goes on from the last durable record.
 
-A repair of damaged storage puts placeholders where records are lost (`danube/storage/lost.py`). The log goes on behind
-them from the last sound record: the numbers that are missing between the two break the chain there, for good. They are
-left out of pages.
+A repair of damaged storage puts placeholders where records are lost (`danube/storage/batches/placeholder.py`). The log
+continues behind them from the last sound record: the numbers that are missing between the two break the chain there,
+for good. Pages leave them out.
 """
 
 import asyncio
@@ -15,9 +15,19 @@ from functools import partial
 from itertools import takewhile
 
 from danube.broker.control.brokers import BrokerControl
-from danube.broker.topic import ReliableTopic
-from danube.broker.topics import Topics
-from danube.model.audit import (
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.client import OutgoingMessage
+from danube.model.errors import (
+    DanubeError,
+    InvalidRequestError,
+    PreconditionFailedError,
+    StorageError,
+    StorageUnavailableError,
+)
+from danube.model.limits.broker import AUDIT_PAGE_BYTES_MAX, AUDIT_PAGE_MAX, READ_BYTES_MAX
+from danube.model.message import producer_id
+from danube.model.records.audit import (
     AUDIT_TOPIC,
     GENESIS,
     AuditEntry,
@@ -31,21 +41,11 @@ from danube.model.audit import (
     next_record,
     verify,
 )
-from danube.model.calls import OutgoingMessage
-from danube.model.errors import (
-    DanubeError,
-    InvalidRequestError,
-    PreconditionFailedError,
-    StorageError,
-    StorageUnavailableError,
-)
-from danube.model.limits import AUDIT_PAGE_BYTES_MAX, AUDIT_PAGE_MAX, READ_BYTES_MAX
-from danube.model.message import producer_id
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
-from danube.storage.batch import RecordKind, RecordView
-from danube.storage.log import StoredBatch, TopicLog
-from danube.storage.lost import is_marker
+from danube.storage.batches.batch import RecordKind, RecordView
+from danube.storage.batches.placeholder import is_marker
+from danube.storage.log.protocol import StoredBatch, TopicLog
 from danube.wire.decode import received_message
 from danube.wire.encode import send_message
 

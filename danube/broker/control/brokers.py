@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from danube.broker.control.standings import is_counted, standings
-from danube.broker.topics import Topics
-from danube.model.admin_calls import (
+from danube.broker.topics.local_topics import Topics
+from danube.model.calls.admin import (
     BrokerDescription,
     BrokerInfo,
     BrokerStanding,
@@ -15,13 +15,13 @@ from danube.model.admin_calls import (
 from danube.model.errors import NotFoundError
 from danube.runtime.clock import Clock
 from danube.storage.journal.settings import JournalStats
-from danube.storage.storage_settings import StorageStats
+from danube.storage.settings import StorageStats
 from danube.storage.store import Storage
 from danube.storage.watermarks import SpaceLevel
 
 if TYPE_CHECKING:
-    from danube.broker.cluster import Cluster
-    from danube.metadata.registry import BrokerRegistry
+    from danube.broker.cluster.member import Cluster
+    from danube.metadata.cluster.registry import BrokerRegistry
 
 _ROLE_ALONE, _ROLE_LEADER, _ROLE_FOLLOWER = "None", "Cluster_Leader", "Cluster_Follower"
 """What the original's brokers say of themselves outside a cluster, and in one."""

@@ -2,12 +2,12 @@
 
 from typing import TYPE_CHECKING
 
-from danube.metadata.membership import Member, MemberRole, Membership, MembershipStatus
-from danube.model.admin_calls import AddNode, ClusterDescription, ClusterMember, RaftStatus
+from danube.metadata.cluster.membership import Member, MemberRole, Membership, MembershipStatus
+from danube.model.calls.admin import AddNode, ClusterDescription, ClusterMember, RaftStatus
 from danube.model.errors import NotFoundError, PreconditionFailedError
 
 if TYPE_CHECKING:
-    from danube.broker.cluster import Cluster
+    from danube.broker.cluster.member import Cluster
     from danube.broker.control.brokers import BrokerControl
 
 _NODE_ID_END = 1 << 64

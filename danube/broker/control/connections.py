@@ -2,15 +2,15 @@
 
 from collections.abc import Iterator
 
-from danube.broker.consumers import Consumers
+from danube.broker.clients.consumers import Consumers
+from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.clients.producers import Producers
 from danube.broker.control.topics import served_topic
-from danube.broker.farewell import Cause, Farewell
-from danube.broker.producers import Producers
-from danube.broker.topic import AnyTopic
-from danube.broker.topics import Topics
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import AnyTopic
+from danube.model.calls.positions import Connection, DisconnectClient
 from danube.model.errors import NotFoundError, PreconditionFailedError
-from danube.model.limits import CONNECTIONS_SHOWN_MAX
-from danube.model.positions import Connection, DisconnectClient
+from danube.model.limits.broker import CONNECTIONS_SHOWN_MAX
 from danube.model.topic import TopicName
 
 
@@ -46,7 +46,7 @@ class Connections:
         for subscription in topic.subscriptions.values():
             for consumer in subscription.consumers.values():
                 if consumer.consumer_id == wanted.client_id and consumer.stream is not None:
-                    self._consumers.send_away(subscription, consumer, Farewell(Cause.DISCONNECTED, topic.name))
+                    self._consumers.send_away(subscription, consumer, ClientDrain(Cause.DISCONNECTED, topic.name))
                     return
         for session in self._producers.attached_to(topic):
             if session.producer_id == wanted.client_id:

@@ -3,12 +3,12 @@
 from collections.abc import Iterable
 from heapq import nsmallest
 
-from danube.broker.consumer import Consumer
+from danube.broker.clients.consumer import Consumer
 from danube.broker.control.brokers import BrokerControl
-from danube.broker.subscription import NonReliableSubscription, ReliableSubscription
-from danube.broker.topic import AnyTopic, ReliableTopic
-from danube.broker.topics import Topics
-from danube.model.admin_calls import (
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.model.calls.admin import (
     ConsumerDescription,
     DescribeCursor,
     DescribeTopics,
@@ -18,12 +18,12 @@ from danube.model.admin_calls import (
     TopicsPage,
     TopicStorageDescription,
 )
-from danube.model.durability import durability_of
 from danube.model.errors import TopicNotFoundError
-from danube.model.limits import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX, DESCRIBE_LOOKS_MAX
+from danube.model.limits.broker import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX, DESCRIBE_LOOKS_MAX
+from danube.model.plans.durability import durability_of
 from danube.model.policies import Limits
 from danube.model.topic import TopicName
-from danube.storage.log import TopicStorageStats
+from danube.storage.log.protocol import TopicStorageStats
 
 _ENTRY_BYTES = 100  # what a topic, a subscription or a consumer takes on the wire besides its name, roughly
 
@@ -59,7 +59,7 @@ class Descriptions:
         missing = bases - {topic.record.name.base for topic in partitions}
         for name in missing:
             for each in self._topics.matching(name):
-                self._topics.refuse_elsewhere(each)
+                self._topics.refuse_remote(each)
         if missing:
             raise TopicNotFoundError(
                 f"there is no topic {min(missing)}: list the topics of its namespace to see their names"

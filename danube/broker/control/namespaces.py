@@ -1,8 +1,8 @@
 """Namespaces, for administrators."""
 
-from danube.broker.topics import Topics
-from danube.metadata.records import Also, Records
-from danube.model.admin_calls import NamespacePolicies
+from danube.broker.topics.local_topics import Topics
+from danube.metadata.records.catalog import ExtraWrites, Records
+from danube.model.calls.admin import NamespacePolicies
 from danube.model.errors import NamespaceNotFoundError, PreconditionFailedError
 from danube.model.topic import TopicName
 
@@ -50,7 +50,7 @@ class NamespaceControl:
         await self._records.create_namespace(name)
         self._topics.forget_namespace(name)
 
-    async def delete(self, name: str, *, also: Also | None = None) -> None:
+    async def delete(self, name: str, *, also: ExtraWrites | None = None) -> None:
         """Delete an empty namespace; one from `bootstrap_namespaces` comes back at the next start.
 
         `also` goes into the same transaction. Raises NamespaceNotFoundError, what `also` raises, and

@@ -5,13 +5,13 @@ from collections.abc import Iterator
 
 from danube.broker.control.positions import offset_of
 from danube.broker.control.topics import served_topic
-from danube.broker.topic import ReliableTopic
-from danube.broker.topics import Topics
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.positions import PeekedMessage, PeekedPage, PeekMessages
 from danube.model.errors import PreconditionFailedError, StorageError, StorageUnavailableError
-from danube.model.limits import PEEK_ATTRIBUTES_BYTES_MAX, PEEK_BYTES_MAX, READ_BYTES_MAX
-from danube.model.positions import PeekedMessage, PeekedPage, PeekMessages
-from danube.storage.batch import RecordKind, RecordView
-from danube.storage.log import StoredBatch, TopicLog
+from danube.model.limits.broker import PEEK_ATTRIBUTES_BYTES_MAX, PEEK_BYTES_MAX, READ_BYTES_MAX
+from danube.storage.batches.batch import RecordKind, RecordView
+from danube.storage.log.protocol import StoredBatch, TopicLog
 from danube.wire.decode import received_message
 from danube.wire.encode import record_of_payload
 

@@ -4,12 +4,12 @@ import asyncio
 from dataclasses import replace
 
 from danube.broker.control.topics import served_topic
-from danube.broker.dead_letter_paths import dead_letters_reach
 from danube.broker.dispatch.events import PolicyChanged, WindowChanged
-from danube.broker.pending_policies import change_pending, has_pending
-from danube.broker.topic import ReliableTopic
-from danube.broker.topics import Topics
-from danube.metadata.records import Records, SubscriptionRecord
+from danube.broker.policy.dead_letter_paths import dead_letters_reach
+from danube.broker.policy.pending_policies import change_pending, has_pending
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import ReliableTopic
+from danube.metadata.records.catalog import Records, SubscriptionRecord
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
 from danube.model.policies import (
     FailurePolicy,
@@ -33,7 +33,7 @@ class PolicyControl:
     def __init__(self, topics: Topics, records: Records) -> None:
         self._topics = topics
         self._records = records
-        self._changing_letters = asyncio.Lock()
+        self._changing_dead_letters = asyncio.Lock()
         """Held from looking where dead letters go to changing it: two at once could make a circle."""
 
     async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
@@ -47,9 +47,9 @@ class PolicyControl:
             InvalidRequestError: dead letters would come back to where they come from, or cannot go there at all.
         """
         topic = self._reliable(wanted.name.topic)
-        async with self._changing_letters, topic.changing:
-            if wanted.policy.letters_go_to is not None:
-                self._check_target(wanted.name.topic, wanted.policy.letters_go_to)
+        async with self._changing_dead_letters, topic.changing:
+            if wanted.policy.dead_letters_go_to is not None:
+                self._check_target(wanted.name.topic, wanted.policy.dead_letters_go_to)
             topic.check_open()
             name, policy = wanted.name.subscription, wanted.policy
             subscription = topic.subscriptions.get(name)

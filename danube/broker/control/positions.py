@@ -5,13 +5,20 @@ import logging
 
 from danube.broker.control.topics import served_topic
 from danube.broker.dispatch.events import RetryBlocked, Seek, SkipBlocked, SkipRange
-from danube.broker.new_subscriptions import NewSubscriptions, save_cursor
-from danube.broker.subscription import ReliableSubscription
-from danube.broker.system_topics import refuse_creating
-from danube.broker.topic import AnyTopic, ReliableTopic
-from danube.broker.topics import Topics
-from danube.metadata.records import Also, Records
-from danube.model.count_text import count_text
+from danube.broker.telemetry.system_topics import refuse_creating
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.topics.subscription_creation import NewSubscriptions, save_cursor
+from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.metadata.records.catalog import ExtraWrites, Records
+from danube.model.calls.positions import (
+    AddPartitions,
+    CreateSubscription,
+    SeekSubscription,
+    SkipMessages,
+    SubscriptionPosition,
+)
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import (
     AlreadyExistsError,
     DanubeError,
@@ -22,22 +29,15 @@ from danube.model.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from danube.model.limits import (
+from danube.model.limits.broker import (
     SUBSCRIPTIONS_PER_TOPIC_MAX,
 )
 from danube.model.policies import SubscriptionName
-from danube.model.positions import (
-    AddPartitions,
-    CreateSubscription,
-    SeekSubscription,
-    SkipMessages,
-    SubscriptionPosition,
-)
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.text import count_text
 from danube.model.topic import TopicName
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
-from danube.storage.log import TopicLog
+from danube.storage.log.protocol import TopicLog
 
 _log = logging.getLogger(__name__)
 
@@ -121,7 +121,7 @@ class PositionControl:
 
         return await self.jump(wanted, also=check)
 
-    async def jump(self, wanted: SeekSubscription, *, also: Also | None = None) -> SubscriptionPosition:
+    async def jump(self, wanted: SeekSubscription, *, also: ExtraWrites | None = None) -> SubscriptionPosition:
         """Put a subscription elsewhere, `also` in the same transaction. From then on it stands there, crash or not.
 
         Raises:
@@ -142,7 +142,7 @@ class PositionControl:
             await self._settle(topic, subscription)
         return _position(subscription)
 
-    async def skip(self, wanted: SkipMessages, *, also: Also | None = None) -> SubscriptionPosition:
+    async def skip(self, wanted: SkipMessages, *, also: ExtraWrites | None = None) -> SubscriptionPosition:
         """Count messages as acknowledged that are not, `also` in the same transaction. Raises as `jump`.
 
         Those that block may block again after a crash within the moment until that is durable.

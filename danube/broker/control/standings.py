@@ -3,12 +3,12 @@
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from danube.model.admin_calls import UNREACHABLE, BrokerStanding
-from danube.model.metadata_limits import CLUSTER_GONE_SHOWN_S
-from danube.model.telemetry import SYSTEM_NAMESPACE
+from danube.model.calls.admin import UNREACHABLE, BrokerStanding
+from danube.model.limits.metadata import CLUSTER_GONE_SHOWN_S
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
 
 if TYPE_CHECKING:
-    from danube.broker.cluster import Cluster
+    from danube.broker.cluster.member import Cluster
 
 
 def is_counted(topic: str) -> bool:

@@ -1,14 +1,14 @@
 """Subscriptions, for administrators."""
 
-from danube.broker.consumers import Consumers
+from danube.broker.clients.consumers import Consumers
 from danube.broker.control.describe import AnySubscription
 from danube.broker.control.topics import served_topic
-from danube.broker.pending_policies import has_pending
-from danube.broker.system_topics import refuse_at_once
-from danube.broker.topic import AnyTopic
-from danube.broker.topics import Topics
-from danube.metadata.records import Also
-from danube.model.admin_calls import Unsubscribe
+from danube.broker.policy.pending_policies import has_pending
+from danube.broker.telemetry.system_topics import refuse_at_once
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import AnyTopic
+from danube.metadata.records.catalog import ExtraWrites
+from danube.model.calls.admin import Unsubscribe
 from danube.model.topic import TopicName
 
 
@@ -22,7 +22,7 @@ class SubscriptionControl:
     async def names(self, topic: TopicName) -> list[str]:
         """The names of a topic's subscriptions, sorted. Raises TopicNotFoundError, also for a base name."""
         if self._topics.other(topic) is not None:
-            return await self._topics.subscriptions_elsewhere(topic)
+            return await self._topics.remote_subscriptions(topic)
         return sorted(served_topic(self._topics, topic).subscriptions)
 
     def unused(self, wanted: Unsubscribe) -> tuple[AnyTopic, AnySubscription]:
@@ -35,7 +35,7 @@ class SubscriptionControl:
         topic = served_topic(self._topics, wanted.topic)
         return topic if has_pending(topic, wanted.subscription) else None
 
-    async def unsubscribe(self, wanted: Unsubscribe, *, also: Also | None = None) -> None:
+    async def unsubscribe(self, wanted: Unsubscribe, *, also: ExtraWrites | None = None) -> None:
         """Delete a subscription that nobody uses, with its consumers and its place in the topic.
 
         Of one that does not exist yet, the policies that are pending for it are deleted. `also` goes into the same

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterable
 
+from danube.broker.clients.drain import Cause
 from danube.broker.control.brokers import BrokerControl
 from danube.broker.control.namespaces import NamespaceControl
-from danube.broker.farewell import Cause
-from danube.broker.moves import Moves
-from danube.broker.system_topics import refuse_at_once, refuse_creating
-from danube.broker.topic import AnyTopic, ReliableTopic
-from danube.broker.topics import Topics
-from danube.metadata.records import Also, TopicRecord
-from danube.model.admin_calls import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
-from danube.model.audit import AUDIT_TOPIC
+from danube.broker.telemetry.system_topics import refuse_at_once, refuse_creating
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.moves import Moves
+from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.metadata.records.catalog import ExtraWrites, TopicRecord
+from danube.model.calls.admin import CreatePartitionedTopic, CreateTopic, TopicDetails, TopicInfo
 from danube.model.errors import PreconditionFailedError, TopicNotFoundError
+from danube.model.records.audit import AUDIT_TOPIC
 from danube.model.topic import TopicName
 
 
@@ -58,10 +58,10 @@ class TopicControl:
             raise PreconditionFailedError(f"{name} is the audit log, and the audit log stays: read it, and let it be")
         return found
 
-    async def delete(self, name: TopicName, *, also: Also | None = None) -> None:
+    async def delete(self, name: TopicName, *, also: ExtraWrites | None = None) -> None:
         """Delete a topic with its subscriptions and messages, or all partitions of a base name: all or none.
 
-        It does not wait for the clients, which are told (`Moves.say_farewell`); `also` goes into the same transaction.
+        It does not wait for the clients, which are told (`Moves.drain_clients`); `also` goes into the same transaction.
         Raises TopicNotFoundError, TopicNotServedError, what `also` raises, and PreconditionFailedError for a single
         partition, for the audit log, and without a plan for any system topic.
         """
@@ -71,9 +71,9 @@ class TopicControl:
         try:
             deleted = await self._topics.delete(name, also=also)
         except TopicNotFoundError:  # the metadata has it no more: the answer to who deleted it got lost
-            self._moves.say_farewell(await self._topics.forget_deleted(name), Cause.DELETED)
+            self._moves.drain_clients(await self._topics.forget_deleted(name), Cause.DELETED)
             raise
-        self._moves.say_farewell(deleted, Cause.DELETED)
+        self._moves.drain_clients(deleted, Cause.DELETED)
 
     async def in_namespace(self, namespace: str) -> list[TopicInfo]:
         """The topics of a namespace, sorted by name. Raises NamespaceNotFoundError."""
@@ -89,7 +89,7 @@ class TopicControl:
         """One plain topic or one partition. Raises TopicNotFoundError, for a base name with its partitions' names."""
         record = self._topics.other(name)
         if record is not None:
-            names = await self._topics.subscriptions_elsewhere(name)
+            names = await self._topics.remote_subscriptions(name)
         else:
             topic = served_topic(self._topics, name)
             record, names = topic.record, sorted(topic.subscriptions)
@@ -115,7 +115,7 @@ def served_topic(topics: Topics, name: TopicName) -> AnyTopic:
     topic = topics.find(str(name))
     if topic is not None:
         return topic
-    topics.refuse_elsewhere(name)
+    topics.refuse_remote(name)
     partitions = topics.matching(name)
     if partitions:
         raise TopicNotFoundError(

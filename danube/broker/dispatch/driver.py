@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
-from danube.broker.delivery import BatchWindow, BatchWindows
+from danube.broker.clients.delivery import BatchWindow, BatchWindows
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import (
     ConsumerAttached,
@@ -26,13 +26,13 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.instructions import DeadLetter, Instruction, ReadKeys, SaveCursor, Send, SetTimer
 from danube.model.errors import DanubeError, OffsetTrimmedError
-from danube.model.limits import READ_BYTES_MAX, RECEIVE_FAILURE_DELAY_S
+from danube.model.limits.broker import READ_BYTES_MAX, RECEIVE_FAILURE_DELAY_S
 from danube.model.subscription import Cursor
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock, TimerHandle
 from danube.runtime.tasks import TaskScope
-from danube.storage.log import BatchLog, StoredBatch
-from danube.storage.lost import is_marker
+from danube.storage.batches.placeholder import is_marker
+from danube.storage.log.protocol import BatchLog, StoredBatch
 
 _log = logging.getLogger(__name__)
 

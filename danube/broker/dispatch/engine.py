@@ -27,12 +27,10 @@ from danube.broker.dispatch.events import (
     TimerFired,
     WindowChanged,
 )
+from danube.broker.dispatch.exhausted import ExhaustedDeliveries
 from danube.broker.dispatch.flow import Flow
 from danube.broker.dispatch.in_flight import AttachedConsumer, DeliveryState
 from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer, add_send
-from danube.broker.dispatch.key_filter import check_filters
-from danube.broker.dispatch.key_shared import KeySharedFlow
-from danube.broker.dispatch.ordered import OrderedFlow
 from danube.broker.dispatch.progress import Progress
 from danube.broker.dispatch.recalled import judge_recalled
 from danube.broker.dispatch.redelivery import (
@@ -44,10 +42,12 @@ from danube.broker.dispatch.redelivery import (
     delay_s,
     verdict,
 )
-from danube.broker.dispatch.spent import SpentMessages
+from danube.broker.dispatch.selection.key_filter import check_filters
+from danube.broker.dispatch.selection.key_shared import KeySharedFlow
+from danube.broker.dispatch.selection.ordered import OrderedFlow
 from danube.broker.dispatch.views import ConsumerView, PassedOver
 from danube.model.errors import InternalError, InvalidRequestError
-from danube.model.limits import DEAD_LETTER_RETRY_S, KEY_SHARED_GRACE_S
+from danube.model.limits.broker import DEAD_LETTER_RETRY_S, KEY_SHARED_GRACE_S
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, SubscriptionType
@@ -95,7 +95,7 @@ class DispatchEngine:
         self._progress = Progress(cursor, durable_end)
         self._flow = _flow_for(subscription_type, self._progress, grace_s)
         self._deliveries = self._flow.deliveries
-        self._spent = SpentMessages()
+        self._exhausted = ExhaustedDeliveries()
         self._consumers: dict[int, AttachedConsumer] = {}
         self._timer_s = _NEVER_S
 
@@ -147,22 +147,22 @@ class DispatchEngine:
     @property
     def blocked(self) -> list[OffsetRange]:
         """Messages that wait for an operator."""
-        return list(self._spent.blocked)
+        return list(self._exhausted.blocked)
 
     @property
     def is_blocked(self) -> bool:
         """Whether any message waits for an operator."""
-        return self._spent.holds_any and bool(self._spent.blocked)
+        return self._exhausted.holds_any and bool(self._exhausted.blocked)
 
     @property
     def blocked_messages(self) -> int:
         """How many messages wait for an operator; costs O(ranges)."""
-        return self._spent.blocked.count()
+        return self._exhausted.blocked.count()
 
     @property
     def dead_letters(self) -> int:
         """Messages that are to be copied to the dead letter topic; costs O(ranges)."""
-        return self._spent.letters
+        return self._exhausted.letters
 
     @property
     def unclaimed(self) -> int:
@@ -184,7 +184,7 @@ class DispatchEngine:
         """
         self._apply(event, now_s)
         instructions = self._send(now_s + self._policy.ack_timeout_s)
-        progress, spent = self._progress, self._spent
+        progress, spent = self._progress, self._exhausted
         if spent.holds_any and self._policy.dead_letter_topic is not None:
             instructions += spent.ask(now_s, self._attempts, self._policy.dead_letter_topic)
         if progress.changed:
@@ -232,7 +232,7 @@ class DispatchEngine:
         sends: list[Instruction] = []
         others: list[Instruction] = []
         while True:
-            spent, recalled = self._spent, self._progress.recalled
+            spent, recalled = self._exhausted, self._progress.recalled
             is_stopped = spent.holds_any and (bool(spent.blocked) or spent.is_at_bound)
             handed_out = self._flow.send(deadline_s, is_stopped=is_stopped)
             left = recalled.count() if recalled else 0
@@ -253,7 +253,7 @@ class DispatchEngine:
 
     def _attempts(self, offset: int) -> int:
         """How often a message whose redeliveries are used up was sent, as far as is known after a restart."""
-        sent = self._deliveries.attempt(offset, DeliveryState.SPENT) or 0
+        sent = self._deliveries.attempt(offset, DeliveryState.EXHAUSTED) or 0
         return max(sent, self._progress.failed.of(offset, offset + 1)[0].failures)
 
     def _apply(self, event: Event, now_s: float) -> None:
@@ -262,8 +262,8 @@ class DispatchEngine:
             case Acknowledged():
                 if event.generation is None or event.generation == self.generation:
                     self._flow.acknowledge(event.start, event.end)
-                    if self._spent.holds_any:
-                        self._spent.forget(event.start, event.end)
+                    if self._exhausted.holds_any:
+                        self._exhausted.forget(event.start, event.end)
             case Appended():
                 self._progress.durable_end = max(self._progress.durable_end, event.durable_end)
             case Nacked():
@@ -289,7 +289,7 @@ class DispatchEngine:
         match event:
             case PolicyChanged():
                 self._policy = event.policy
-                for span in self._spent.undecided():
+                for span in self._exhausted.undecided():
                     self._judge_anew(*span)
             case WindowChanged():
                 self._change_window(event.window)
@@ -305,16 +305,16 @@ class DispatchEngine:
                 for span in self._blocked(event.offset):
                     self._revive(*span)
             case _:
-                self._letter_answered(event, now_s)
+                self._dead_letter_answered(event, now_s)
 
-    def _letter_answered(self, event: DeadLettered | DeadLetterFailed, now_s: float) -> None:
-        if not self._spent.is_under_way(event.offset):
+    def _dead_letter_answered(self, event: DeadLettered | DeadLetterFailed, now_s: float) -> None:
+        if not self._exhausted.is_under_way(event.offset):
             return
         if isinstance(event, DeadLettered):
             self.passed_over.dead_lettered += 1
             self._finish(event.offset, event.offset + 1)
         else:
-            self._letter_failed(event.offset, now_s)
+            self._dead_letter_failed(event.offset, now_s)
 
     def _let_time_pass(self, fired: TimerFired, now_s: float) -> None:
         self._timer_s = _NEVER_S
@@ -369,9 +369,9 @@ class DispatchEngine:
             return
         self._deliveries.spend(start, end)
         if decision is Verdict.BLOCK:
-            self._spent.block(start, end, reason)
+            self._exhausted.block(start, end, reason)
         else:
-            self._spent.bury(start, end, reason)
+            self._exhausted.bury(start, end, reason)
 
     def _judge_anew(self, start: int, end: int) -> None:
         """Spent messages, by the policy as it is now."""
@@ -382,17 +382,17 @@ class DispatchEngine:
             elif decision is Verdict.DROP:
                 self._drop(low, high)
             else:
-                self._spent.move(low, high, is_blocked=decision is Verdict.BLOCK)
+                self._exhausted.move(low, high, is_blocked=decision is Verdict.BLOCK)
 
-    def _letter_failed(self, offset: int, now_s: float) -> None:
+    def _dead_letter_failed(self, offset: int, now_s: float) -> None:
         """Try again after a back-off of its own, by the policy of now."""
         if self._policy.poison is not PoisonPolicy.DEAD_LETTER:
             self._judge_anew(offset, offset + 1)
             return
-        failures = self._spent.failures(offset)
+        failures = self._exhausted.failures(offset)
         chance = self._chance(offset, failures) if self._policy.jitter else 0.0
         held_back_s = max(DEAD_LETTER_RETRY_S, delay_s(failures, self._policy, None, chance))
-        self._spent.ask_again(offset, now_s + held_back_s)
+        self._exhausted.ask_again(offset, now_s + held_back_s)
 
     def _chance(self, offset: int, attempt: int) -> float:
         """A number from 0 to 1 that is another one for each message and attempt, and no secret."""
@@ -401,28 +401,28 @@ class DispatchEngine:
     def _finish(self, start: int, end: int) -> None:
         """Messages that were sent count as acknowledged."""
         self._flow.finish(start, end)
-        self._forget_spent(start, end)
+        self._drop_exhausted(start, end)
 
     def _drop(self, start: int, end: int) -> None:
         self.passed_over.dropped += end - start
         self._finish(start, end)
 
     def _revive(self, start: int, end: int) -> None:
-        self._spent.forget(start, end)
+        self._exhausted.forget(start, end)
         self._deliveries.revive(start, end)
 
-    def _forget_spent(self, start: int, end: int) -> None:
-        if self._spent.holds_any:
-            self._spent.forget(start, end)
+    def _drop_exhausted(self, start: int, end: int) -> None:
+        if self._exhausted.holds_any:
+            self._exhausted.forget(start, end)
 
     def _blocked(self, offset: int | None) -> list[OffsetRange]:
         if offset is None:
-            return list(self._spent.blocked)
-        return self._spent.blocked.overlap(offset, offset + 1)
+            return list(self._exhausted.blocked)
+        return self._exhausted.blocked.overlap(offset, offset + 1)
 
     def _seek(self, position: int) -> None:
         self.generation += 1
-        self._spent = SpentMessages()
+        self._exhausted = ExhaustedDeliveries()
         self._flow.seek(max(0, min(position, self._progress.durable_end)))
 
     def _skip(self, start: int, end: int) -> None:
@@ -431,7 +431,7 @@ class DispatchEngine:
             return
         before = self._progress.lag
         self._flow.skip(start, end)
-        self._forget_spent(start, end)
+        self._drop_exhausted(start, end)
         self.passed_over.skipped += before - self._progress.lag
 
     def _attach(self, event: ConsumerAttached, now_s: float) -> None:
@@ -466,8 +466,8 @@ class DispatchEngine:
         """When the engine must be woken, if that is before it will be."""
         due_s = self._deliveries.due_before(self._timer_s)
         other_s = self._flow.due_s
-        if self._spent.holds_any:
-            other_s = min(other_s, self._spent.due_s)
+        if self._exhausted.holds_any:
+            other_s = min(other_s, self._exhausted.due_s)
         if other_s < (self._timer_s if due_s is None else due_s):
             return other_s
         return due_s
@@ -476,7 +476,7 @@ class DispatchEngine:
         yield from self._deliveries.problems()
         yield from self._progress.problems()
         yield from self._flow.problems()
-        yield from self._spent.problems(self._deliveries)
+        yield from self._exhausted.problems(self._deliveries)
         open_spans = RangeSet(self._deliveries.spans())
         position, beyond = self._progress.position, self._progress.beyond
         if list(open_spans) != beyond.gaps(position, self.next_offset):

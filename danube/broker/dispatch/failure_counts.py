@@ -3,7 +3,7 @@
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
 
-from danube.model.limits import CURSOR_FAILURES_MAX
+from danube.model.limits.broker import CURSOR_FAILURES_MAX
 from danube.model.subscription import FailedRange
 
 

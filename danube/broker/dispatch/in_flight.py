@@ -33,7 +33,7 @@ class DeliveryState(Enum):
     """In back-off."""
     READY = "ready"
     """To be sent as soon as a consumer has room."""
-    SPENT = "spent"
+    EXHAUSTED = "spent"
     """Its redeliveries are used up."""
     GONE = "gone"
     """No longer here: acknowledged, or joined to another range."""
@@ -226,7 +226,7 @@ class Deliveries:
         """Messages of one range in flight failed for the last time."""
         failed = self._cut(start, end)
         self._let_go(failed)
-        failed.state = DeliveryState.SPENT
+        failed.state = DeliveryState.EXHAUSTED
 
     def revive(self, start: int, end: int) -> None:
         """Spent messages, of one range or several, are ready after all."""
@@ -337,7 +337,7 @@ class Deliveries:
         if left.state is DeliveryState.READY:
             insort(self._ready, at)
             return
-        if left.state is DeliveryState.SPENT:
+        if left.state is DeliveryState.EXHAUSTED:
             return
         if left.state is DeliveryState.WAITING:
             self._waiting += 1

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import Iterator
 
 from danube.broker.dispatch.failure_counts import FailureCounts
-from danube.model.limits import CURSOR_RANGES_MAX
+from danube.model.limits.broker import CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, FailedRange
 

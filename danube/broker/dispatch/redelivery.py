@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     ACK_TIMEOUT_S,
     REDELIVERIES_DEFAULT,
     REDELIVERY_DELAY_BASE_S,

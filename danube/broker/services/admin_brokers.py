@@ -5,7 +5,7 @@ from collections.abc import Awaitable
 from danube.broker.services.admin_refusals import refuse
 from danube.broker.services.answers import answer_later
 from danube.broker.services.context import ServiceContext
-from danube.model.admin_calls import ClusterDescription
+from danube.model.calls.admin import ClusterDescription
 from danube.rpc.carrier import Service, UnaryCall
 from danube.wire import decode_cluster, encode_admin, encode_cluster
 

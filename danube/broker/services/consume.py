@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from functools import partial
 
-from danube.broker.consumers import Membership
-from danube.broker.pacing import PacedStream
+from danube.broker.clients.consumers import Membership
+from danube.broker.policy.pacing import PacedStream
 from danube.broker.services.context import ServiceContext
-from danube.broker.topic import AnyTopic
-from danube.model.calls import Subscribed
+from danube.broker.topics.topic import AnyTopic
+from danube.model.calls.client import Subscribed
 from danube.model.errors import AcknowledgeError, DanubeError, SubscriptionNotFoundError
-from danube.model.limits import RECEIVE_FAILURE_DELAY_S
+from danube.model.limits.broker import RECEIVE_FAILURE_DELAY_S
 from danube.model.topic import TopicName
 from danube.rpc.carrier import ServerStream, Service, UnaryCall
 from danube.runtime.clock import TimerHandle
@@ -65,7 +65,7 @@ def _topic(context: ServiceContext, name: TopicName) -> AnyTopic | None:
     An error would be raised in the application, which can do nothing about it.
     """
     topic = context.topics.find(str(name))
-    if topic is None and not context.topics.is_elsewhere(name):
+    if topic is None and not context.topics.is_remote(name):
         raise AcknowledgeError(f"error acknowledging message: there is no topic {name} on this broker")
     return topic
 

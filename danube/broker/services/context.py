@@ -4,15 +4,15 @@ from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
-from danube.broker.admission import Admission
-from danube.broker.consumers import Consumers
+from danube.broker.clients.consumers import Consumers
+from danube.broker.clients.disconnected import DisconnectedClients
+from danube.broker.clients.producers import Producers
 from danube.broker.control import Control
-from danube.broker.departures import Departures
-from danube.broker.metrics import RpcCounts
-from danube.broker.moves import Moves
-from danube.broker.pacing import Paces
-from danube.broker.producers import Producers
-from danube.broker.topics import Topics
+from danube.broker.policy.admission import Admission
+from danube.broker.policy.pacing import Paces
+from danube.broker.telemetry.metrics import RpcCounts
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.moves import Moves
 from danube.model.errors import DanubeError, InternalError
 from danube.rpc.carrier import UnaryCall
 from danube.runtime.clock import Clock
@@ -30,7 +30,7 @@ class ServiceContext:
     topics: Topics
     producers: Producers
     consumers: Consumers
-    departures: Departures
+    disconnected_clients: DisconnectedClients
     moves: Moves
     admission: Admission
     paces: Paces

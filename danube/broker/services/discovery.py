@@ -1,8 +1,8 @@
 """Discovery: which broker serves a topic, and what its partitions are."""
 
 from danube.broker.services.context import ServiceContext
-from danube.metadata.records import TopicRecord
-from danube.model.calls import Lookup, LookupAnswer, LookupKind, PartitionsAnswer
+from danube.metadata.records.catalog import TopicRecord
+from danube.model.calls.client import Lookup, LookupAnswer, LookupKind, PartitionsAnswer
 from danube.model.errors import TopicNotFoundError
 from danube.rpc.carrier import Service, UnaryCall
 from danube.wire import decode, encode
@@ -18,7 +18,7 @@ def discovery_service(context: ServiceContext) -> Service:
         record = context.topics.other(wanted.topic)
         if record is not None:
             return _there(context, wanted, record)
-        context.topics.refuse_elsewhere(wanted.topic)
+        context.topics.refuse_remote(wanted.topic)
         if not context.topics.is_of_cluster:
             raise _unknown(wanted)
 

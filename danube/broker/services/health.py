@@ -5,14 +5,14 @@ clients go on asking about ids they have given up, and each further CLOSE would 
 """
 
 from danube.broker.services.context import ServiceContext
-from danube.model.calls import ClientKind, HealthStatus
+from danube.model.calls.client import ClientKind, HealthStatus
 from danube.rpc.carrier import Service, UnaryCall
 from danube.wire import decode, encode
 
 
 def health_service(context: ServiceContext) -> Service:
     """`danube.HealthCheck`."""
-    departures = context.departures
+    disconnected_clients = context.disconnected_clients
 
     def health_check(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
         asked = decode.health_check(request)
@@ -20,8 +20,8 @@ def health_service(context: ServiceContext) -> Service:
             is_known = context.producers.is_attached(asked.id)
         else:
             is_known = context.consumers.is_known(asked.id)
-        if is_known and not departures.is_leaving(asked.client, asked.id):
+        if is_known and not disconnected_clients.is_leaving(asked.client, asked.id):
             return encode.health_status(HealthStatus.OK)
-        return encode.health_status(departures.health(asked.client, asked.id))
+        return encode.health_status(disconnected_clients.health(asked.client, asked.id))
 
     return Service("danube.HealthCheck", unary={"HealthCheck": health_check})

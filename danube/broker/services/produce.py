@@ -1,9 +1,9 @@
 """ProducerService: attach producers, take messages."""
 
 from danube.broker.services.context import ServiceContext
-from danube.model.calls import ProducerCreated
+from danube.model.calls.client import ProducerCreated
 from danube.model.errors import DanubeError, MessageTooLargeError
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.rpc.carrier import Service, UnaryCall
 from danube.wire import decode, encode
 

@@ -2,17 +2,14 @@
 
 from collections.abc import Sequence
 
-from danube.broker.fetching import FetchSession, bounds_of
-from danube.broker.producers import ProducerStream
-from danube.broker.publishing import PublishSession
-from danube.broker.sequences import NumberedStream
+from danube.broker.clients.fetch import FetchSession, bounds_of
+from danube.broker.clients.producers import ProducerStream
 from danube.broker.services.answers import answer_later
 from danube.broker.services.context import ServiceContext
-from danube.broker.topic import ReliableTopic
-from danube.model.errors import DanubeError, InternalError, InvalidRequestError, PreconditionFailedError
-from danube.model.limits import BATCH_BYTES_MAX, DEDUPLICATION_BATCHES_MAX, PUBLISH_WINDOW_BYTES
-from danube.model.message import numbering_id
-from danube.model.stream import (
+from danube.broker.topics.deduplication import SequencedStream
+from danube.broker.topics.publish_stream import PublishSession
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.stream import (
     Bounds,
     FetchedBatch,
     PublishAcknowledged,
@@ -22,6 +19,9 @@ from danube.model.stream import (
     PublishRefused,
     TopicBounds,
 )
+from danube.model.errors import DanubeError, InternalError, InvalidRequestError, PreconditionFailedError
+from danube.model.limits.broker import BATCH_BYTES_MAX, DEDUPLICATION_BATCHES_MAX, PUBLISH_WINDOW_BYTES
+from danube.model.message import numbering_id
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import ServerStream, Service, UnaryCall
 from danube.wire import decode_stream, encode_stream
@@ -132,21 +132,23 @@ class _Publishing:
                 raise closing
             return
         topic = attached.topic
-        numbering = numbering_id(wanted.topic, wanted.producer_name, key) if (key := wanted.deduplication_key) else 0
+        producer_state = (
+            numbering_id(wanted.topic, wanted.producer_name, key) if (key := wanted.deduplication_key) else 0
+        )
         self._producer_id = attached.producer.producer_id
         self._session = PublishSession(
             topic,
             _PublishAnswers(self._stream),
             self._context.clock,
-            numbered=NumberedStream(topic.sequences, numbering) if numbering else None,
+            sequenced=SequencedStream(topic.sequences, producer_state) if producer_state else None,
             ended=attached.close,
         )
         opened = PublishOpened(
             producer_id=self._producer_id,
             window_bytes=PUBLISH_WINDOW_BYTES,
             batch_bytes_max=BATCH_BYTES_MAX,
-            numbering_id=numbering,
-            batches_max=DEDUPLICATION_BATCHES_MAX if numbering else 0,
+            numbering_id=producer_state,
+            batches_max=DEDUPLICATION_BATCHES_MAX if producer_state else 0,
             epoch=attached.hold.epoch if attached.hold else 0,
         )
         self._stream.write(encode_stream.publish_opened(opened))

@@ -12,15 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from danube.metadata.image_format import encode_image
 from danube.metadata.raft.admin_commands import add_command, remove_command
-from danube.metadata.raft.asking import Invitation, Probe
-from danube.metadata.raft.dump import HeldImage, MemoryBytes
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.seams import NO_OP, Entry
-from danube.metadata.state import StateImage
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.overrides import NO_OP, Entry
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.port.inquiry import Invitation, Probe
+from danube.metadata.replication.snapshot_format import encode_state
+from danube.metadata.state import StateSnapshot
 from danube.model.errors import InvalidRequestError
-from danube.model.metadata_limits import RAFT_VOTES_MAX
+from danube.model.limits.metadata import RAFT_VOTES_MAX
 
 _LISTED_CHARS_MAX = 500  # of what a peer says, in one line of the log
 FIRST_ENTRIES: tuple[Entry, Entry] = ((NO_OP, 1, 0), (NO_OP, 2, 0))
@@ -179,7 +179,7 @@ class MemberFolder(Protocol):
     def set_cluster_id(self, cluster_id: str) -> None:
         """Belong to a cluster from now on; durable. Raises PreconditionFailedError when it belongs to another one."""
 
-    def save_image(self, image: HeldImage) -> None:
+    def save_snapshot(self, snapshot: HeldSnapshot) -> None:
         """Keep an image, durably."""
 
     @property
@@ -207,8 +207,8 @@ def begin(folder: MemberFolder, cluster_id: str, members: Sequence[str]) -> None
     """
     folder.set_cluster_id(cluster_id)
     prev, last = FIRST_ENTRIES
-    payload = MemoryBytes(*encode_image(StateImage()))
-    folder.save_image(HeldImage(prev=prev, last=last, members=tuple(sorted(members)), payload=payload))
+    payload = MemoryBytes(*encode_state(StateSnapshot()))
+    folder.save_snapshot(HeldSnapshot(prev=prev, last=last, members=tuple(sorted(members)), payload=payload))
     folder.log.clear()
     folder.log.add(*prev)
     folder.log.add(*last)

@@ -17,12 +17,12 @@ from typing import Any
 
 from pysyncobj.node import Node
 
-from danube.metadata.membership import Member as MemberView
-from danube.metadata.membership import MemberRole, MembershipStatus
-from danube.metadata.raft.guard import Message
+from danube.metadata.cluster.membership import Member as MemberView
+from danube.metadata.cluster.membership import MemberRole, MembershipStatus
+from danube.metadata.raft.core.message_filter import Message
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.local_node import LocalNode
 from danube.metadata.raft.membership import Changes, as_leader_knows
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.participant import Participant
 from danube.metadata.raft.thread import RaftThread
 from danube.model.errors import (
     DanubeError,
@@ -32,7 +32,7 @@ from danube.model.errors import (
     PreconditionFailedError,
     UnavailableError,
 )
-from danube.model.metadata_limits import (
+from danube.model.limits.metadata import (
     RAFT_ASK_TIMEOUT_S,
     RAFT_ASKED_MAX,
     RAFT_CATCH_UP_TIMEOUT_S,
@@ -51,8 +51,8 @@ _UNREADABLE = "the leader answered what cannot be read: upgrade this broker"
 class LeaderCalls:
     """One member's part in it, asking and answering. On the event loop, unless said otherwise."""
 
-    def __init__(self, participant: Participant, thread: RaftThread, tasks: TaskScope) -> None:
-        self._participant = participant
+    def __init__(self, participant: LocalNode, thread: RaftThread, tasks: TaskScope) -> None:
+        self._local_node = participant
         self._thread = thread
         self._tasks = tasks
         self._changes = Changes(participant, thread)
@@ -104,7 +104,7 @@ class LeaderCalls:
             case {"type": "answer", "number": int(number), "result": dict(result)}:
                 self._thread.tell(self._answered, node, number, result)
             case {"type": "dismissed"}:
-                member = self._participant.member
+                member = self._local_node.member
                 if member is not None and node == member.core.leader():
                     member.removed()
 
@@ -112,7 +112,7 @@ class LeaderCalls:
 
     async def _view(self) -> MembershipStatus:
         """How things stand here and now. Raises UnavailableError while nobody leads."""
-        view: MembershipStatus = await self._thread.ask(lambda answer: answer(self._participant.view()))
+        view: MembershipStatus = await self._thread.ask(lambda answer: answer(self._local_node.view()))
         if view.leader_id == 0:
             raise UnavailableError(NO_LEADER)
         return view
@@ -135,7 +135,7 @@ class LeaderCalls:
         return result
 
     def _send_to_leader(self, message: Message, answer: Callable[[Any], None]) -> None:
-        member = self._participant.member
+        member = self._local_node.member
         leader = member.core.leader() if member is not None else None
         if member is None or leader is None:
             answer(None)
@@ -157,7 +157,7 @@ class LeaderCalls:
 
     def _how_things_stand(self) -> dict[str, Any]:
         """In Raft's thread: what this member knows as the leader."""
-        view = self._participant.view()
+        view = self._local_node.view()
         leads = view.leader_id == view.node_id
         return pack_result(view if leads else UnavailableError("this member does not lead any more: try again"))
 
@@ -178,8 +178,8 @@ class LeaderCalls:
         self._thread.order(partial(self._send_answer, node, number, result))
 
     def _send_answer(self, node: Node, number: int, result: dict[str, Any]) -> None:
-        if self._participant.member is not None:
-            self._participant.member.send(node, {"type": "answer", "number": number, "result": result})
+        if self._local_node.member is not None:
+            self._local_node.member.send(node, {"type": "answer", "number": number, "result": result})
 
 
 PACKED_ERRORS: dict[str, type[DanubeError]] = {

@@ -14,18 +14,18 @@ from typing import Any, Protocol
 
 from pysyncobj.node import Node
 
-from danube.metadata.command_format import packb, unpackb
-from danube.metadata.membership import Member as MemberView
-from danube.metadata.membership import MemberRole, MembershipStatus
-from danube.metadata.raft.dump import HeldImage
-from danube.metadata.raft.guard import Guard, GuardedLog, Message
-from danube.metadata.raft.keeper import ImageKeeper, Images, Wanted
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.seams import REGULAR, Entry, now_s
+from danube.metadata.cluster.membership import Member as MemberView
+from danube.metadata.cluster.membership import MemberRole, MembershipStatus
+from danube.metadata.raft.core.message_filter import FilteredLog, Guard, Message
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.overrides import REGULAR, Entry, now_s
+from danube.metadata.raft.core.raft_core import RaftCore, configuration
+from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, Snapshots, Wanted
+from danube.metadata.raft.log.snapshot import HeldSnapshot
 from danube.metadata.raft.settings import LogBounds, RaftTiming
-from danube.metadata.raft.voting import Voting, configuration
+from danube.metadata.replication.command_format import packb, unpackb
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
-from danube.model.metadata_limits import RAFT_DISMISSED_S, RAFT_TRANSFER_TIMEOUT_S, RAFT_UNAPPLIED_BYTES_MAX
+from danube.model.limits.metadata import RAFT_REMOVED_S, RAFT_TRANSFER_TIMEOUT_S, RAFT_UNAPPLIED_BYTES_MAX
 
 _LOGS_KEPT = 4
 """Times the bounds of a log: what is kept of it at most for those who follow and are behind."""
@@ -51,30 +51,30 @@ class Ordered:
 
 
 @dataclass(frozen=True, slots=True)
-class Dismissal:
+class Removal:
     """Since when, and when last, others said that this member takes no part."""
 
     first_s: float
     last_s: float
 
 
-def said_again(before: Dismissal | None, now_s: float) -> Dismissal:
+def said_again(before: Removal | None, now_s: float) -> Removal:
     """What was said before counts, unless it is long ago: who said it may know better meanwhile."""
-    is_fresh = before is not None and now_s - before.last_s <= RAFT_DISMISSED_S
-    return Dismissal(before.first_s if before is not None and is_fresh else now_s, now_s)
+    is_fresh = before is not None and now_s - before.last_s <= RAFT_REMOVED_S
+    return Removal(before.first_s if before is not None and is_fresh else now_s, now_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Installed:
     """An image that takes the place of all up to its index."""
 
-    image: HeldImage
+    snapshot: HeldSnapshot
 
 
 Found = Ordered | Installed | Wanted
 
 
-class MemberLog(GuardedLog, Protocol):
+class MemberLog(FilteredLog, Protocol):
     """What a member needs of its log, beside what the core does."""
 
     @property
@@ -108,7 +108,7 @@ class MemberParts:
 
     own: RaftNode
     log: MemberLog
-    images: Images
+    snapshots: Snapshots
     """With the image that the log stands on."""
     transport: Any
     """As `RaftTransport`."""
@@ -142,20 +142,20 @@ class Member:
         self._told = 0
         self._handed_bytes = 0
         self._applied_bytes = 0
-        self._bytes_since_image = 0
+        self._bytes_since_snapshot = 0
         self._vote_changed = False
         self._hold_until_s = 0.0
-        self._dismissed: Dismissal | None = None
+        self._removed_member: Removal | None = None
         self.on_own: Callable[[Node, Message], None] = lambda _node, _message: None
         """Takes what other members ask and answer."""
         self.before_wait: Callable[[], None] = lambda: None
         """Called in each tick before it waits for peers: what was found need not wait, too."""
-        self.keeper = ImageKeeper(parts.images, parts.log, on_wanted=self._found.append)
+        self.keeper = SnapshotKeeper(parts.snapshots, parts.log, on_wanted=self._found.append)
         self._poller = _SyncingPoller(parts.poller, parts.log, self)
         self._build()
 
     @property
-    def core(self) -> Voting:
+    def core(self) -> RaftCore:
         """The core as it is now; another one after a change of this member's role."""
         return self._core
 
@@ -165,18 +165,18 @@ class Member:
         return MemberRole.VOTER if self._votes else MemberRole.LEARNER
 
     def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
-        """As `ImageKeeper.made`; from any thread."""
+        """As `SnapshotKeeper.made`; from any thread."""
         self.keeper.made(wanted, payload)
 
     def not_made(self, error: Exception) -> None:
-        """As `ImageKeeper.not_made`; from any thread."""
+        """As `SnapshotKeeper.not_made`; from any thread."""
         self.keeper.not_made(error)
 
     # What whoever ticks it calls
 
     def tick(self, timeout_s: float) -> None:
         """Do what is due, and wait for peers at most `timeout_s`. Raises whatever ends the member."""
-        if self._wants_image():
+        if self._wants_snapshot():
             self._core.forceLogCompaction()
         if self._core.is_leading() and self.keeper.sends:
             self._core.send_at_once()
@@ -186,7 +186,7 @@ class Member:
         if self._vote_changed:
             self._vote_changed = False
             self._follow_own_vote()
-        self._see_to_dismissal()
+        self._see_to_removal()
 
     def propose(self, command: bytes) -> bool:
         """Have a batch put in the sequence; False when it surely is not: nobody leads."""
@@ -200,10 +200,10 @@ class Member:
         found, self._found[:] = list(self._found), []
         return found
 
-    def newest_image_index(self) -> int:
+    def newest_snapshot_index(self) -> int:
         """Of the newest image that is kept, 0 without one; from any thread."""
-        image = self._parts.images.image
-        return 0 if image is None else image.index
+        snapshot = self._parts.snapshots.snapshot
+        return 0 if snapshot is None else snapshot.index
 
     def applied(self, size: int) -> None:
         """So many bytes of what was taken have been applied."""
@@ -234,17 +234,17 @@ class Member:
         """Put nothing new in the log for so long; 0 to go on."""
         self._hold_until_s = now_s() + seconds
 
-    def dismissed(self) -> None:
+    def removed_member(self) -> None:
         """Another voter, which has a leader, says that this member takes no part.
 
         It may be behind, or have what is never agreed on: believed if it is said again and again for RAFT_DISMISSED_S,
         by nobody denied, and nobody leads this member meanwhile.
         """
-        self._dismissed = said_again(self._dismissed, now_s())
+        self._removed_member = said_again(self._removed_member, now_s())
 
-    def not_dismissed(self) -> None:
+    def not_removed(self) -> None:
         """Another voter says that this member takes part."""
-        self._dismissed = None
+        self._removed_member = None
 
     def send(self, node: Node, message: Message) -> bool:
         """Send something of ours to another member."""
@@ -288,13 +288,13 @@ class Member:
             self._found.append(Ordered(index, *unpack_batch(command), len(command)))
             self._told = index
             self._handed_bytes += len(command)
-            self._bytes_since_image += len(command)
+            self._bytes_since_snapshot += len(command)
 
     def installed(self) -> None:
-        image = self._parts.images.image
-        if image is not None and image.index > self._told:
-            self._found.append(Installed(image))
-            self._told = image.index
+        snapshot = self._parts.snapshots.snapshot
+        if snapshot is not None and snapshot.index > self._told:
+            self._found.append(Installed(snapshot))
+            self._told = snapshot.index
 
     def own_vote_changed(self) -> None:
         self._vote_changed = True
@@ -325,7 +325,7 @@ class Member:
         self.keeper.members_now = self.voters
         self._align()
         conf = configuration(parts.timing, parts.log, self._poller, self.keeper)
-        self._core = Voting(
+        self._core = RaftCore(
             parts.own, others, conf, votes=self._votes, guard=self._guard, keeper=self.keeper, listener=self
         )
         self.keeper.members_applied = self._core.applied_voters
@@ -339,31 +339,31 @@ class Member:
 
     def _voters_after(self, index: int | None) -> frozenset[str]:
         """Who votes after an entry; after the newest without one."""
-        image = self._parts.images.image
+        snapshot = self._parts.snapshots.snapshot
         end = None if index is None else self._after(index)
-        entries = [] if image is None else self._parts.log[self._after(image.index) : end]
-        return frozenset(self._parts.voters_after(image.members if image else (), entries))
+        entries = [] if snapshot is None else self._parts.log[self._after(snapshot.index) : end]
+        return frozenset(self._parts.voters_after(snapshot.members if snapshot else (), entries))
 
     def _align(self) -> None:
         """Have the log begin with the two entries of the image, as the core asks for: else it would clear it.
 
         When the folder is opened it does; a core that is built anew finds what was kept for others.
         """
-        image, log = self._parts.images.image, self._parts.log
-        if image is not None and len(log) and log.term_of(image.index) == image.term:
-            log.deleteEntriesTo(image.prev[1] - int(log[0][1]))
+        snapshot, log = self._parts.snapshots.snapshot, self._parts.log
+        if snapshot is not None and len(log) and log.term_of(snapshot.index) == snapshot.term:
+            log.deleteEntriesTo(snapshot.prev[1] - int(log[0][1]))
 
-    def _wants_image(self) -> bool:
+    def _wants_snapshot(self) -> bool:
         """Whether enough has been applied since the last image, and nobody is being sent that."""
-        image, bounds = self._parts.images.image, self._parts.bounds
+        snapshot, bounds = self._parts.snapshots.snapshot, self._parts.bounds
         if self.keeper.is_making or (self.keeper.holds and self.may_keep()):
             return False
         if self._core.applied_index() < self._told:  # the state that is handed out would be of a later entry
             return False
-        entries = self._core.applied_index() - (image.index if image is not None else 0)
-        if entries <= bounds.entries_max and self._bytes_since_image <= bounds.bytes_max:
+        entries = self._core.applied_index() - (snapshot.index if snapshot is not None else 0)
+        if entries <= bounds.entries_max and self._bytes_since_snapshot <= bounds.bytes_max:
             return False
-        self._bytes_since_image = 0
+        self._bytes_since_snapshot = 0
         return True
 
     def _take_own(self, node: Node, message: Message) -> None:
@@ -375,10 +375,13 @@ class Member:
             self._guard.destroy()
             self._build()
 
-    def _see_to_dismissal(self) -> None:
+    def _see_to_removal(self) -> None:
         if self._core.leader() is not None:
-            self._dismissed = None
-        if self._dismissed is not None and self._dismissed.last_s - self._dismissed.first_s > RAFT_DISMISSED_S:
+            self._removed_member = None
+        if (
+            self._removed_member is not None
+            and self._removed_member.last_s - self._removed_member.first_s > RAFT_REMOVED_S
+        ):
             raise MetadataError(REMOVED)
 
     def must_hurry(self) -> bool:

@@ -9,18 +9,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
-from danube.metadata.membership import Member, MemberRole, MembershipStatus
-from danube.metadata.raft.asking import Invitation, Probe
+from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.raft.bootstrap import is_sound
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.participant import Participant
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.local_node import LocalNode
+from danube.metadata.raft.port.inquiry import Invitation, Probe
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
     PreconditionFailedError,
     UnavailableError,
 )
-from danube.model.metadata_limits import (
+from danube.model.limits.metadata import (
     RAFT_ASK_TIMEOUT_S,
     RAFT_CATCH_UP_ENTRIES_MAX,
     RAFT_CATCH_UP_TIMEOUT_S,
@@ -121,8 +121,8 @@ def as_leader_knows(own: MembershipStatus, told: MembershipStatus) -> Membership
 class Changes:
     """What the leader does. On the event loop; one change after the other."""
 
-    def __init__(self, participant: Participant, thread: Thread) -> None:
-        self._participant = participant
+    def __init__(self, participant: LocalNode, thread: Thread) -> None:
+        self._local_node = participant
         self._thread = thread
         self._turn = asyncio.Lock()
 
@@ -146,8 +146,8 @@ class Changes:
 
     async def _status(self) -> MembershipStatus:
         """How things stand now. Raises UnavailableError when this member does not lead any more."""
-        status: MembershipStatus = await self._thread.ask(lambda answer: answer(self._participant.view()))
-        if status.leader_id != self._participant.own.node_id:
+        status: MembershipStatus = await self._thread.ask(lambda answer: answer(self._local_node.view()))
+        if status.leader_id != self._local_node.own.node_id:
             raise UnavailableError("the leader has changed meanwhile: look at the status, then try again")
         return status
 
@@ -174,7 +174,7 @@ class Changes:
             return known[0]
         if probe.cluster_id == "":
             await self._invite(address)
-        elif probe.cluster_id != self._participant.cluster_id:
+        elif probe.cluster_id != self._local_node.cluster_id:
             raise PreconditionFailedError(
                 f"the broker at {address} belongs to another cluster ({probe.cluster_id}): to have it take part in this"
                 " one, move its folder `raft` away and start it with --join"
@@ -190,7 +190,7 @@ class Changes:
             raise InvalidRequestError(
                 f"{address[:80]!r} is no address of a Raft port: it must look like 10.0.0.5:7650"
             ) from None
-        transport = self._participant.transport
+        transport = self._local_node.transport
         probe: Probe = await self._thread.ask(partial(transport.probe, address, RAFT_PROBE_TIMEOUT_S))
         if not is_sound(probe):
             raise UnavailableError(f"what listens at {address} answers what cannot be read: see what runs there")
@@ -198,10 +198,10 @@ class Changes:
 
     async def _invite(self, address: str) -> None:
         def invite(answer: Callable[[Any], None]) -> None:
-            member = self._participant.member
+            member = self._local_node.member
             voters = tuple(sorted(member.voters())) if member is not None else ()
-            invitation = Invitation(cluster_id=self._participant.cluster_id, members=voters, role=MemberRole.LEARNER)
-            self._participant.transport.invite(address, invitation, RAFT_PROBE_TIMEOUT_S, answer)
+            invitation = Invitation(cluster_id=self._local_node.cluster_id, members=voters, role=MemberRole.LEARNER)
+            self._local_node.transport.invite(address, invitation, RAFT_PROBE_TIMEOUT_S, answer)
 
         if not await self._thread.ask(invite):
             raise PreconditionFailedError(
@@ -234,8 +234,8 @@ class Changes:
         await self._until(lambda now: all(other.node_id != node_id for other in now.members), RAFT_ASK_TIMEOUT_S, late)
 
     def _dismiss(self, node: RaftNode, answer: Callable[[Any], None]) -> None:
-        if self._participant.member is not None:
-            self._participant.member.send(node, {"type": "dismissed"})
+        if self._local_node.member is not None:
+            self._local_node.member.send(node, {"type": "dismissed"})
         answer(None)
 
     async def _change(self, what: str, node: RaftNode) -> None:
@@ -245,7 +245,7 @@ class Changes:
         await self._until(lambda now: now.position >= index, RAFT_ASK_TIMEOUT_S, late)
 
     def _put_change(self, what: str, node: RaftNode, answer: Callable[[Any], None]) -> None:
-        member = self._participant.member
+        member = self._local_node.member
         assert member is not None  # noqa: S101 - it leads
         answer(member.change(what, node))
 
@@ -258,7 +258,7 @@ class Changes:
             for _ in range(round(RAFT_TRANSFER_TIMEOUT_S / RAFT_LOOK_S)):
                 await self._thread.ask(partial(self._hand_over, node_id))
                 await asyncio.sleep(RAFT_LOOK_S)
-                now: MembershipStatus = await self._thread.ask(lambda answer: answer(self._participant.view()))
+                now: MembershipStatus = await self._thread.ask(lambda answer: answer(self._local_node.view()))
                 if now.leader_id not in (0, status.leader_id):
                     return now.leader_id
         finally:
@@ -266,14 +266,14 @@ class Changes:
         raise UnavailableError("no other voter has taken over the lead, and it stays: see whether the others keep up")
 
     def _hand_over(self, node_id: int | None, answer: Callable[[Any], None]) -> None:
-        member = self._participant.member
+        member = self._local_node.member
         if member is not None:
             member.hand_over(node_id)
         answer(None)
 
     def _go_on(self, answer: Callable[[Any], None]) -> None:
-        if self._participant.member is not None:
-            self._participant.member.hold_back(0.0)
+        if self._local_node.member is not None:
+            self._local_node.member.hold_back(0.0)
         answer(None)
 
 

@@ -9,24 +9,24 @@ import logging
 from functools import partial
 from typing import Any
 
-from danube.metadata.membership import Member as MemberView
-from danube.metadata.membership import MemberRole, MembershipStatus
-from danube.metadata.raft.alignment import members_after
-from danube.metadata.raft.feed import Feed
-from danube.metadata.raft.folder import RaftFolder
+from danube.metadata.cluster.membership import Member as MemberView
+from danube.metadata.cluster.membership import MemberRole, MembershipStatus
+from danube.metadata.raft.apply_queue import ApplyQueue
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.poller import Poller
+from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.leader_calls import NO_LEADER, LeaderCalls
-from danube.metadata.raft.listener import Listener, joined, listen, split
+from danube.metadata.raft.local_node import LocalNode
+from danube.metadata.raft.log.alignment import members_after
 from danube.metadata.raft.member import Member
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.participant import Participant
-from danube.metadata.raft.poller import Poller
+from danube.metadata.raft.port.dialer import TransportSettings
+from danube.metadata.raft.port.listener import Listener, joined, listen, split
+from danube.metadata.raft.port.transport import RaftTransport
 from danube.metadata.raft.settings import RaftSettings
 from danube.metadata.raft.thread import RaftThread, Report, Submission
-from danube.metadata.raft.transport import RaftTransport
-from danube.metadata.raft.wires import TransportSettings
-from danube.metadata.sequencer import Follower, NotOrderedError
+from danube.metadata.replication.sequencer import Follower, NotOrderedError
 from danube.model.errors import DanubeError, MetadataError
-from danube.model.metadata_limits import (
+from danube.model.limits.metadata import (
     METADATA_ATTEMPT_TIMEOUT_S,
     METADATA_RETRY_DELAY_S,
     RAFT_BARRIER_TIMEOUT_S,
@@ -52,7 +52,7 @@ class RaftSequencer:
         own = RaftNode.of(folder.node_id, settings.advertised or listener.address)
         poller, self._origin = Poller(), rng.new_id()
         port = TransportSettings(
-            cluster_id=lambda: self._participant.cluster_id, secret=settings.secret, tls=settings.tls
+            cluster_id=lambda: self._local_node.cluster_id, secret=settings.secret, tls=settings.tls
         )
         try:
             transport = RaftTransport(port, own, MemberRole.LEARNER, poller, clock, listener)
@@ -60,10 +60,10 @@ class RaftSequencer:
             poller.close()
             raise
         self._settings = settings
-        self._participant = Participant(settings, own, folder, transport=transport, poller=poller, clock=clock, rng=rng)
-        self._participant.on_member = self._became_member
+        self._local_node = LocalNode(settings, own, folder, transport=transport, poller=poller, clock=clock, rng=rng)
+        self._local_node.on_member = self._became_member
         self._thread = RaftThread(
-            self._participant,
+            self._local_node,
             poller,
             self._origin,
             on_report=self._take,
@@ -71,10 +71,10 @@ class RaftSequencer:
             view_s=settings.timing.heartbeat_s,
         )
         self._tasks = TaskScope("raft")
-        self._calls = LeaderCalls(self._participant, self._thread, self._tasks)
+        self._calls = LeaderCalls(self._local_node, self._thread, self._tasks)
         self._runner = BlockingThread("raft-image")
-        self._view = self._participant.view()
-        self._feed: Feed | None = None
+        self._view = self._local_node.view()
+        self._apply_queue: ApplyQueue | None = None
         self._follower: Follower | None = None
         self._is_closed = False
         self._started = False
@@ -106,19 +106,21 @@ class RaftSequencer:
     @property
     def address(self) -> str:
         """`host:port` at which the others reach this member."""
-        return self._participant.own.address
+        return self._local_node.own.address
 
     # As a sequencer
 
     async def start(self, follower: Follower) -> None:
         self._follower = follower
-        self._feed = Feed(follower, self._runner, self._tasks, on_batch=self._was_applied, on_failed=self._fail)
+        self._apply_queue = ApplyQueue(
+            follower, self._runner, self._tasks, on_batch=self._was_applied, on_failed=self._fail
+        )
         self._started = True
         self._thread.start()
         try:
             await self._agree_within(self._settings.start_timeout_s)
         except MetadataError as error:
-            waited = self._participant.waits if self._participant.member is None else ""
+            waited = self._local_node.waits if self._local_node.member is None else ""
             await self.close()
             if self._failure is not None:
                 raise MetadataError(str(self._failure)) from self._failure
@@ -150,12 +152,12 @@ class RaftSequencer:
         self._calls.close()
         if not self._ended.done():
             self._ended.set_result(None)
-        if self._feed is not None:
-            self._feed.close()
+        if self._apply_queue is not None:
+            self._apply_queue.close()
         if self._started:
             await self._stop_thread()
         else:
-            await self._runner.run(self._participant.close)
+            await self._runner.run(self._local_node.close)
         await self._tasks.close()
         await self._runner.aclose()
 
@@ -263,8 +265,8 @@ class RaftSequencer:
                     self._barriers = {number: asyncio.get_running_loop().create_future()}
                 if not submission.handed_on.done():
                     submission.handed_on.set_result(number)
-        if self._feed is not None:
-            self._feed.take(report.found)
+        if self._apply_queue is not None:
+            self._apply_queue.take(report.found)
 
     def _show(self, view: MembershipStatus) -> None:
         if view.leader_id != self._view.leader_id:
@@ -280,8 +282,8 @@ class RaftSequencer:
     def _became_member(self, member: Member) -> None:
         """In Raft's thread, before anything is found."""
         member.on_own = self._calls.take
-        if self._feed is not None:
-            self._feed.source = member
+        if self._apply_queue is not None:
+            self._apply_queue.source = member
 
     def _fail(self, error: BaseException) -> None:
         if self._failure is not None or self._is_closed:
@@ -307,10 +309,10 @@ class RaftSequencer:
 
 def _bind_again(bind: str, folder: RaftFolder) -> str:
     """For port 0 the port of the last time, if others know this member by it."""
-    image, (host, port) = folder.image, split(bind)
-    if port or image is None:
+    snapshot, (host, port) = folder.snapshot, split(bind)
+    if port or snapshot is None:
         return bind
-    known = (RaftNode(member) for member in members_after(image.members, folder.log[:]))
+    known = (RaftNode(member) for member in members_after(snapshot.members, folder.log[:]))
     return next((joined(host, member.port) for member in known if member.node_id == folder.node_id), bind)
 
 

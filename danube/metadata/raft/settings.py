@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass, field
 
-from danube.metadata.raft.tls import TlsSettings
+from danube.metadata.raft.handshake.tls import TlsSettings
 from danube.model.errors import InvalidRequestError
-from danube.model.metadata_limits import (
+from danube.model.limits.metadata import (
     RAFT_ELECTION_MAX_S,
     RAFT_ELECTION_MIN_S,
     RAFT_FALLBACK_S,

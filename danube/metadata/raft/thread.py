@@ -10,13 +10,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from danube.metadata.membership import MembershipStatus
+from danube.metadata.cluster.membership import MembershipStatus
+from danube.metadata.raft.core.overrides import now_s
+from danube.metadata.raft.core.poller import Poller
+from danube.metadata.raft.local_node import LocalNode
 from danube.metadata.raft.member import Found, pack_batch
-from danube.metadata.raft.participant import Participant
-from danube.metadata.raft.poller import Poller
-from danube.metadata.raft.seams import now_s
 from danube.model.errors import UnavailableError
-from danube.model.metadata_limits import METADATA_REQUEST_BYTES_MAX
+from danube.model.limits.metadata import METADATA_REQUEST_BYTES_MAX
 from danube.runtime.blocking import OwnedThread
 
 _OVER = "this broker takes part in the metadata cluster no more: see its log, and ask another one"
@@ -48,7 +48,7 @@ class RaftThread:
 
     def __init__(
         self,
-        participant: Participant,
+        participant: LocalNode,
         poller: Poller,
         origin: int,
         *,
@@ -57,7 +57,7 @@ class RaftThread:
         view_s: float,
     ) -> None:
         """`on_report` and `on_failed` are called on the loop; the latter when the thread ends by itself."""
-        self._participant = participant
+        self._local_node = participant
         self._poller = poller
         self._origin = origin
         self._on_report = on_report
@@ -128,7 +128,7 @@ class RaftThread:
             self._thread.call_back(self._on_failed, error)
             raise
         finally:
-            self._participant.close()
+            self._local_node.close()
             self._thread.call_back(self._end)
 
     def _end(self) -> None:
@@ -140,10 +140,10 @@ class RaftThread:
         while self._orders:
             self._orders.popleft()()
         self._propose()
-        member = self._participant.member
+        member = self._local_node.member
         if member is not None:
             member.before_wait = self._report
-        self._participant.tick()
+        self._local_node.tick()
         self._report()
 
     def _propose(self) -> None:
@@ -151,7 +151,7 @@ class RaftThread:
             batch = self._next_batch()
             requests = [each.request for each in batch if each.request is not None]
             self._number += 1
-            is_handed_on = self._participant.propose(pack_batch(self._origin, self._number, requests))
+            is_handed_on = self._local_node.propose(pack_batch(self._origin, self._number, requests))
             self._handed.append((batch, self._number if is_handed_on else 0))
 
     def _next_batch(self) -> list[Submission]:
@@ -167,7 +167,7 @@ class RaftThread:
     def _report(self) -> None:
         """Tell the loop what there is to tell: before waiting for peers, and after a tick that waited elsewhere."""
         handed, self._handed = self._handed, []
-        member = self._participant.member
+        member = self._local_node.member
         found = member.take() if member is not None else []
         view = self._view()
         if handed or found or view is not None:
@@ -177,7 +177,7 @@ class RaftThread:
         if now_s() < self._view_at_s:
             return None
         self._view_at_s = now_s() + self._view_s
-        return self._participant.view()
+        return self._local_node.view()
 
 
 def _settle(answered: "asyncio.Future[Any]", value: object) -> None:

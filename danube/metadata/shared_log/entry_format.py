@@ -16,11 +16,11 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
 
-from danube.metadata.command_format import packb, unpackb
-from danube.metadata.image_format import decode_image, encode_image
-from danube.metadata.state import StateImage
+from danube.metadata.replication.command_format import packb, unpackb
+from danube.metadata.replication.snapshot_format import decode_state, encode_state
+from danube.metadata.state import StateSnapshot
 from danube.model.errors import LimitReachedError, MetadataError
-from danube.model.metadata_limits import (
+from danube.model.limits.metadata import (
     METADATA_LOG_BODY_BYTES_MAX,
     METADATA_LOG_COMPRESS_BYTES_MIN,
     METADATA_LOG_SNAPSHOT_PIECES_MAX,
@@ -68,7 +68,7 @@ class LogSnapshot:
 
     link: int
     """Of the entry that it was taken after."""
-    image: StateImage
+    snapshot: StateSnapshot
 
 
 def packed_bytes(request: bytes) -> int:
@@ -115,14 +115,14 @@ def link_of(entry: bytes) -> int:
     return int.from_bytes(blake2b(entry, digest_size=8).digest(), "little")
 
 
-def encode_snapshot(author: int, link: int, image: StateImage, piece_bytes_max: int) -> Sequence[bytes]:
+def encode_snapshot(author: int, link: int, snapshot: StateSnapshot, piece_bytes_max: int) -> Sequence[bytes]:
     """A snapshot in pieces. Takes its time for a large image: not for the event loop.
 
     Raises LimitReachedError when it takes more than METADATA_LOG_SNAPSHOT_PIECES_MAX of them.
     """
     header = _SNAPSHOT.pack(_MAGIC, SNAPSHOT_VERSION, 0, author, link)
     pieces: list[bytes] = []
-    for piece in _cut(chain((header,), encode_image(image)), piece_bytes_max):
+    for piece in _cut(chain((header,), encode_state(snapshot)), piece_bytes_max):
         pieces.append(piece)
         if len(pieces) > METADATA_LOG_SNAPSHOT_PIECES_MAX:
             raise LimitReachedError("the metadata is too large for a snapshot in a shared log: delete topics or plans")
@@ -139,7 +139,7 @@ def decode_snapshot(pieces: Sequence[bytes]) -> LogSnapshot:
         raise MetadataError(
             f"a snapshot in the shared log is none, or of a newer format than {SNAPSHOT_VERSION}: upgrade this broker"
         )
-    return LogSnapshot(link, decode_image(packed[_SNAPSHOT.size :]))
+    return LogSnapshot(link, decode_state(packed[_SNAPSHOT.size :]))
 
 
 def _inflate(packed: bytes) -> bytes:

@@ -1,10 +1,10 @@
 """A metadata store over a shared log, put together."""
 
-from danube.metadata.replicated import ReplicatedStore
+from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.shared_log.backend import LogBackend
 from danube.metadata.shared_log.sequencer import SharedLogSequencer
 from danube.metadata.shared_log.snapshots import SnapshotRule
-from danube.model.metadata_limits import METADATA_WATCH_EVENTS_MAX
+from danube.model.limits.metadata import METADATA_WATCH_EVENTS_MAX
 from danube.runtime.blocking import BlockingRunner, BlockingThread
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng

@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 
-from danube.metadata.sequencer import NotOrderedError
+from danube.metadata.replication.sequencer import NotOrderedError
 from danube.metadata.shared_log.entry_format import ENTRY_OVERHEAD_BYTES, packed_bytes
 from danube.model.errors import DanubeError
-from danube.model.metadata_limits import METADATA_LOG_QUEUE_BYTES_MAX, METADATA_SUBMISSIONS_MAX
+from danube.model.limits.metadata import METADATA_LOG_QUEUE_BYTES_MAX, METADATA_SUBMISSIONS_MAX
 
 
 class WaitingRequest:

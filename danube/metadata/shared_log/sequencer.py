@@ -9,16 +9,16 @@ import asyncio
 import logging
 from contextlib import suppress
 
-from danube.metadata.sequencer import Follower, NotOrderedError
-from danube.metadata.shared_log.adding import Adder
+from danube.metadata.replication.sequencer import Follower, NotOrderedError
+from danube.metadata.shared_log.appender import Adder
 from danube.metadata.shared_log.backend import LogBackend
-from danube.metadata.shared_log.pause import Pause
 from danube.metadata.shared_log.requests import WaitingRequests
+from danube.metadata.shared_log.retry_delay import Pause
 from danube.metadata.shared_log.rounds import SharedRounds
 from danube.metadata.shared_log.snapshots import SnapshotRule, take_snapshot
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError
-from danube.model.metadata_limits import METADATA_ATTEMPT_TIMEOUT_S, METADATA_LOG_POLL_S
+from danube.model.limits.metadata import METADATA_ATTEMPT_TIMEOUT_S, METADATA_LOG_POLL_S
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope

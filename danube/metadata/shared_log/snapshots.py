@@ -7,7 +7,7 @@ from danube.metadata.shared_log.backend import LogBackend, Snapshot
 from danube.metadata.shared_log.entry_format import encode_snapshot
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import DanubeError
-from danube.model.metadata_limits import METADATA_LOG_SNAPSHOT_BYTES, METADATA_LOG_SNAPSHOT_ENTRIES
+from danube.model.limits.metadata import METADATA_LOG_SNAPSHOT_BYTES, METADATA_LOG_SNAPSHOT_ENTRIES
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.rng import Rng
 
@@ -67,8 +67,8 @@ async def take_snapshot(
     try:
         rule.exists(await backend.snapshot_number(), tail.position)
         if rule.is_due:
-            number, link, image = tail.position, tail.link, tail.image()
-            pieces = await runner.run(partial(encode_snapshot, author, link, image, backend.entry_bytes_max))
+            number, link, snapshot = tail.position, tail.link, tail.snapshot()
+            pieces = await runner.run(partial(encode_snapshot, author, link, snapshot, backend.entry_bytes_max))
             await backend.save_snapshot(Snapshot(number, pieces))
             rule.exists(number, tail.position)
             rule.saved(sum(map(len, pieces)))

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NoReturn
 
-from danube.metadata.sequencer import Follower
+from danube.metadata.replication.sequencer import Follower
 from danube.metadata.shared_log.backend import LogBackend
 from danube.metadata.shared_log.entry_format import LogSnapshot, decode_entry, decode_snapshot, link_of
-from danube.metadata.shared_log.pause import Pause
-from danube.metadata.state import StateImage
+from danube.metadata.shared_log.retry_delay import Pause
+from danube.metadata.state import StateSnapshot
 from danube.model.errors import DanubeError, MetadataError
-from danube.model.metadata_limits import METADATA_LOG_LEAPS_MAX, METADATA_LOG_RUN_MAX
+from danube.model.limits.metadata import METADATA_LOG_LEAPS_MAX, METADATA_LOG_RUN_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.rng import Rng
 
@@ -116,9 +116,9 @@ class LogTail:
             self._stands = self._awaited[1] == link
         self._on_entry(len(entry))
 
-    def image(self) -> StateImage:
+    def snapshot(self) -> StateSnapshot:
         """The state after `position`."""
-        return self._follower.image()
+        return self._follower.snapshot()
 
     def fail(self, reason: str) -> NoReturn:
         """Stop for good. Raises MetadataError, always."""
@@ -141,7 +141,7 @@ class LogTail:
             return False
         read: LogSnapshot = await self._runner.run(partial(decode_snapshot, snapshot.pieces))
         if snapshot.number > self.position:
-            self._follower.reset(snapshot.number, read.image)
+            self._follower.reset(snapshot.number, read.snapshot)
             self.position, self.link = snapshot.number, read.link
         return True
 

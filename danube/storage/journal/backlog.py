@@ -4,16 +4,16 @@ from collections import deque
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
-from danube.model.durability import Durability
 from danube.model.errors import MessageTooLargeError, OverloadedError
-from danube.model.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
-from danube.model.message import NUMBERED_BIT
+from danube.model.limits.broker import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from danube.model.message import SEQUENCED_BIT
+from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
-from danube.storage.batch import LENGTH_BYTES, body_bytes, encode_messages
-from danube.storage.envelope import ENVELOPE_BYTES
+from danube.storage.batches.batch import LENGTH_BYTES, body_bytes, encode_messages
+from danube.storage.batches.envelope import ENVELOPE_BYTES
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers, StoredProducerStates, numbers_of
 from danube.storage.journal.index import TopicIndex
-from danube.storage.log import AppendDone
-from danube.storage.numbering import NumberedBatch, StoredNumberings, StoredNumbers, numbers_of
+from danube.storage.log.protocol import AppendDone
 
 _WAITER_BYTES = 200  # what a waiting callback and its record's object cost in memory, roughly
 _EMPTY_BYTES = body_bytes(0, 0, 0)
@@ -23,7 +23,7 @@ _RECORD_BYTES_MAX = BATCH_BYTES_MAX - body_bytes(0, 1, 0)
 class TopicState:
     """What the journal keeps of one topic while the broker runs."""
 
-    __slots__ = ("cursors", "durability", "epoch", "forming", "index", "listeners", "numberings", "topic_id")
+    __slots__ = ("cursors", "durability", "epoch", "forming", "index", "listeners", "producer_states", "topic_id")
 
     def __init__(self, topic_id: int, index: TopicIndex | None = None) -> None:
         self.topic_id = topic_id
@@ -38,7 +38,7 @@ class TopicState:
         self.listeners: tuple[Callable[[int], None], ...] = ()
         self.cursors: dict[int, Cursor] | None = None
         """As they are on the disk."""
-        self.numberings: StoredNumberings | None = None
+        self.producer_states: StoredProducerStates | None = None
         """None until the topic has a numbered batch."""
 
     @property
@@ -57,11 +57,11 @@ class TopicState:
             self.cursors = {}
         self.cursors[subscription_id] = cursor
 
-    def note_numbers(self, numbers: NumberedBatch, base_offset: int) -> StoredNumbers:
+    def note_numbers(self, numbers: SequencedBatch, base_offset: int) -> StoredNumbers:
         """Remember the numbers of a batch that is durable; answers them."""
-        if self.numberings is None:
-            self.numberings = StoredNumberings()
-        self.numberings.add(numbers, base_offset)
+        if self.producer_states is None:
+            self.producer_states = StoredProducerStates()
+        self.producer_states.add(numbers, base_offset)
         return StoredNumbers(numbers, base_offset)
 
 
@@ -73,7 +73,7 @@ class PendingBatch:
     whole_body: bytes | None = None
     count: int = 0
     body_bytes: int = _EMPTY_BYTES
-    numbers: NumberedBatch | None = None
+    numbers: SequencedBatch | None = None
     """Of a body that is one of a row of numbers."""
     records: list[bytes] = field(default_factory=list)
     waiting: list[AppendDone] = field(default_factory=list)
@@ -127,8 +127,8 @@ class Backlog:
     def add_batch(self, topic: TopicState, body: bytes, done: AppendDone) -> None:
         """Add a client's batch that was checked, after what the topic has waiting. Raises OverloadedError."""
         numbers = numbers_of(body)
-        numbered = numbers if numbers.numbering_id & NUMBERED_BIT else None
-        batch = PendingBatch(topic, body, numbers.records, len(body), numbered, waiting=[done])
+        sequenced = numbers if numbers.numbering_id & SEQUENCED_BIT else None
+        batch = PendingBatch(topic, body, numbers.records, len(body), sequenced, waiting=[done])
         self._admit(batch.cost_bytes)
         topic.forming = None
         self._waiting.append(batch)

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 
 from danube.model.errors import StorageUnavailableError
-from danube.model.limits import JOURNAL_INDEX_TOPICS_AT_ONCE, JOURNAL_INDEXES_WAITING_MAX
+from danube.model.limits.broker import JOURNAL_INDEX_TOPICS_AT_ONCE, JOURNAL_INDEXES_WAITING_MAX
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.tasks import TaskScope
 from danube.storage.journal.contents import FileContents

@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from danube.model.durability import Durability
 from danube.model.errors import (
     DanubeError,
     JournalStoppedError,
@@ -18,8 +17,7 @@ from danube.model.errors import (
     SubscriptionNotFoundError,
     TopicNotFoundError,
 )
-from danube.model.histogram import LatencyHistogram
-from danube.model.limits import (
+from danube.model.limits.broker import (
     BUSY_MARK_FILE_DELAY_S,
     CURSOR_RIDE_BYTES_MAX,
     IDLE_MARK_FILE_DELAY_S,
@@ -27,20 +25,22 @@ from danube.model.limits import (
     JOURNAL_JOIN_TURNS_MAX,
     MARK_RETRY_DELAY_S,
 )
+from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
-from danube.storage.batch import CheckedBody, check
-from danube.storage.cursors import CursorKey, PendingCursor, PendingCursors
+from danube.storage.batches.batch import CheckedBody, check
 from danube.storage.journal.alarm import Alarm
 from danube.storage.journal.backlog import Backlog, PendingBatch, TopicState
+from danube.storage.journal.clock_jump_log import StampWatch
 from danube.storage.journal.format import HEADER_BYTES
+from danube.storage.journal.histogram import LatencyHistogram
 from danube.storage.journal.round import Round, build_round
 from danube.storage.journal.settings import JournalSettings
-from danube.storage.journal.stamps import StampWatch
 from danube.storage.journal.writer import RoundWriter, Written
-from danube.storage.log import AppendDone, Saved
+from danube.storage.log.cursors import CursorKey, PendingCursor, PendingCursors
+from danube.storage.log.protocol import AppendDone, Saved
 
 _T = TypeVar("_T")
 

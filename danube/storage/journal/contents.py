@@ -3,12 +3,12 @@
 from collections import deque
 from dataclasses import dataclass, field
 
-from danube.model.limits import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
+from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
 from danube.model.subscription import Cursor
-from danube.storage.cursors import CursorKey
+from danube.storage.batches.producer_state import StoredNumbers
 from danube.storage.journal.files import FileStart
 from danube.storage.journal.topic_base import ClosedFile
-from danube.storage.numbering import StoredNumbers
+from danube.storage.log.cursors import CursorKey
 
 _NEVER_MS = 2**63 - 1
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Callable
 
-from danube.model.durability import Durability
-from danube.storage.cache import BatchCache
-from danube.storage.cursors import PendingCursor, encoded_bytes
-from danube.storage.envelope import ENVELOPE_BYTES
+from danube.model.plans.durability import Durability
+from danube.storage.batches.envelope import ENVELOPE_BYTES
+from danube.storage.batches.producer_state import StoredProducerStates
 from danube.storage.journal.backlog import PendingBatch, TopicState
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.files import FileStart, FileTable
@@ -14,8 +13,9 @@ from danube.storage.journal.recovered import Recovered
 from danube.storage.journal.round import Round
 from danube.storage.journal.topic_base import TopicBase, TopicSnapshot
 from danube.storage.journal.writer import Written
-from danube.storage.log import StoredBatch
-from danube.storage.numbering import StoredNumberings
+from danube.storage.log.cache import BatchCache
+from danube.storage.log.cursors import PendingCursor, encoded_bytes
+from danube.storage.log.protocol import StoredBatch
 
 FileClosed = Callable[[FileContents, FileStart], None]
 """Called with what is in a file that is complete, and where the next one begins."""
@@ -36,8 +36,8 @@ class DurableTopics:
         self._topics = {topic_id: TopicState(topic_id, index) for topic_id, index in recovered.topics.items()}
         for (topic_id, subscription_id), cursor in recovered.cursors.items():
             self._state(topic_id).save_cursor(subscription_id, cursor)
-        for topic_id, numberings in recovered.numberings.items():
-            self._state(topic_id).numberings = numberings
+        for topic_id, producer_states in recovered.producer_states.items():
+            self._state(topic_id).producer_states = producer_states
 
     def open(self, topic_id: int, epoch: int, durability: Durability) -> TopicState:
         """The topic's state, to be written to under `epoch`. Raises ValueError for one whose records were left out."""
@@ -55,9 +55,9 @@ class DurableTopics:
         topic.index = TopicIndex(base.end_offset, base.last_append_time_ms)
         self._contents.unlisted.add(base.topic_id)  # numbers from before must not count: have the file read
         topic.cursors = dict(base.cursors) or None
-        if base.numberings:
-            topic.numberings = StoredNumberings()
-            topic.numberings.restore(base.numberings)
+        if base.producer_states:
+            topic.producer_states = StoredProducerStates()
+            topic.producer_states.restore(base.producer_states)
 
     @property
     def newest_append_ms(self) -> int | None:
@@ -105,7 +105,7 @@ class DurableTopics:
         topic = self._topics.get(topic_id)
         if topic is None:
             return TopicSnapshot({}, ())
-        return TopicSnapshot(dict(topic.cursors or {}), topic.numberings.rows() if topic.numberings else ())
+        return TopicSnapshot(dict(topic.cursors or {}), topic.producer_states.rows() if topic.producer_states else ())
 
     def run(self, topic_id: int, contents: FileContents, end_position: int) -> IndexRun | None:
         """A topic's batches in a file that ends there; None when some are not known any more."""

@@ -18,7 +18,7 @@ a file that is opened anew. Little-endian, 20 bytes for each taker:
 import contextlib
 import struct
 
-from danube.model.limits import FENCE_BYTES_MAX
+from danube.model.limits.broker import FENCE_BYTES_MAX
 from danube.runtime.disk import Disk, File
 from danube.storage.checksum import is_intact, with_crc
 

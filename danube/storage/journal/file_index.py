@@ -34,12 +34,12 @@ import sys
 from array import array
 from dataclasses import dataclass
 
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
-from danube.storage.cursors import decode_cursor, encode_cursor
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.files import FileStart
 from danube.storage.journal.index import IndexRun
-from danube.storage.numbering import NumberedBatch, StoredNumbers
+from danube.storage.log.cursors import decode_cursor, encode_cursor
 
 MAGIC = b"DnJx"
 VERSION = 1
@@ -145,7 +145,7 @@ class _Decoder:
 
     def _numbers(self, contents: FileContents) -> None:
         topic_id, base_offset, *batch = _NUMBERS.unpack(self._take(_NUMBERS.size))
-        contents.note_numbers(topic_id, StoredNumbers(NumberedBatch(*batch), base_offset))
+        contents.note_numbers(topic_id, StoredNumbers(SequencedBatch(*batch), base_offset))
 
     def _column(self, code: str, length: int) -> "array[int]":
         column: array[int] = array(code)

@@ -3,13 +3,12 @@
 from collections.abc import Callable, Container, Mapping
 from functools import partial
 
-from danube.model.durability import Durability
 from danube.model.errors import StorageUnavailableError
+from danube.model.plans.durability import Durability
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Disk
 from danube.runtime.rng import Rng
-from danube.storage.cache import BatchCache
 from danube.storage.journal.closing import ClosedFiles
 from danube.storage.journal.commit import GroupCommit
 from danube.storage.journal.durable import DurableTopics
@@ -24,7 +23,8 @@ from danube.storage.journal.settings import JournalSettings, JournalStats
 from danube.storage.journal.sync_watch import SyncWatch
 from danube.storage.journal.topic_base import ClosedFile, TopicBase, TopicSnapshot
 from danube.storage.journal.writer import RoundWriter
-from danube.storage.topic_log import JournalTopicLog
+from danube.storage.log.cache import BatchCache
+from danube.storage.log.topic_log import JournalTopicLog
 
 _DEFAULTS = JournalSettings()
 _NO_BASES: Mapping[int, TopicBase] = {}

@@ -8,12 +8,12 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
-from danube.model.limits import JOURNAL_OPEN_FILES_MAX, KIB
+from danube.model.limits.broker import JOURNAL_OPEN_FILES_MAX, KIB
 from danube.runtime.disk import Disk, File
-from danube.storage.envelope import ENVELOPE_BYTES, DataFields, Kind, body_of_data, decode, is_data
+from danube.storage.batches.envelope import ENVELOPE_BYTES, DataFields, Kind, body_of_data, decode, is_data
 from danube.storage.journal.files import FOLDER, FileTable, damaged, path
 from danube.storage.journal.index import IndexRun, Located
-from danube.storage.log import StoredBatch
+from danube.storage.log.protocol import StoredBatch
 from danube.storage.segment.format import EncodedBatch
 
 _GAP_BYTES_MAX = 4 * KIB  # reading over a small gap costs less than a second read

@@ -2,11 +2,11 @@
 
 from danube.model.errors import StorageUnavailableError
 from danube.runtime.blocking import BlockingRunner
-from danube.storage.cache import BatchCache
 from danube.storage.journal.backlog import TopicState
 from danube.storage.journal.files import FileTable
 from danube.storage.journal.reader import JournalReader
-from danube.storage.log import StoredBatch
+from danube.storage.log.cache import BatchCache
+from danube.storage.log.protocol import StoredBatch
 
 
 class JournalReads:

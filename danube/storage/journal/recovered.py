@@ -4,14 +4,14 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field
 
 from danube.model.subscription import Cursor
-from danube.storage.cursors import CursorKey, decode_cursor
-from danube.storage.envelope import ENVELOPE_BYTES, Envelope, Kind
+from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, Kind
+from danube.storage.batches.producer_state import StoredNumbers, StoredProducerStates, sequenced_batch
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.file_index import FileIndex
 from danube.storage.journal.files import FileTable
 from danube.storage.journal.index import IndexRun, TopicIndex
 from danube.storage.journal.topic_base import ClosedFile, TopicBase
-from danube.storage.numbering import StoredNumberings, StoredNumbers, numbered_batch
+from danube.storage.log.cursors import CursorKey, decode_cursor
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Recovered:
     """Of the last file."""
     topics: dict[int, TopicIndex] = field(default_factory=dict)
     cursors: dict[CursorKey, Cursor] = field(default_factory=dict)
-    numberings: dict[int, StoredNumberings] = field(default_factory=dict)
+    producer_states: dict[int, StoredProducerStates] = field(default_factory=dict)
     """By topic, of those that have numbered batches."""
 
     def begin(self) -> None:
@@ -38,9 +38,9 @@ class Recovered:
             self.topics[topic_id] = TopicIndex(base.end_offset, base.last_append_time_ms)
             for subscription_id, cursor in base.cursors.items():
                 self.cursors[topic_id, subscription_id] = cursor
-            if base.numberings:
-                self.numberings[topic_id] = StoredNumberings()
-                self.numberings[topic_id].restore(base.numberings)
+            if base.producer_states:
+                self.producer_states[topic_id] = StoredProducerStates()
+                self.producer_states[topic_id].restore(base.producer_states)
 
     def take_envelope(self, contents: FileContents, envelope: Envelope, position: int, body: bytes) -> None:
         """The next record of a file. Raises ValueError when it cannot follow."""
@@ -84,8 +84,8 @@ class Recovered:
         """Take back what a base says of records that are gone: it may be newer than what the disk kept."""
         for topic_id, base in self.bases.items():
             end = self.topics[topic_id].end_offset
-            if topic_id in self.numberings:
-                self.numberings[topic_id].drop_from(end)
+            if topic_id in self.producer_states:
+                self.producer_states[topic_id].drop_from(end)
             for subscription_id, cursor in base.cursors.items():
                 if self.cursors[topic_id, subscription_id] is cursor:
                     self.cursors[topic_id, subscription_id] = cursor.within(end)
@@ -96,8 +96,8 @@ class Recovered:
         if index is None:
             index = self.topics[topic_id] = TopicIndex()
         index.add(base, base + envelope.count, position, envelope.body_bytes, envelope.append_time_ms)
-        if (numbered := numbered_batch(body)) is not None:
-            stored = StoredNumbers(numbered, base)
+        if (sequenced := sequenced_batch(body)) is not None:
+            stored = StoredNumbers(sequenced, base)
             self._add_numbers(topic_id, stored)
             contents.note_numbers(topic_id, stored)
 
@@ -110,10 +110,10 @@ class Recovered:
                 self._add_numbers(topic_id, numbers)
 
     def _add_numbers(self, topic_id: int, stored: StoredNumbers) -> None:
-        numberings = self.numberings.get(topic_id)
-        if numberings is None:
-            numberings = self.numberings[topic_id] = StoredNumberings()
-        numberings.add(stored.batch, stored.base_offset)
+        producer_states = self.producer_states.get(topic_id)
+        if producer_states is None:
+            producer_states = self.producer_states[topic_id] = StoredProducerStates()
+        producer_states.add(stored.batch, stored.base_offset)
 
     def _counts(self, topic_id: int, position: int) -> bool:
         return not self._is_unknown(topic_id) and position >= self._covered(topic_id)

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass, field
 
-from danube.model.durability import Durability
-from danube.model.limits import CLOCK_STEP_MAX_S
-from danube.storage.cursors import CursorKey, PendingCursor, encode_cursor
-from danube.storage.envelope import ENVELOPE_BYTES, Kind, encode_data, encode_other
+from danube.model.limits.broker import CLOCK_STEP_MAX_S
+from danube.model.plans.durability import Durability
+from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, encode_data, encode_other
 from danube.storage.journal.backlog import PendingBatch, TopicState
-from danube.storage.log import StoredBatch
+from danube.storage.log.cursors import CursorKey, PendingCursor, encode_cursor
+from danube.storage.log.protocol import StoredBatch
 
 
 @dataclass(slots=True)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from danube.runtime.disk import File
-from danube.storage.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
+from danube.storage.batches.envelope import ENVELOPE_BYTES, Envelope, decode, is_body_of
 from danube.storage.journal.format import HEADER_BYTES, ROUND_MAGIC, RoundHeader, decode_round_header
 
 _WINDOW_BYTES = 1024 * 1024  # read at once

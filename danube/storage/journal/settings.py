@@ -2,9 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from danube.model.durability import Durability
-from danube.model.histogram import LatencyHistogram
-from danube.model.limits import (
+from danube.model.limits.broker import (
     CACHE_BYTES_MAX,
     CURSOR_INTERVAL_S,
     IDLE_MARK_DELAY_S,
@@ -13,6 +11,8 @@ from danube.model.limits import (
     JOURNAL_ROUND_BYTES_MAX,
     JOURNAL_SYNC_INTERVAL_S,
 )
+from danube.model.plans.durability import Durability
+from danube.storage.journal.histogram import LatencyHistogram
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

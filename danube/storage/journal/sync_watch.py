@@ -5,7 +5,7 @@ A replay can wait. What is usual is learned from the syncs themselves, so that a
 read like any other: the median, by stochastic approximation (a step up when one took longer, else a step down).
 """
 
-from danube.model.limits import (
+from danube.model.limits.broker import (
     COLD_READ_REST_RATIO,
     COLD_READ_WAIT_S_MAX,
     SYNC_SLOW_RATIO,

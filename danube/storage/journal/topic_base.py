@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from danube.model.subscription import Cursor
-from danube.storage.numbering import StoredNumbers
+from danube.storage.batches.producer_state import StoredNumbers
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,7 +17,7 @@ class TopicBase:
     last_append_time_ms: int
     cursors: Mapping[int, Cursor] = field(default_factory=dict)
     """By subscription id."""
-    numberings: tuple[tuple[StoredNumbers, ...], ...] = ()
+    producer_states: tuple[tuple[StoredNumbers, ...], ...] = ()
     """A tuple for each row of numbers; the row that stored nothing for longest comes first."""
     covered: Mapping[int, int] = field(default_factory=dict)
     """By journal id: the topic's records below this position of that journal count no more."""
@@ -28,7 +28,7 @@ class TopicSnapshot:
     """Where a topic's subscriptions and numberings stand now, all of it durable."""
 
     cursors: dict[int, Cursor]
-    numberings: tuple[tuple[StoredNumbers, ...], ...]
+    producer_states: tuple[tuple[StoredNumbers, ...], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

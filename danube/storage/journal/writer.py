@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import NoReturn
 
 from danube.model.errors import JournalFencedError, JournalStoppedError, StorageUnavailableError
-from danube.model.histogram import LatencyHistogram
 from danube.runtime.clock import Clock
 from danube.runtime.disk import Buffer, Disk, File, is_full, is_out_of_descriptors
 from danube.storage.journal.fence import Fence
@@ -22,6 +21,7 @@ from danube.storage.journal.format import (
     encode_file_header,
     encode_round_header,
 )
+from danube.storage.journal.histogram import LatencyHistogram
 from danube.storage.journal.mark import Mark
 from danube.storage.journal.rotation import needs_new_file
 from danube.storage.journal.sync_watch import SyncWatch

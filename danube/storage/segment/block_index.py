@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from danube.storage.envelope import ENVELOPE_BYTES
+from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.segment.format import FILE_HEADER_BYTES, Footer
 
 ENTRY_BYTES = 52

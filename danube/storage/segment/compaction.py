@@ -8,7 +8,7 @@ more to fill a segment; and a topic that is cut evenly has about GROWTH - 1 segm
 
 from collections.abc import Sequence
 
-from danube.storage.envelope import ENVELOPE_BYTES
+from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.segment.manifest import Segment
 
 GROWTH = 4

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from danube.model.subscription import Cursor
-from danube.storage.numbering import StoredNumbers
+from danube.storage.batches.producer_state import StoredNumbers
 
 SEGMENTS = "segments"
 """The folder of all topics' folders within a tier."""
@@ -48,7 +48,7 @@ class Manifest:
     """In offset order, without a gap, from `start_offset` to `end_offset`."""
     cursors: Mapping[int, Cursor] = field(default_factory=dict)
     """By subscription id: as they stood when the manifest was made, or later."""
-    numberings: tuple[tuple[StoredNumbers, ...], ...] = ()
+    producer_states: tuple[tuple[StoredNumbers, ...], ...] = ()
     """The last numbered batches, a tuple for each row; the row that stored nothing for longest comes first."""
     journals: Mapping[int, int] = field(default_factory=dict)
     """By journal id: every record of the topic below this position of that journal is in here, or is void."""

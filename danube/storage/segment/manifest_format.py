@@ -52,7 +52,7 @@ from itertools import chain
 from typing import TypeVar
 
 from danube.model.errors import LimitReachedError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     CURSOR_RANGES_MAX,
     DEDUPLICATION_BATCHES_MAX,
     DEDUPLICATION_PRODUCERS_MAX,
@@ -63,9 +63,9 @@ from danube.model.limits import (
 )
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
-from danube.storage.cursors import decode_failed, encode_failed, failed_bytes
-from danube.storage.numbering import NumberedBatch, StoredNumbers
+from danube.storage.log.cursors import decode_failed, encode_failed, failed_bytes
 from danube.storage.segment.manifest import Manifest, Segment
 
 T = TypeVar("T")
@@ -107,7 +107,7 @@ def encode_manifest(manifest: Manifest) -> bytes:
                 (_encoded_header(manifest),),
                 map(_encoded_segment, manifest.segments),
                 _encoded_cursors(manifest.cursors),
-                chain.from_iterable(map(_encoded_row, manifest.numberings)),
+                chain.from_iterable(map(_encoded_row, manifest.producer_states)),
                 (_JOURNAL.pack(*journal) for journal in sorted(manifest.journals.items())),
             )
         )
@@ -140,13 +140,13 @@ def _require_bounds(manifest: Manifest) -> None:
             raise LimitReachedError(
                 f"topic {manifest.topic_id} has {count} {what} and {most} is the most that its manifest holds"
             )
-    for row in manifest.numberings:
+    for row in manifest.producer_states:
         if not 0 < len(row) <= DEDUPLICATION_BATCHES_MAX:
             raise ValueError(f"a row of {len(row)} numbered batches cannot be: 1 to {DEDUPLICATION_BATCHES_MAX} can")
 
 
 def _counts(manifest: Manifest) -> tuple[int, int, int, int]:
-    return len(manifest.segments), len(manifest.cursors), len(manifest.numberings), len(manifest.journals)
+    return len(manifest.segments), len(manifest.cursors), len(manifest.producer_states), len(manifest.journals)
 
 
 def _encoded_header(manifest: Manifest) -> bytes:
@@ -226,7 +226,7 @@ class _Parser:
             last_append_time_ms=last_append_ms,
             segments=self._segments(segments, start),
             cursors=_unique(self._cursor() for _ in range(cursors)),
-            numberings=tuple(self._row() for _ in range(rows)),
+            producer_states=tuple(self._row() for _ in range(rows)),
             journals=_unique((row[0], row[1]) for row in self._many(_JOURNAL, journals)),
         )
         parsed.validate()
@@ -261,7 +261,7 @@ class _Parser:
         if not 0 < count <= DEDUPLICATION_BATCHES_MAX:
             raise ValueError("not as many batches as a row may have")
         return tuple(
-            StoredNumbers(NumberedBatch(numbering_id, base_sequence, records, body_crc), base_offset)
+            StoredNumbers(SequencedBatch(numbering_id, base_sequence, records, body_crc), base_offset)
             for base_sequence, base_offset, records, body_crc in self._many(_BATCH, count)
         )
 

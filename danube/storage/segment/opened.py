@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from danube.model.errors import StorageUnavailableError
-from danube.model.limits import SEGMENT_INDEX_CACHE_BYTES_MAX, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
+from danube.model.limits.broker import SEGMENT_INDEX_CACHE_BYTES_MAX, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
 from danube.storage.checksum import checksum
 from danube.storage.damage import next_step
 from danube.storage.segment.block_index import BlockEntry, BlockIndex, decode_index
@@ -15,8 +15,8 @@ from danube.storage.segment.format import (
     decode_footer,
     encode_file_header,
 )
-from danube.storage.segment.kept import Kept
 from danube.storage.segment.manifest import Segment, segment_name
+from danube.storage.segment.reader_cache import Kept
 from danube.storage.tiers.tier import SegmentTier, Take
 
 SegmentKey = tuple[int, int, int]

@@ -12,15 +12,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
-from danube.model.limits import SEGMENT_READ_AHEAD_BYTES_MAX, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
-from danube.storage.log import StoredBatch
+from danube.model.limits.broker import SEGMENT_READ_AHEAD_BYTES_MAX, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
+from danube.storage.log.protocol import StoredBatch
 from danube.storage.segment.block import Content, batches_of, encoded_batches_of, is_taken, open_block, take_batches
 from danube.storage.segment.block_index import BlockEntry, BlockIndex
 from danube.storage.segment.codec import BlockCodec, Codec, CodecSource, open_codec
 from danube.storage.segment.format import EncodedBatch
-from danube.storage.segment.kept import Kept
 from danube.storage.segment.manifest import Segment, folder_of, segment_name
 from danube.storage.segment.opened import OpenedSegments, SegmentKey, run_of
+from danube.storage.segment.reader_cache import Kept
 from danube.storage.tiers.tier import SegmentTier
 
 _KEPT_BATCH_BYTES = 200  # what a kept batch costs besides envelope and body, roughly

@@ -2,9 +2,9 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from danube.model.limits import SEGMENT_BLOCK_BYTES
+from danube.model.limits.broker import SEGMENT_BLOCK_BYTES
 from danube.runtime.disk import Buffer
-from danube.storage.envelope import ENVELOPE_BYTES
+from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.segment.block import encode_block, is_described
 from danube.storage.segment.block_index import BlockEntry, encode_index
 from danube.storage.segment.codec import Codec, CodecSource, open_codec

@@ -4,7 +4,7 @@ import contextlib
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 
-from danube.model.limits import (
+from danube.model.limits.broker import (
     SEGMENT_OPEN_FILES_MAX,
     SEGMENT_READ_BYTES_MAX,
     SEGMENT_READS_AHEAD,

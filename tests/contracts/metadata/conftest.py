@@ -10,19 +10,19 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata import replicated
 from danube.metadata.memory import MemoryStore
-from danube.metadata.shared_log import adding
+from danube.metadata.replication import replicated
+from danube.metadata.shared_log import appender
 from danube.metadata.shared_log.opening import open_shared_log
-from danube.metadata.sqlite import SqliteStore
+from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import MetadataStore
 from danube.model.errors import UnavailableError
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
 from danube.testing.patience import PATIENCE_S
-from danube.testing.raft_local import open_group
-from danube.testing.shared_log_backend import SimulatedBackend, SimulatedLog
-from danube.testing.shared_log_servers import SharedServers, backend_at, new_root
+from danube.testing.simulated.clock import SimClock
+from lab.raft.local import open_group
+from lab.shared_log.backend import SimulatedBackend, SimulatedLog
+from lab.shared_log.servers import SharedServers, backend_at, new_root
 
 WATCH_EVENTS_MAX = 8
 
@@ -123,7 +123,7 @@ async def store(
     request: pytest.FixtureRequest, clock: SimClock, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[MetadataStore]:
     """What a service or a group says is timed by the machine's clock, and the machine may stand still."""
-    for module in (replicated, adding):
+    for module in (replicated, appender):
         monkeypatch.setattr(module, "METADATA_SUBMIT_TIMEOUT_S", PATIENCE_S)
     opened = await STORES[request.param](clock, tmp_path)
     yield opened

@@ -5,18 +5,18 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from danube.metadata import keys
-from danube.metadata.cluster_records import BrokerRegistration, encode_registration, own_cluster_id
-from danube.metadata.election import Election
-from danube.metadata.lease_keeper import LeaseKeeper
-from danube.metadata.registry import BrokerRegistry
+from danube.metadata.cluster.election import Election
+from danube.metadata.cluster.lease_keeper import LeaseKeeper
+from danube.metadata.cluster.registry import BrokerRegistry
+from danube.metadata.records import keys
+from danube.metadata.records.cluster import BrokerRegistration, encode_registration, own_cluster_id
 from danube.metadata.store import MetadataStore, Watch, WatchEvent
 from danube.model.errors import MetadataError, UnknownOutcomeError
-from danube.model.metadata_limits import CLUSTER_RETRY_S, LEASE_RENEWALS
+from danube.model.limits.metadata import CLUSTER_RETRY_S, LEASE_RENEWALS
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
-from danube.testing.clock import SimClock
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
 
 TTL_S = 30.0
 LOOKS_TO_RETRY = 1_000

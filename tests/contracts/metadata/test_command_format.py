@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.metadata.command_format import Request, decode_request, encode_request, packb, unpackb
 from danube.metadata.commands import (
     Command,
     ExpireLease,
@@ -13,9 +12,10 @@ from danube.metadata.commands import (
     RevokeLease,
     Transact,
 )
+from danube.metadata.replication.command_format import Request, decode_request, encode_request, packb, unpackb
 from danube.metadata.store import Condition, Delete, DeletePrefix, Put, Transaction
 from danube.model.errors import InvalidRequestError, MetadataError
-from danube.model.metadata_limits import LEASE_TTL_S_MAX, METADATA_REQUEST_BYTES_MAX, METADATA_VALUE_BYTES_MAX
+from danube.model.limits.metadata import LEASE_TTL_S_MAX, METADATA_REQUEST_BYTES_MAX, METADATA_VALUE_BYTES_MAX
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 keys = st.text(st.sampled_from("abé日😀-%"), min_size=1, max_size=8).map(lambda name: f"/{name}")

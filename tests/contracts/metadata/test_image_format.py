@@ -6,8 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.metadata import image_format
-from danube.metadata.command_format import packb
 from danube.metadata.commands import (
     Applied,
     Conflicted,
@@ -17,8 +15,10 @@ from danube.metadata.commands import (
     Outcome,
     TooManyLeases,
 )
-from danube.metadata.image_format import decode_image, encode_image
-from danube.metadata.state import State, StateImage
+from danube.metadata.replication import snapshot_format
+from danube.metadata.replication.command_format import packb
+from danube.metadata.replication.snapshot_format import decode_state, encode_state
+from danube.metadata.state import State, StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
 
@@ -33,8 +33,8 @@ outcomes: st.SearchStrategy[Outcome] = st.one_of(
     st.just(TooManyLeases()),
 )
 entries = st.builds(Entry, names.map("/".__add__), st.binary(max_size=40), numbers, numbers, numbers)
-images = st.builds(
-    StateImage,
+snapshots = st.builds(
+    StateSnapshot,
     numbers,
     numbers,
     st.lists(entries, max_size=12, unique_by=lambda entry: entry.key).map(
@@ -45,13 +45,13 @@ images = st.builds(
 )
 
 
-def packed(image: StateImage) -> bytes:
-    return b"".join(encode_image(image))
+def packed(snapshot: StateSnapshot) -> bytes:
+    return b"".join(encode_state(snapshot))
 
 
-@given(images)
-def test_an_image_reads_back_as_it_was(image: StateImage) -> None:
-    assert decode_image(packed(image)) == image
+@given(snapshots)
+def test_an_image_reads_back_as_it_was(snapshot: StateSnapshot) -> None:
+    assert decode_state(packed(snapshot)) == snapshot
 
 
 GOLDEN = (
@@ -67,53 +67,53 @@ def test_an_image_of_the_first_version_is_read() -> None:
         ("y", Conflicted("/a", 1, 2)),
         ("z", LeaseGiven(Lease(1, 5.0))),
     )
-    expected = StateImage(7, 1, (Entry("/a", b"1", 3, 7, 1),), (Lease(1, 5.0, 2),), outcomes)
-    assert decode_image(bytes.fromhex(GOLDEN)) == expected
+    expected = StateSnapshot(7, 1, (Entry("/a", b"1", 3, 7, 1),), (Lease(1, 5.0, 2),), outcomes)
+    assert decode_state(bytes.fromhex(GOLDEN)) == expected
 
 
 def test_one_of_many_blocks_reads_back_as_it_was() -> None:
-    image = StateImage(
+    snapshot = StateSnapshot(
         5_000,
         3_000,
         tuple(Entry(f"/k/{number:05}", b"v" * (number % 50), number + 1, number + 1) for number in range(4_097)),
         tuple(Lease(number, 1.5, number) for number in range(2_001)),
         tuple((f"c{number}", Applied(number)) for number in range(4_000)),
     )
-    assert len(list(encode_image(image))) == 1 + 1 + 17 + 2 + 2 + 1
-    assert decode_image(packed(image)) == image
-    assert State.of(decode_image(packed(image))).image() == image
+    assert len(list(encode_state(snapshot))) == 1 + 1 + 17 + 2 + 2 + 1
+    assert decode_state(packed(snapshot)) == snapshot
+    assert State.of(decode_state(packed(snapshot))).snapshot() == snapshot
 
 
-@given(images, st.data())
-def test_damage_anywhere_is_noticed(image: StateImage, data: st.DataObject) -> None:
-    whole = bytearray(packed(image))
+@given(snapshots, st.data())
+def test_damage_anywhere_is_noticed(snapshot: StateSnapshot, data: st.DataObject) -> None:
+    whole = bytearray(packed(snapshot))
     position = data.draw(st.integers(0, len(whole) - 1))
     cut = bytes(whole[:position])
     whole[position] ^= 1 << data.draw(st.integers(0, 7))
     for damaged in (cut, bytes(whole)):
-        if damaged[7:8] != packed(image)[7:8]:
+        if damaged[7:8] != packed(snapshot)[7:8]:
             continue  # a byte that is kept free
         with pytest.raises(MetadataError, match="take another copy"):
-            decode_image(damaged)
+            decode_state(damaged)
 
 
 @given(st.binary(max_size=100))
 def test_other_bytes_are_no_image(noise: bytes) -> None:
     for each in (noise, b"DNBI\x01\x00\x01\x00" + noise):
         with pytest.raises(MetadataError):
-            decode_image(each)
+            decode_state(each)
 
 
 def test_what_follows_an_image_is_not_passed_over() -> None:
     with pytest.raises(MetadataError, match="something follows"):
-        decode_image(packed(StateImage()) + b"x")
+        decode_state(packed(StateSnapshot()) + b"x")
 
 
 def test_a_newer_format_is_refused_by_its_number() -> None:
-    newer = bytearray(packed(StateImage()))
+    newer = bytearray(packed(StateSnapshot()))
     newer[4] = 2
     with pytest.raises(MetadataError, match="format 2"):
-        decode_image(bytes(newer))
+        decode_state(bytes(newer))
 
 
 @pytest.mark.parametrize(
@@ -130,14 +130,18 @@ def test_a_newer_format_is_refused_by_its_number() -> None:
 )
 def test_blocks_that_say_something_else_than_they_hold_are_refused(blocks: list[object]) -> None:
     made = b"".join(
-        [b"DNBI\x01\x00\x01\x00", *(image_format._block(block) for block in blocks), image_format._BLOCK.pack(0, 0)]  # type: ignore[arg-type]
+        [
+            b"DNBI\x01\x00\x01\x00",
+            *(snapshot_format._block(block) for block in blocks),
+            snapshot_format._BLOCK.pack(0, 0),
+        ]  # type: ignore[arg-type]
     )
     with pytest.raises(MetadataError):
-        decode_image(made)
+        decode_state(made)
 
 
 def test_a_block_that_unpacks_to_more_than_any_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(image_format, "METADATA_IMAGE_BLOCK_BYTES_MAX", 1_000)
+    monkeypatch.setattr(snapshot_format, "METADATA_IMAGE_BLOCK_BYTES_MAX", 1_000)
     body = zlib.compress(packb([bytes(2_000)]))
     with pytest.raises(ValueError, match="larger than any block"):
-        image_format._inflate(body)
+        snapshot_format._inflate(body)

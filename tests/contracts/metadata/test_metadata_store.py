@@ -16,8 +16,8 @@ from danube.metadata.store import (
     Write,
 )
 from danube.model.errors import InvalidRequestError, MetadataError, NotFoundError, VersionConflictError
-from danube.model.metadata_limits import METADATA_KEY_BYTES_MAX, METADATA_VALUE_BYTES_MAX
-from danube.testing.clock import SimClock
+from danube.model.limits.metadata import METADATA_KEY_BYTES_MAX, METADATA_VALUE_BYTES_MAX
+from danube.testing.simulated.clock import SimClock
 
 _ids = itertools.count(1)
 

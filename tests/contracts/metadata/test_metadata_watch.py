@@ -19,8 +19,8 @@ from danube.metadata.store import (
     WatchEvent,
 )
 from danube.model.errors import VersionConflictError
-from danube.testing.clock import SimClock
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
 
 WAIT_S = PATIENCE_S
 

@@ -6,13 +6,13 @@ from typing import cast
 
 import pytest
 
-from danube.metadata.draft import Draft
-from danube.metadata.records import Records
-from danube.metadata.storage_records import EpochRange, StorageRecords, TopicStorage, bury
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.storage import EpochRange, StorageRecords, TopicStorage, bury
 from danube.metadata.store import Entry, MetadataStore, Transaction
+from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import LimitReachedError, StorageChangedError, TopicNotFoundError, UnknownOutcomeError
-from danube.model.limits import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
-from danube.model.metadata_limits import METADATA_TRANSACTION_PARTS_MAX
+from danube.model.limits.broker import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
+from danube.model.limits.metadata import METADATA_TRANSACTION_PARTS_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
 
@@ -170,7 +170,7 @@ async def test_a_change_that_was_made_before_a_record_is_settled_stands(
     (known,) = await pointed(stored, 3)
     (changed,) = await other.point([(known, 4)])
     assert await stored.settled(known) == changed
-    draft = Draft(store)
+    draft = TransactionBuilder(store)
     bury(draft, 1)
     await store.transact(draft.transaction("bury"))
     assert await stored.settled(changed) == TopicStorage(1)
@@ -205,7 +205,7 @@ async def test_a_deletion_that_fails_buries_nothing(store: MetadataStore, stored
 
 async def test_a_tombstone_goes_when_the_files_are_gone(store: MetadataStore, stored: StorageRecords) -> None:
     for topic_id in (10, 9, 100):
-        draft = Draft(store)
+        draft = TransactionBuilder(store)
         bury(draft, topic_id)
         await store.transact(draft.transaction(f"bury-{topic_id}"))
     assert await stored.deleted() == [9, 10, 100]

@@ -5,10 +5,10 @@ Run it for a new version only, into a new folder: files of a version that was re
 
 from pathlib import Path
 
-from danube.model.analytics import LAG_JOB, RunRecord, RunWriter, encode_record
-from danube.model.lag import judge
-from danube.model.lag_group import PartitionLag, groups_of
-from danube.model.lag_rows import GROUPS, PARTITIONS, group_row, partition_row, policy_fields
+from danube.model.lag.group import PartitionLag, groups_of
+from danube.model.lag.rows import GROUPS, PARTITIONS, group_row, partition_row, policy_fields
+from danube.model.lag.rules import judge
+from danube.model.records.analytics import LAG_JOB, RunRecord, RunWriter, encode_record
 from tests.unit.model.lag_cases import AT_S, CASES, POLICY, ms
 
 FILE = Path(__file__).parent / "v1" / "lag.jsonl"

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from danube.model.analytics import RunState, decode_record, runs_of
-from danube.model.lag_group import GroupLag, groups_of
-from danube.model.lag_rows import GROUPS, PARTITIONS, group_of, group_row, partition_of, partition_row
-from danube.model.lag_verdict import LagCause, LagPolicy, LagVerdict
+from danube.model.lag.group import GroupLag, groups_of
+from danube.model.lag.rows import GROUPS, PARTITIONS, group_of, group_row, partition_of, partition_row
+from danube.model.lag.verdict import LagCause, LagPolicy, LagVerdict
+from danube.model.records.analytics import RunState, decode_record, runs_of
 from tests.golden.analytics.make import FILE, lines, partitions, records
 from tests.golden.analytics.reader import results
 

@@ -5,8 +5,8 @@ Run it for a new version only, into a new folder: files of a version that was re
 
 from pathlib import Path
 
-from danube.model.audit import GENESIS, AuditEntry, AuditRecord, Outcome, encode_record, next_record
-from danube.model.plans import Caller, Effect, Face
+from danube.model.plans.plan import Caller, Effect, Face
+from danube.model.records.audit import GENESIS, AuditEntry, AuditRecord, Outcome, encode_record, next_record
 
 FILE = Path(__file__).parent / "v1" / "records.jsonl"
 _AT_MS = 1_750_000_000_123

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from danube.model.audit import GENESIS, decode_record, verify
-from danube.model.limits import AUDIT_TEXT_CHARS_MAX
+from danube.model.limits.broker import AUDIT_TEXT_CHARS_MAX
+from danube.model.records.audit import GENESIS, decode_record, verify
 from tests.golden.audit.make import FILE, lines, records
 
 DOCUMENT = (Path(__file__).parents[3] / "docs/formats/audit.md").read_text()

@@ -5,9 +5,9 @@ Run it for a new version only, into a new folder: files of a version that was re
 
 from pathlib import Path
 
-from danube.metadata.backup_format import Backup, Origin, encode_backup
+from danube.metadata.backup.format import Backup, Origin, encode_backup
 from danube.metadata.commands import Applied, Conflicted, Lease, LeaseGiven, LeaseMissing, TooManyLeases
-from danube.metadata.state import StateImage
+from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 
 FILE = Path(__file__).parent / "v1" / "metadata.dnbb"
@@ -36,7 +36,7 @@ BACKUP = Backup(
         agreed_position=40,
         members=("1@10.0.0.1:7650", "2@broker-2.example:7650"),
     ),
-    StateImage(2**62, 5, ENTRIES, LEASES, OUTCOMES),
+    StateSnapshot(2**62, 5, ENTRIES, LEASES, OUTCOMES),
 )
 
 

@@ -17,21 +17,21 @@ def read_backup(content: bytes) -> tuple[dict[str, Any], list[Any], list[list[An
     origin = content[24 : 24 + origin_bytes]
     (crc,) = struct.unpack_from("<I", content, 24 + origin_bytes)
     assert google_crc32c.value(content[: 24 + origin_bytes]) == crc
-    image = content[28 + origin_bytes :]
-    assert (len(image), google_crc32c.value(image)) == (image_bytes, image_crc)
-    first, *rest = _blocks(image)
+    snapshot = content[28 + origin_bytes :]
+    assert (len(snapshot), google_crc32c.value(snapshot)) == (image_bytes, image_crc)
+    first, *rest = _blocks(snapshot)
     return json.loads(origin), first, [row for block in rest for row in block]
 
 
-def _blocks(image: bytes) -> Iterator[list[Any]]:
-    assert struct.unpack_from("<4sHBB", image) == (b"DNBI", 1, 1, 0)
+def _blocks(snapshot: bytes) -> Iterator[list[Any]]:
+    assert struct.unpack_from("<4sHBB", snapshot) == (b"DNBI", 1, 1, 0)
     at = 8
     while True:
-        length, crc = struct.unpack_from("<II", image, at)
+        length, crc = struct.unpack_from("<II", snapshot, at)
         if not length:
-            assert len(image) == at + 8
+            assert len(snapshot) == at + 8
             return
-        packed = image[at + 8 : at + 8 + length]
+        packed = snapshot[at + 8 : at + 8 + length]
         assert google_crc32c.value(packed) == crc
         block: list[Any] = msgpack.unpackb(zlib.decompress(packed))
         yield block

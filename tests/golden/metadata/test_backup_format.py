@@ -2,7 +2,7 @@
 
 from dataclasses import asdict, astuple
 
-from danube.metadata.backup_format import decode_backup, encode_backup
+from danube.metadata.backup.format import decode_backup, encode_backup
 from tests.golden.metadata.make import BACKUP, ENTRIES, FILE, LEASES, OUTCOMES
 from tests.golden.metadata.reader import read_backup
 
@@ -14,7 +14,7 @@ def test_a_backup_that_was_written_then_holds_what_it_did() -> None:
 def test_a_backup_that_is_written_now_is_read_as_the_page_says() -> None:
     origin, first, rows = read_backup(b"".join(encode_backup(BACKUP)))
     assert origin == asdict(BACKUP.origin) | {"members": list(BACKUP.origin.members)}
-    assert first == [BACKUP.image.revision, 5, len(ENTRIES), len(LEASES), len(OUTCOMES)]
+    assert first == [BACKUP.snapshot.revision, 5, len(ENTRIES), len(LEASES), len(OUTCOMES)]
     assert rows[: len(ENTRIES)] == [list(astuple(entry)) for entry in ENTRIES]
     assert rows[len(ENTRIES) : -len(OUTCOMES)] == [list(astuple(lease)) for lease in LEASES]
     assert [row[0] for row in rows[-len(OUTCOMES) :]] == [name for name, _ in OUTCOMES]

@@ -5,13 +5,13 @@ Run it for a new version only, into a new folder: files of a version that was re
 
 from pathlib import Path
 
-from danube.metadata.raft.alignment import MEMBERSHIP
-from danube.metadata.raft.dump import HeldImage, MemoryBytes
-from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.log_format import Entry
-from danube.metadata.raft.plain import dumps
+from danube.metadata.raft.core.encoding import dumps
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log.alignment import MEMBERSHIP
+from danube.metadata.raft.log.format import Entry
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
 from danube.runtime.rng import SystemRng
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 
 FOLDER = Path(__file__).parent / "v1"
 MEMBERS = ("1@10.0.0.1:7650", "2@10.0.0.2:7650", "3@broker-3.example:7650")
@@ -37,8 +37,8 @@ def lived_in() -> tuple[SimDisk, RaftFolder]:
     folder.log.deleteEntriesFrom(9)
     _fill(folder, NEW[:2])
     _fill(folder, NEW[2:])
-    image = HeldImage(prev=OLD[6], last=OLD[7], members=MEMBERS, payload=MemoryBytes(STATE))
-    folder.save_image(image)
+    snapshot = HeldSnapshot(prev=OLD[6], last=OLD[7], members=MEMBERS, payload=MemoryBytes(STATE))
+    folder.save_snapshot(snapshot)
     folder.log.deleteEntriesTo(6)
     return disk, folder
 

@@ -36,7 +36,7 @@ def read_folder(files: Mapping[str, bytes]) -> Found:
     vote = _checked(files["vote"], b"DnRv")
     owner, term, synced_index, synced_term = struct.unpack_from("<QQQQ", vote, 8)
     assert owner == node_id
-    prev, last, members, payload = _image(files[max(name for name in files if name.startswith("image-"))])
+    prev, last, members, payload = _snapshot(files[max(name for name in files if name.startswith("image-"))])
     log = _log([files[name] for name in sorted(files) if name.startswith("log-")])
     assert log[-1][1:] == (synced_index, synced_term)
     assert last in log
@@ -56,7 +56,7 @@ def _check_mark(mark: bytes, node_id: int, files: Mapping[str, bytes]) -> None:
     assert synced_to <= len(files[name])
 
 
-def _image(content: bytes) -> tuple[Entry, Entry, list[str], bytes]:
+def _snapshot(content: bytes) -> tuple[Entry, Entry, list[str], bytes]:
     index, term, prev_term, size, first, second, names, crc = struct.unpack_from("<QQQQIIII", content, 8)
     end = 56 + first + second + names
     _checked(content[: end + 4], b"DnRi")

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.raft.alignment import members_after
-from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.log_format import RECORD_HEADER_BYTES, Entry
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log.alignment import members_after
+from danube.metadata.raft.log.format import RECORD_HEADER_BYTES, Entry
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.runtime.disk import LocalDisk
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 from tests.golden.raft.make import CLUSTER, FOLDER, LOG, MEMBERS, OLD, STATE, files, lived_in
 from tests.golden.raft.reader import read_folder
 
@@ -71,10 +71,10 @@ def test_a_folder_of_version_1_opens() -> None:
     folder = RaftFolder.open(_disk(GOLDEN))
     assert (folder.cluster_id, folder.log[:]) == (CLUSTER, LOG)
     assert (folder.log.getCurrentTerm(), folder.log.getVotedForNodeId()) == (3, MEMBERS[1])
-    assert folder.image is not None
-    assert (folder.image.index, folder.image.term, folder.image.members) == (8, 1, MEMBERS)
-    assert folder.image.payload.read(0, 100) == STATE
-    assert members_after(folder.image.members, folder.log[2:]) == MEMBERS[1:]
+    assert folder.snapshot is not None
+    assert (folder.snapshot.index, folder.snapshot.term, folder.snapshot.members) == (8, 1, MEMBERS)
+    assert folder.snapshot.payload.read(0, 100) == STATE
+    assert members_after(folder.snapshot.members, folder.log[2:]) == MEMBERS[1:]
 
 
 def test_a_folder_on_a_disk_of_the_machine_is_the_same(tmp_path: Path) -> None:

@@ -10,18 +10,18 @@ from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import BatchOrigin, encode_messages, encode_payloads
-from danube.storage.cursors import encode_cursor
-from danube.storage.envelope import encode_data
+from danube.storage.batches.batch import BatchOrigin, encode_messages, encode_payloads
+from danube.storage.batches.envelope import encode_data
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.format import FirstFile, encode_first
-from danube.storage.numbering import NumberedBatch, StoredNumbers
+from danube.storage.log.cursors import encode_cursor
 from danube.storage.segment.format import EncodedBatch
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
 from danube.storage.segment.manifest_format import encode_manifest
 from danube.storage.segment.writer import encode_segment
-from danube.testing.clock import SimClock
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import SimDisk
 
 FOLDER = Path(__file__).parent / "v1"
 BROKER = 3
@@ -45,12 +45,12 @@ MANIFEST = Manifest(
         Segment(40, 48, 4, 1_750_000_000_100, 1_750_000_000_123, 2, 250, 500),
     ),
     cursors={901: CURSOR, 902: Cursor(48)},
-    numberings=(
+    producer_states=(
         (
-            StoredNumbers(NumberedBatch(2**63 + 5, 0, 3, 0xDEADBEEF), 40),
-            StoredNumbers(NumberedBatch(2**63 + 5, 3, 2, 1), 43),
+            StoredNumbers(SequencedBatch(2**63 + 5, 0, 3, 0xDEADBEEF), 40),
+            StoredNumbers(SequencedBatch(2**63 + 5, 3, 2, 1), 43),
         ),
-        (StoredNumbers(NumberedBatch(2**63 + 1, 7, 1, 2), 47),),
+        (StoredNumbers(SequencedBatch(2**63 + 1, 7, 1, 2), 47),),
     ),
     journals={77: 9_000, 2**62: 123_456},
 )

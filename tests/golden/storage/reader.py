@@ -107,13 +107,13 @@ class Index(NamedTuple):
     ends: dict[int, int]
     cursors: list[tuple[int, int, bytes]]
     """Topic id, position, body."""
-    numbered: list[tuple[int, ...]]
+    sequenced: list[tuple[int, ...]]
 
 
 def read_index(data: bytes) -> Index:
     """The index of a closed file."""
     content = checked(data)
-    magic, _, *numbers, topics, cursors, numbered = struct.unpack("<8s8Q3I", content[:84])
+    magic, _, *numbers, topics, cursors, sequenced = struct.unpack("<8s8Q3I", content[:84])
     assert magic == b"DnJx\x01\0\0\0"
     index, at = Index(tuple(numbers), {}, {}, [], []), 84
     for _ in range(topics):
@@ -134,8 +134,8 @@ def read_index(data: bytes) -> Index:
         topic_id, position, length = struct.unpack("<QQI", content[at : at + 20])
         index.cursors.append((topic_id, position, content[at + 20 : at + 20 + length]))
         at += 20 + length
-    for _ in range(numbered):
-        index.numbered.append(struct.unpack("<4Q2I", content[at : at + 40]))
+    for _ in range(sequenced):
+        index.sequenced.append(struct.unpack("<4Q2I", content[at : at + 40]))
         at += 40
     assert at == len(content)
     return index
@@ -159,8 +159,8 @@ def read_manifest(data: bytes) -> dict[str, object]:
     assert magic in {b"DnMf\x01\0\0\0", b"DnMf\x02\0\0\0"}
     segments, at, base = [], 64, start
     for _ in range(s):
-        until, of_generation, first_ms, to_ms, body, file, count = struct.unpack("<6QI", content[at : at + 52])
-        segments.append((base, until, of_generation, first_ms, to_ms, body, file, count))
+        until, of_manifest_version, first_ms, to_ms, body, file, count = struct.unpack("<6QI", content[at : at + 52])
+        segments.append((base, until, of_manifest_version, first_ms, to_ms, body, file, count))
         base, at = until, at + 52
     assert base == end
     cursors = {}
@@ -173,8 +173,8 @@ def read_manifest(data: bytes) -> dict[str, object]:
             at += 4 + 20 * int.from_bytes(content[at : at + 4], "little")
     rows = []
     for _ in range(n):
-        numbering, b = struct.unpack("<QI", content[at : at + 12])
-        rows.append((numbering, list(struct.iter_unpack("<QQII", content[at + 12 : at + 12 + 24 * b]))))
+        producer_state, b = struct.unpack("<QI", content[at : at + 12])
+        rows.append((producer_state, list(struct.iter_unpack("<QQII", content[at + 12 : at + 12 + 24 * b]))))
         at += 12 + 24 * b
     journals = dict(struct.iter_unpack("<QQ", content[at : at + 16 * j]))
     assert at + 16 * j == len(content)

@@ -16,7 +16,7 @@ from danube.client import DanubeClientBuilder, SubType
 from danube.model.errors import UnavailableError
 from danube.storage.journal.mark import MARK_NAME, decode_mark
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 FOLDER = Path(__file__).parent / "first_broker"
 

@@ -3,18 +3,18 @@
 from itertools import chain
 
 from danube.model.errors import StorageError
-from danube.storage.batch import RecordView, check
-from danube.storage.cursors import decode_cursor
-from danube.storage.envelope import Kind, decode
+from danube.storage.batches.batch import RecordView, check
+from danube.storage.batches.envelope import Kind, decode
 from danube.storage.journal.file_index import decode_index, encode_index
 from danube.storage.journal.format import decode_first
 from danube.storage.journal.mark import decode_mark
+from danube.storage.log.cursors import decode_cursor
 from danube.storage.segment.manifest import segment_name
 from danube.storage.segment.manifest_format import decode_manifest
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.tiers.directory import DirectoryTier
-from danube.testing.clock import SimClock
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import SimDisk
 from tests.golden.storage.make import (
     BROKER,
     CURSOR,
@@ -172,7 +172,7 @@ def test_index_of_version_1_is_read() -> None:
     (cursor,) = index.cursors
     assert (cursor[0], read_cursor(cursor[2])[:2]) == (11, (901, 2))
     assert bills[0][1] < cursor[1] < end
-    assert index.numbered == [(11, 3, 2**63 + 5, 4, 1, int.from_bytes(NUMBERED[-4:], "little"))]
+    assert index.sequenced == [(11, 3, 2**63 + 5, 4, 1, int.from_bytes(NUMBERED[-4:], "little"))]
 
 
 def test_segment_of_version_1_is_read() -> None:

@@ -5,7 +5,14 @@ Run it for a new version only, into a new folder: files of a version that was re
 
 from pathlib import Path
 
-from danube.model.telemetry import BrokerReading, Reading, Stamp, SubscriptionReading, TopicReading, encode_record
+from danube.model.records.telemetry import (
+    BrokerReading,
+    Reading,
+    Stamp,
+    SubscriptionReading,
+    TopicReading,
+    encode_record,
+)
 
 FILE = Path(__file__).parent / "v1" / "records.jsonl"
 _AT_MS = 1_750_000_000_123

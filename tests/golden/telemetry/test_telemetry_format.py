@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import BATCH_BYTES_MAX, MIB, NAME_BYTES_MAX, TELEMETRY_RECORDS_MAX
-from danube.model.telemetry import (
+from danube.model.limits.broker import BATCH_BYTES_MAX, MIB, NAME_BYTES_MAX, TELEMETRY_RECORDS_MAX
+from danube.model.records.telemetry import (
     KINDS,
     Reading,
     Stamp,

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import Observation as Metrics
 
-from danube.model.lag_group import GroupLag, PartitionLag, groups_of, worst_first
-from danube.model.lag_records import judge_all
-from danube.model.lag_verdict import LagPolicy, LagVerdict, Observation
-from danube.model.telemetry import Reading, Stamp, SubscriptionReading, encode_record
+from danube.model.lag.group import GroupLag, PartitionLag, groups_of, worst_first
+from danube.model.lag.records import judge_all
+from danube.model.lag.verdict import LagPolicy, LagVerdict, Observation
+from danube.model.records.telemetry import Reading, Stamp, SubscriptionReading, encode_record
 from spark_analytics.jobs import lag as job
 from spark_analytics.jobs.lag import VERDICT, Times, lag_groups, lag_partitions
 from spark_analytics.telemetry import SKIPPED, telemetry_records

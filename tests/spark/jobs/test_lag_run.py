@@ -12,13 +12,13 @@ from pathlib import Path
 import pytest
 
 from danube.client import DanubeClientBuilder
-from danube.model.analytics import ANALYTICS_TOPIC, RecordKind, RunRecord, RunState, decode_record, runs_of
 from danube.model.errors import DanubeError
+from danube.model.records.analytics import ANALYTICS_TOPIC, RecordKind, RunRecord, RunState, decode_record, runs_of
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.subscription import SubscriptionType
-from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(600)]
 

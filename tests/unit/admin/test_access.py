@@ -4,7 +4,7 @@ import pytest
 
 from danube.admin.access import LEVEL_OF, AccessLevel, ApprovalMode, Guard
 from danube.model.errors import AccessLevelError
-from danube.model.plans import Effect, Face
+from danube.model.plans.plan import Effect, Face
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,10 @@ import pytest
 from danube.admin.analytics import jobs as module
 from danube.admin.analytics.jobs import Job, Jobs, command_of, require_spark
 from danube.model.errors import LimitReachedError, UnsupportedError
-from danube.model.face_limits import ANALYTICS_ENDED_JOBS_MAX, ANALYTICS_RUN_GRACE_S
+from danube.model.limits.faces import ANALYTICS_ENDED_JOBS_MAX, ANALYTICS_RUN_GRACE_S
 from danube.runtime.clock import SystemClock
-from danube.testing.clock import SimClock
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
 
 pytestmark = pytest.mark.cluster
 

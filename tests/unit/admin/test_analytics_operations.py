@@ -6,16 +6,21 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 import pytest
 
 from danube.admin.analytics.jobs import JOBS
-from danube.admin.operations import analytics
-from danube.admin.operations.analytics import AnalyticsAnswer, GetAnalyticsParams, RunAnalyticsParams, RunAnswer
+from danube.admin.operations.analytics import analytics
+from danube.admin.operations.analytics.analytics import (
+    AnalyticsAnswer,
+    GetAnalyticsParams,
+    RunAnalyticsParams,
+    RunAnswer,
+)
 from danube.admin.operations.operation import Call
-from danube.model.analytics import ANALYTICS_TOPIC, LAG_JOB, Row, RunRecord, RunWriter, encode_record
 from danube.model.errors import InternalError, InvalidRequestError, NotFoundError, UnavailableError, UnsupportedError
-from danube.model.face_limits import ANALYTICS_RUN_GRACE_S
-from danube.model.plans import Caller, Face
+from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S
+from danube.model.plans.plan import Caller, Face
+from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, Row, RunRecord, RunWriter, encode_record
 from danube.runtime.clock import SystemClock
-from danube.testing.gateway import HOSTILE, MemoryGateway
-from danube.testing.seeded import seeded_gateway
+from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
+from lab.kernel.seeded import seeded_gateway
 
 ME = Caller(who="me@here", face=Face.CLI)
 SLEEPS = "import signal; signal.pause()"

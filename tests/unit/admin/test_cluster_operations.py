@@ -7,11 +7,11 @@ import pytest
 from danube.admin.access import Guard
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.operations import operation_of
-from danube.model.admin_calls import RaftStatus
+from danube.model.calls.admin import RaftStatus
 from danube.model.errors import InvalidRequestError
-from danube.model.plans import Caller, Face
-from danube.testing.gateway import MemoryGateway
-from danube.testing.seeded import seeded_gateway
+from danube.model.plans.plan import Caller, Face
+from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.seeded import seeded_gateway
 
 RAFT = RaftStatus(
     self_node_id="1",

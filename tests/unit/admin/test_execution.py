@@ -13,7 +13,6 @@ from danube.admin.operations import operation_of
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
-from danube.model.audit import AuditRecord, Outcome
 from danube.model.errors import (
     AccessLevelError,
     AlreadyExistsError,
@@ -24,9 +23,10 @@ from danube.model.errors import (
     StorageUnavailableError,
     TopicNotFoundError,
 )
-from danube.model.plans import Caller, Effect, Face, PlanStatus
-from danube.testing.gateway import MemoryGateway
-from danube.testing.seeded import seeded_gateway
+from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
+from danube.model.records.audit import AuditRecord, Outcome
+from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.seeded import seeded_gateway
 
 ORDERS = {"topic": "/default/orders"}
 

@@ -11,12 +11,12 @@ import pytest
 
 import danube.admin.grpc_gateway.gateway  # noqa: F401 - `open_gateway` would load it in the loop
 from danube.admin.grpc_gateway import open_gateway
-from danube.admin.grpc_gateway.line import Lines, check_token_is_safe
+from danube.admin.grpc_gateway.broker_connection import ConnectionPool, check_token_is_safe
 from danube.admin.target import Target
 from danube.model import errors
-from danube.model.plans import Caller, Effect, Face, PlanApplication, PlanRequest
+from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.rpc.carrier import Service, UnaryCall
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 
@@ -93,7 +93,7 @@ async def test_a_broker_that_is_not_there_is_one_sentence_and_at_once(closed_por
 
 async def test_a_broker_that_another_one_names_is_not_looked_for_at_the_endpoint(closed_port: int) -> None:
     target = Target(endpoint="http://127.0.0.1:1")
-    lines = Lines(target, GrpcCarrier(SystemClock()))
+    lines = ConnectionPool(target, GrpcCarrier(SystemClock()))
     async with asyncio.timeout(PATIENCE_S):
         with pytest.raises(
             errors.BrokerUnreachableError, match=r"the broker at http://127\.0\.0\.1:1 names that address"
@@ -155,7 +155,7 @@ def test_with_tls_it_may() -> None:
 
 async def test_a_broker_that_sends_us_elsewhere_does_not_get_the_token_sent_there(address: str) -> None:
     target = Target(endpoint=f"http://{address}", token=TOKEN)
-    lines = Lines(target, GrpcCarrier(SystemClock()))
+    lines = ConnectionPool(target, GrpcCarrier(SystemClock()))
     with pytest.raises(errors.SettingsError, match="plain text"):
         lines.to("http://203.0.113.7:50051")
     await lines.close()
@@ -267,6 +267,6 @@ async def test_what_is_no_pem_file_is_refused_before_anybody_is_asked(
     ],
 )
 async def test_an_address_that_nobody_can_dial_is_the_host_that_was_dialled(advertised: str, dialled: str) -> None:
-    lines = Lines(Target(endpoint="http://10.1.2.3:50051"), GrpcCarrier(SystemClock()))
+    lines = ConnectionPool(Target(endpoint="http://10.1.2.3:50051"), GrpcCarrier(SystemClock()))
     assert lines.dialled(advertised) == dialled
     await lines.close()

@@ -6,22 +6,22 @@ from dataclasses import replace
 
 import pytest
 
-from danube.admin.operations.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagReport
+from danube.admin.operations.analytics.lag import ANALYZE_CONSUMER_LAG, AnalyzeLagParams, LagReport
 from danube.admin.operations.operation import Call
-from danube.model.analytics import ANALYTICS_TOPIC, LAG_JOB, RunWriter, encode_record
 from danube.model.errors import NotFoundError, UnsupportedError
-from danube.model.face_limits import ANALYTICS_FRESH_S
-from danube.model.lag_group import LagFilter, groups_of
-from danube.model.lag_records import judge_all
-from danube.model.lag_rows import GROUPS, PARTITIONS, group_row, partition_row
-from danube.model.lag_verdict import LagPolicy
-from danube.model.plans import Caller, Face
-from danube.model.telemetry import TELEMETRY_TOPIC, Stamp, SubscriptionReading
-from danube.model.telemetry import encode_record as encode_telemetry
+from danube.model.lag.group import LagFilter, groups_of
+from danube.model.lag.records import judge_all
+from danube.model.lag.rows import GROUPS, PARTITIONS, group_row, partition_row
+from danube.model.lag.verdict import LagPolicy
+from danube.model.limits.faces import ANALYTICS_FRESH_S
+from danube.model.plans.plan import Caller, Face
+from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, RunWriter, encode_record
+from danube.model.records.telemetry import TELEMETRY_TOPIC, Stamp, SubscriptionReading
+from danube.model.records.telemetry import encode_record as encode_telemetry
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.gateway import HOSTILE, MemoryGateway
-from danube.testing.gateway_state import MemorySubscription
-from danube.testing.seeded import seeded_gateway
+from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
+from danube.testing.gateway.state import MemorySubscription
+from lab.kernel.seeded import seeded_gateway
 
 ME = Caller(who="me@here", face=Face.CLI)
 INTERVAL_MS = 5_000

@@ -14,7 +14,6 @@ import pytest
 
 from danube.admin import local_state
 from danube.admin.local_state import AUDIT_FILE, LOCK_FILE, PLANS_FILE, LocalState, state_folder
-from danube.model.audit import AuditEntry, Outcome, verify
 from danube.model.errors import (
     DamagedDataError,
     LimitReachedError,
@@ -23,8 +22,8 @@ from danube.model.errors import (
     PlanWaitsError,
     StorageError,
 )
-from danube.model.limits import LOCAL_LOCK_WAIT_S, PLAN_KEEP_S, PLAN_TTL_S, PLANS_MAX
-from danube.model.plans import (
+from danube.model.limits.broker import LOCAL_LOCK_WAIT_S, PLAN_KEEP_S, PLAN_TTL_S, PLANS_MAX
+from danube.model.plans.plan import (
     Caller,
     Decision,
     Effect,
@@ -35,11 +34,12 @@ from danube.model.plans import (
     PlanRequest,
     fingerprint_of,
 )
+from danube.model.records.audit import AuditEntry, Outcome, verify
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
 
 ENDPOINT = "http://127.0.0.1:50051"
 PERSON = Caller(who="ada@desk", face=Face.CLI)

@@ -8,16 +8,16 @@ import pytest
 from danube.admin.access import Guard
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.operations import BY_NAME, REGISTRY, operation_of
-from danube.admin.operations.cluster import CLUSTER_STATUS, ClusterStatus
+from danube.admin.operations.cluster.members import CLUSTER_STATUS, ClusterStatus
 from danube.admin.operations.fields import Volatile, marks
 from danube.admin.operations.operation import AnyOperation, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.present import view_of
-from danube.model.admin_calls import UNREACHABLE, BrokerStanding
+from danube.model.calls.admin import UNREACHABLE, BrokerStanding
 from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError
-from danube.model.plans import Caller, Effect, Face, PlanStatus
-from danube.testing.gateway import MemoryGateway
-from danube.testing.seeded import seeded_gateway
+from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
+from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.seeded import seeded_gateway
 
 EXAMPLES = [
     pytest.param(operation, example, id=f"{operation.name}-{number}")

@@ -7,14 +7,14 @@ import pytest
 from danube.admin.access import Guard
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.operations import operation_of
-from danube.admin.operations.policies import PolicyName
+from danube.admin.operations.topics.policies import PolicyName
 from danube.admin.present import view_of
 from danube.model.errors import DanubeError, InvalidRequestError, SubscriptionNotFoundError, UnsupportedError
-from danube.model.limits import RETENTION_BYTES_MAX
-from danube.model.plans import Caller, Face
+from danube.model.limits.broker import RETENTION_BYTES_MAX
+from danube.model.plans.plan import Caller, Face
 from danube.model.policies import PLANNED_NAMES, POLICY_NAMES, RETENTION_NAMES
-from danube.testing.gateway import MemoryGateway
-from danube.testing.seeded import BILLING, ORDERS, seeded_gateway
+from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.seeded import BILLING, ORDERS, seeded_gateway
 
 SUBSCRIPTION = {"topic": str(ORDERS), "subscription": BILLING}
 WHOLE: dict[str, Any] = {

@@ -7,14 +7,14 @@ import pytest
 from danube.admin.access import Guard
 from danube.admin.execution import Session, execute, parse_arguments
 from danube.admin.operations import operation_of
-from danube.admin.operations.positions import PayloadFormat, payload_text
+from danube.admin.operations.topics.positions import PayloadFormat, payload_text
 from danube.admin.present import view_of
 from danube.model.errors import InvalidRequestError, NotFoundError, PlanRefusedError, PreconditionFailedError
 from danube.model.message import consumer_id, producer_id
-from danube.model.plans import Caller, Face
-from danube.testing.gateway import HOSTILE, MemoryGateway
-from danube.testing.gateway_state import MemorySubscription
-from danube.testing.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PAYLOAD, seeded_gateway
+from danube.model.plans.plan import Caller, Face
+from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
+from danube.testing.gateway.state import MemorySubscription
+from lab.kernel.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PAYLOAD, seeded_gateway
 
 TOPIC = str(ORDERS)
 TEXT, HEX = PayloadFormat.TEXT, PayloadFormat.HEX

@@ -15,9 +15,9 @@ from danube.admin.operations.fields import WIDE, Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import plan_view
 from danube.admin.present import View, cell, label, plan_view_of, printable, view_of
-from danube.model.plans import Caller, Face, PlanRequest
-from danube.testing.gateway import HOSTILE, MemoryGateway
-from danube.testing.seeded import PLAN_ID, SEEDED_REQUEST, seeded_gateway
+from danube.model.plans.plan import Caller, Face, PlanRequest
+from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
+from lab.kernel.seeded import PLAN_ID, SEEDED_REQUEST, seeded_gateway
 
 
 def texts_of(view: View) -> list[str]:

@@ -9,14 +9,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from danube.model.calls import ClientKind, HealthStatus, Receive, ReceivedMessage
+from danube.model.calls.client import ClientKind, HealthStatus, Receive, ReceivedMessage
 from danube.model.errors import DanubeError, NotFoundError, NotPermittedError, PreconditionFailedError, UnavailableError
-from danube.model.limits import CLIENT_HEALTH_INTERVAL_S, CLIENT_RETRIES_DEFAULT, CLIENT_RETRY_STEP_S
+from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S, CLIENT_RETRIES_DEFAULT, CLIENT_RETRY_STEP_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Channel, ClientStream
-from danube.testing.clock import SimClock, settle
-from danube.testing.peer import Peer
+from danube.testing.peers.client import Peer
+from danube.testing.simulated.clock import SimClock, settle
 from danube.wire import decode, encode
 
 STEP_S = 0.05

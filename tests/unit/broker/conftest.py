@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from danube.broker import app
-from danube.broker.topics import Topics
+from danube.broker.topics.local_topics import Topics
 from danube.model.topic import TopicName
-from danube.testing.cluster import Cell, StartBroker, running_broker
+from danube.testing.in_process_broker import Cell, StartBroker, running_broker
 from tests.unit.broker.keeper import Keeper, small
 
 

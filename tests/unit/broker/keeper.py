@@ -4,13 +4,13 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from danube.broker.retention import Retaining
-from danube.broker.settings import BrokerSettings
-from danube.broker.storage_settings import storage_settings
-from danube.broker.topics import Topics
+from danube.broker.config.settings import BrokerSettings
+from danube.broker.config.storage import storage_settings
+from danube.broker.policy.retention import RetentionSync
+from danube.broker.topics.local_topics import Topics
 from danube.model.topic import TopicName
 from danube.storage.segment.manifest import folder_of
-from danube.storage.storage_settings import StorageSettings
+from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 from tests.unit.storage.store.storage_world import cut_all
 
@@ -24,7 +24,7 @@ class Keeper(NamedTuple):
     async def let_go(self) -> int:
         """Do what the broker does in time: cut the journal, then retention."""
         await cut_all(self.storage)
-        return await Retaining(self.topics, self.storage).sweep()
+        return await RetentionSync(self.topics, self.storage).sweep()
 
     def folder(self, data_dir: Path, topic: TopicName) -> Path:
         found = self.topics.find(str(topic))

@@ -3,7 +3,7 @@
 from typing import Any
 
 from danube.storage.journal import JournalSettings
-from danube.storage.storage_settings import StorageSettings
+from danube.storage.settings import StorageSettings
 from tests.unit.storage.journal_world import HeldRunner
 from tests.unit.storage.store.storage_world import StorageWorld
 

@@ -11,28 +11,28 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from danube.broker import metadata_commands
 from danube.broker.__main__ import app
-from danube.broker.after_restore import LostTopic, loss_text, served_by
-from danube.broker.app import Broker, World
-from danube.broker.data_folder import DataFolder, Identity, read_identity
-from danube.broker.meta_store import MetaStore
-from danube.broker.meta_store_settings import MetaStoreType
-from danube.broker.settings import BrokerSettings
-from danube.metadata import keys
-from danube.metadata.backup import restored
-from danube.metadata.backup_format import decode_backup
+from danube.broker.app import Broker, Environment
+from danube.broker.cluster.metadata_store import MetaStore
+from danube.broker.config.metadata_store import MetaStoreType
+from danube.broker.config.settings import BrokerSettings
+from danube.data_folder.after_restore import LostTopic, loss_text, served_by
+from danube.data_folder.data_folder import DataFolder, Identity, read_identity
+from danube.metadata.backup.backup import restored
+from danube.metadata.backup.format import decode_backup
 from danube.metadata.memory import MemoryStore
-from danube.metadata.record_format import TopicRecord, encode_topic
-from danube.metadata.state import StateImage
+from danube.metadata.records import keys
+from danube.metadata.records.record_format import TopicRecord, encode_topic
+from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import DataFolderError
 from danube.model.exit_codes import ExitCode
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.memory_carrier import MemoryCarrier
+from danube.offline.metadata import commands
+from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.storage.store import Storage
-from danube.testing.cluster import running_broker
+from danube.testing.in_process_broker import running_broker
 from tests.unit.broker.keeper import Keeper
 
 ORDERS, CLICKS = TopicName("default", "orders"), TopicName("default", "clicks")
@@ -96,7 +96,7 @@ def test_an_up_to_date_backup_is_restored_without_a_word(scene: Scene, caplog: p
     out = scene.restore()
     assert ("Newer:" in out, "start the broker" in out) == (False, True)
     before = scene.identity.restore_id
-    with caplog.at_level(logging.INFO, "danube.broker.after_restore"):
+    with caplog.at_level(logging.INFO, "danube.data_folder.after_restore"):
         assert scene.publish(ORDERS, 1) == range(11)
     assert (before, len(scene.identity.restore_id), caplog.text) == ("", 16, "")
 
@@ -224,7 +224,7 @@ def test_a_topic_that_was_cut_after_the_backup_keeps_all_its_messages(
     assert scene.publish(ORDERS, 20, keepers) == range(30)
     assert list((scene.data / "segments").glob("*/*.manifest"))
     assert "Newer:" not in scene.restore()
-    with caplog.at_level(logging.INFO, "danube.broker.after_restore"):
+    with caplog.at_level(logging.INFO, "danube.data_folder.after_restore"):
         assert scene.publish(ORDERS, 5, keepers) == range(35)
     assert "learns of newer manifests" in caplog.text
     assert scene.publish(ORDERS, 0) == range(35)
@@ -249,7 +249,7 @@ def _die(*_: object, **__: object) -> None:
 
 def test_the_question_before_a_restore_says_what_it_costs(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     scene.publish(CLICKS, 7)
-    monkeypatch.setattr(metadata_commands, "is_terminal", lambda *_: True)
+    monkeypatch.setattr(commands, "is_terminal", lambda *_: True)
     code, _, error = scene.metadata("restore", str(scene.file), "--force", typed="n\n")
     assert code == ExitCode.NEEDS_YES
     assert "1 topic with messages in this folder cannot be found in the backup. Go on?" in error
@@ -270,14 +270,14 @@ def test_a_folder_without_a_broker_has_nothing_to_adopt(scene: Scene) -> None:
     assert (code, "no broker ever had" in error) == (ExitCode.DATA_FOLDER, True)
 
 
-async def in_a_cluster(scene: Scene, image: StateImage) -> list[str]:
+async def in_a_cluster(scene: Scene, snapshot: StateSnapshot) -> list[str]:
     """Start the folder's broker over metadata that is kept elsewhere; answers the topics of /default."""
     clock, carrier = SystemClock(), MemoryCarrier(SystemClock())
     store = MemoryStore(clock)
-    for entry in image.entries:
+    for entry in snapshot.entries:
         await store.put(entry.key, entry.value)
     values = {"mode": "cluster", "data_dir": scene.data, "broker_addr": "memory:0", "admin_addr": "memory:0"}
-    world = World(clock=clock, carrier=carrier, meta_store=MetaStore(store, MetaStoreType.MEMORY))
+    world = Environment(clock=clock, carrier=carrier, meta_store=MetaStore(store, MetaStoreType.MEMORY))
     try:
         broker = await Broker.start(BrokerSettings.model_validate(values), world)
         await broker.stop()
@@ -291,12 +291,12 @@ def test_a_broker_that_comes_into_a_cluster_with_an_older_backup_is_refused_unti
 ) -> None:
     scene.publish(CLICKS, 7)
     scene.publish(TopicName("default", "empty"), 0)
-    image = restored(decode_backup(scene.file.read_bytes(), "b"), to_cluster=True, restore_id="r1").image
+    snapshot = restored(decode_backup(scene.file.read_bytes(), "b"), to_cluster=True, restore_id="r1").snapshot
     with pytest.raises(DataFolderError, match=r"7 messages \(/default/clicks\) would be lost"):
-        asyncio.run(in_a_cluster(scene, image))
+        asyncio.run(in_a_cluster(scene, snapshot))
     accepted = replace(scene.identity, accepted_restore_id="r1")
     (scene.data / "broker.json").write_bytes(accepted.encode())
-    assert asyncio.run(in_a_cluster(scene, image)) == ["orders"]
+    assert asyncio.run(in_a_cluster(scene, snapshot)) == ["orders"]
     assert (scene.identity.restore_id, scene.identity.is_shared) == ("r1", True)
 
 

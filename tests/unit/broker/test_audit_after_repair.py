@@ -10,11 +10,11 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
-from danube.model.audit import AuditEntry, AuditPage, AuditRecord, ChainCheck, Outcome
 from danube.model.exit_codes import ExitCode
-from danube.model.plans import Caller, Effect, Face
+from danube.model.plans.plan import Caller, Effect, Face
+from danube.model.records.audit import AuditEntry, AuditPage, AuditRecord, ChainCheck, Outcome
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, running_broker
+from danube.testing.in_process_broker import Cell, running_broker
 
 ENTRY = AuditEntry(
     caller=Caller(who="ada@desk", face=Face.CLI),
@@ -30,8 +30,8 @@ Harm = Callable[[Path], None]
 
 @pytest.fixture(autouse=True)
 def _few_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("danube.storage.inspection.ledger.LOST_OFFSETS_SKIPPED_MAX", SKIPPED)
-    monkeypatch.setattr("danube.storage.inspection.repair_plan.LOST_OFFSETS_SKIPPED_MAX", SKIPPED)
+    monkeypatch.setattr("danube.offline.storage.scan.journal_contents.LOST_OFFSETS_SKIPPED_MAX", SKIPPED)
+    monkeypatch.setattr("danube.offline.storage.repair.repair_plan.LOST_OFFSETS_SKIPPED_MAX", SKIPPED)
 
 
 @pytest.fixture

@@ -8,8 +8,18 @@ from typing import Any
 
 import pytest
 
-from danube.broker import producers
-from danube.model.audit import (
+from danube.broker.clients import producers
+from danube.model.errors import (
+    InvalidRequestError,
+    JournalStoppedError,
+    NotPermittedError,
+    PreconditionFailedError,
+    StorageUnavailableError,
+)
+from danube.model.limits.broker import AUDIT_PAGE_BYTES_MAX, AUDIT_TEXT_CHARS_MAX, PLAN_ARGUMENTS_BYTES_MAX
+from danube.model.message import producer_id
+from danube.model.plans.plan import Caller, Effect, Face
+from danube.model.records.audit import (
     AUDIT_TOPIC,
     GENESIS,
     AuditEntry,
@@ -19,21 +29,11 @@ from danube.model.audit import (
     encode_record,
     verify,
 )
-from danube.model.errors import (
-    InvalidRequestError,
-    JournalStoppedError,
-    NotPermittedError,
-    PreconditionFailedError,
-    StorageUnavailableError,
-)
-from danube.model.limits import AUDIT_PAGE_BYTES_MAX, AUDIT_TEXT_CHARS_MAX, PLAN_ARGUMENTS_BYTES_MAX
-from danube.model.message import producer_id
-from danube.model.plans import Caller, Effect, Face
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.disk import Buffer
 from danube.storage.journal.writer import RoundWriter, Written
-from danube.testing.cluster import Cell, StartBroker, running_broker
-from danube.testing.stream_peer import StreamPeer
+from danube.testing.in_process_broker import Cell, StartBroker, running_broker
+from danube.testing.peers.stream import StreamPeer
 
 ENTRY = AuditEntry(
     caller=Caller(who="ada@desk", face=Face.WEB),
@@ -44,13 +44,13 @@ ENTRY = AuditEntry(
 )
 
 
-def numbered(number: int) -> AuditEntry:
+def sequenced(number: int) -> AuditEntry:
     return replace(ENTRY, detail=str(number))
 
 
 async def record_all(cell: Cell, *numbers: int) -> None:
     for number in numbers:
-        await cell.admin.record(numbered(number))
+        await cell.admin.record(sequenced(number))
 
 
 async def chain(cell: Cell) -> Sequence[AuditRecord]:
@@ -99,7 +99,7 @@ async def test_recorded_entry_is_read_back_with_its_sequence_hash_and_keeper(cel
 
 
 async def test_entries_of_calls_made_at_once_are_one_chain(cell: Cell) -> None:
-    receipts = await asyncio.gather(*(cell.admin.record(numbered(number)) for number in range(100)))
+    receipts = await asyncio.gather(*(cell.admin.record(sequenced(number)) for number in range(100)))
     records = await chain(cell)
     assert {receipt.sequence: receipt.hash for receipt in receipts} == {one.sequence: one.hash for one in records}
     assert {record.entry.detail for record in records} == {str(number) for number in range(100)}
@@ -107,7 +107,7 @@ async def test_entries_of_calls_made_at_once_are_one_chain(cell: Cell) -> None:
 
 async def test_calls_made_at_once_share_rounds_of_the_journal(cell: Cell) -> None:
     before = (await cell.admin.describe_broker()).journal.rounds
-    await asyncio.gather(*(cell.admin.record(numbered(number)) for number in range(200)))
+    await asyncio.gather(*(cell.admin.record(sequenced(number)) for number in range(200)))
     assert (await cell.admin.describe_broker()).journal.rounds - before < 20
 
 
@@ -122,7 +122,7 @@ async def test_chain_goes_on_after_a_restart(start_broker: StartBroker) -> None:
 async def test_entries_that_could_not_be_stored_leave_no_gap(cell: Cell, writer: FailingWriter) -> None:
     await record_all(cell, 0)
     writer.error = StorageUnavailableError("the disk is full")
-    ends = await asyncio.gather(*(cell.admin.record(numbered(9)) for _ in range(5)), return_exceptions=True)
+    ends = await asyncio.gather(*(cell.admin.record(sequenced(9)) for _ in range(5)), return_exceptions=True)
     assert {str(end) for end in ends} == {"the disk is full"}
     writer.error = None
     await record_all(cell, 1)
@@ -182,7 +182,7 @@ async def test_somebody_writing_beside_the_log_is_noticed_at_once(cell: Cell, mo
 
 
 async def test_log_is_read_in_pages(cell: Cell) -> None:
-    await asyncio.gather(*(cell.admin.record(numbered(number)) for number in range(25)))
+    await asyncio.gather(*(cell.admin.record(sequenced(number)) for number in range(25)))
     pages = [await cell.admin.audit(start, 10) for start in (0, 10, 20, 25, 99)]
     assert [[record.sequence for record in page.records] for page in pages] == [
         list(range(10)),

@@ -1,9 +1,9 @@
 import asyncio
 
-from danube.model.limits import NON_RELIABLE_QUEUE_MESSAGES_MAX, STREAM_QUEUE_BYTES_MAX
+from danube.model.limits.broker import NON_RELIABLE_QUEUE_MESSAGES_MAX, STREAM_QUEUE_BYTES_MAX
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
 
 BLOCK = bytes(64 * 1024)

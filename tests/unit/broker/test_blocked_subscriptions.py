@@ -6,18 +6,18 @@ import logging
 import pytest
 from prometheus_client import generate_latest
 
-from danube.broker.metrics import RpcCounts, new_registry
-from danube.broker.telemetry_readings import mark_subscription, read_subscription
-from danube.model.admin_calls import SubscriptionActivity
+from danube.broker.telemetry.metrics import RpcCounts, new_registry
+from danube.broker.telemetry.readings import mark_subscription, read_subscription
+from danube.model.calls.admin import SubscriptionActivity
+from danube.model.calls.stream import FetchFrom
 from danube.model.policies import FailurePolicy, PoisonPolicy
-from danube.model.stream import FetchFrom
+from danube.model.records.telemetry import SubscriptionReading
 from danube.model.subscription import SubscriptionType
-from danube.model.telemetry import SubscriptionReading
 from danube.model.topic import TopicName
-from danube.testing.clock import settle
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Inbox
+from danube.testing.peers.client import Inbox
+from danube.testing.simulated.clock import settle
 from tests.unit.broker.keeper import Keeper
 
 BLOCK_AT_ONCE = FailurePolicy(max_redelivery_count=0, poison=PoisonPolicy.BLOCK)
@@ -93,7 +93,7 @@ async def test_subscription_that_nobody_reads_is_idle(cell: Cell, topic: TopicNa
 async def test_log_tells_once_that_it_is_blocked_and_once_that_it_is_free(
     cell: Cell, topic: TopicName, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "danube.broker.subscription")
+    caplog.set_level(logging.INFO, "danube.broker.topics.subscription")
     inbox = await reading(cell, topic)
     await refuse(cell, topic, inbox, 3)
     blocked = (
@@ -114,5 +114,5 @@ async def test_log_says_of_key_shared_that_the_key_waits(
 ) -> None:
     inbox = await reading(cell, topic, SubscriptionType.KEY_SHARED)
     await refuse(cell, topic, inbox, 1)
-    (record,) = (each for each in caplog.records if each.name == "danube.broker.subscription")
+    (record,) = (each for each in caplog.records if each.name == "danube.broker.topics.subscription")
     assert "what follows with its key waits" in record.getMessage()

@@ -1,10 +1,10 @@
 import pytest
 
 from danube import __version__
-from danube.model.admin_calls import BrokerInfo
+from danube.model.calls.admin import BrokerInfo
 from danube.model.errors import DanubeError, NotFoundError, UnsupportedError
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.wire.gen import DanubeAdmin_pb2
 
 

@@ -13,23 +13,21 @@ import danube.admin.grpc_gateway.gateway  # noqa: F401 - `open_gateway` would lo
 from danube.admin.access import Guard
 from danube.admin.execution import Session, execute
 from danube.admin.grpc_gateway import open_gateway
-from danube.admin.operations.oversight import AUDIT, AuditParams
+from danube.admin.operations.cluster.plans_and_audit import AUDIT, AuditParams
 from danube.admin.target import Target
-from danube.broker.app import Broker, World
-from danube.broker.meta_store import MetaStore
-from danube.broker.meta_store_settings import MetaStoreType
-from danube.broker.settings import BrokerSettings
+from danube.broker.app import Broker, Environment
+from danube.broker.cluster.metadata_store import MetaStore
+from danube.broker.config.metadata_store import MetaStoreType
+from danube.broker.config.settings import BrokerSettings
 from danube.client import DanubeClientBuilder
-from danube.metadata import keys
-from danube.metadata.cluster_records import decode_registration, encode_registration
 from danube.metadata.memory import MemoryStore
-from danube.metadata.record_format import decode_topic, encode_topic
-from danube.metadata.sqlite import SqliteStore
+from danube.metadata.records import keys
+from danube.metadata.records.cluster import decode_registration, encode_registration
+from danube.metadata.records.record_format import decode_topic, encode_topic
+from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import MetadataStore
-from danube.model.admin_calls import UNREACHABLE, BrokerStanding
-from danube.model.audit import AuditEntry, Outcome
-from danube.model.calls import LookupKind
-from danube.model.durability import Durability
+from danube.model.calls.admin import UNREACHABLE, BrokerStanding
+from danube.model.calls.client import LookupKind
 from danube.model.errors import (
     DataFolderError,
     InvalidRequestError,
@@ -39,16 +37,18 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.plans import Caller, Effect, Face
+from danube.model.plans.durability import Durability
+from danube.model.plans.plan import Caller, Effect, Face
+from danube.model.records.audit import AuditEntry, Outcome
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Carrier
-from danube.rpc.grpc_carrier import GrpcCarrier
-from danube.rpc.memory_carrier import MemoryCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.cluster import Cell, running_broker
+from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Peer
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.peers.client import Peer
 from danube.wire import decode_cluster
 
 ORDERS = TopicName("default", "orders")
@@ -70,7 +70,7 @@ class Network:
         values = {"data_dir": self.folder / name, "broker_addr": "memory:0", "admin_addr": "memory:0", **settings}
         wanted = BrokerSettings.model_validate({"mode": "cluster", **values})
         stack = self.running[name] = AsyncExitStack()
-        world = World(clock=self.clock, carrier=self.carrier, meta_store=self.meta_store)
+        world = Environment(clock=self.clock, carrier=self.carrier, meta_store=self.meta_store)
         broker = await Broker.start(wanted, world)
         stack.push_async_callback(broker.stop)
         channels = [self.carrier.connect(address) for address in (broker.addresses.broker, broker.addresses.admin)]

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.app import Broker, World
-from danube.broker.meta_store import MetaStore
-from danube.broker.meta_store_settings import MetaStoreType
-from danube.broker.settings import BrokerSettings
-from danube.metadata import keys
-from danube.metadata.cluster_records import BrokerRegistration, encode_registration
-from danube.metadata.membership import Member, MemberRole, MembershipStatus
+from danube.broker.app import Broker, Environment
+from danube.broker.cluster.metadata_store import MetaStore
+from danube.broker.config.metadata_store import MetaStoreType
+from danube.broker.config.settings import BrokerSettings
+from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.memory import MemoryStore
-from danube.model.admin_calls import AddNode
+from danube.metadata.records import keys
+from danube.metadata.records.cluster import BrokerRegistration, encode_registration
+from danube.model.calls.admin import AddNode
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -22,12 +22,12 @@ from danube.model.errors import (
     PreconditionFailedError,
     UnsupportedError,
 )
-from danube.model.plans import Effect
-from danube.rpc.memory_carrier import MemoryCarrier
+from danube.model.plans.plan import Effect
+from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.cluster import Cell
-from danube.testing.membership import MemoryMembership
+from danube.testing.in_process_broker import Cell
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.simulated.membership import MemoryMembership
 from danube.wire import decode_admin, decode_cluster, encode_cluster
 
 ADMIN = "/danube_admin.ClusterAdmin"
@@ -43,7 +43,7 @@ async def opened(data_dir: Path, meta_store: MetaStore) -> AsyncIterator[AdminPe
     clock = SystemClock()
     carrier = MemoryCarrier(clock)
     values = {"mode": "cluster", "data_dir": data_dir, "broker_addr": "memory:0", "admin_addr": "memory:0"}
-    world = World(clock=clock, carrier=carrier, meta_store=meta_store)
+    world = Environment(clock=clock, carrier=carrier, meta_store=meta_store)
     broker = await Broker.start(BrokerSettings.model_validate(values), world)
     channel = carrier.connect(broker.addresses.admin)
     yield AdminPeer(channel)

@@ -13,7 +13,7 @@ from danube.model.errors import (
 from danube.model.message import consumer_id
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.wire.gen import DanubeApi_pb2
 
 BOTH = pytest.mark.parametrize("strategy", list(DispatchStrategy))

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from danube.broker.subscription import ReliableSubscription
+from danube.broker.topics.subscription import ReliableSubscription
 from danube.client import DanubeClient, DanubeClientBuilder
-from danube.client.consumer import Consumer
+from danube.client.consume.consumer import Consumer
 from danube.model.policies import FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import LONG_S, PATIENCE_S
 
 LETTERS = TopicName("default", "failed")

@@ -5,9 +5,9 @@ from typing import cast
 
 import pytest
 
-from danube.broker.cluster import DataPath
+from danube.broker.cluster.member import DataPath
 from danube.storage.journal.settings import JournalStats
-from danube.storage.storage_settings import StorageStats
+from danube.storage.settings import StorageStats
 from danube.storage.store import Storage
 
 IDLE = JournalStats(

@@ -5,18 +5,18 @@ import logging
 
 import pytest
 
-from danube.broker import dead_letters
-from danube.broker.dead_letters import dead_letter
 from danube.broker.dispatch.instructions import DeadLetter
-from danube.broker.throttle import Published
-from danube.broker.topic import ReliableTopic
-from danube.model.calls import ReceivedMessage
+from danube.broker.policy import dead_letters
+from danube.broker.policy.dead_letters import dead_letter
+from danube.broker.policy.throttle import Published
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.client import ReceivedMessage
 from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import BROKER_URL, Inbox
-from danube.testing.stream_peer import StreamPeer, payload_batch
+from danube.testing.peers.client import BROKER_URL, Inbox
+from danube.testing.peers.stream import StreamPeer, payload_batch
 from danube.wire import decode
 
 LETTERS = TopicName("default", "letters")

@@ -7,20 +7,20 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.app import Broker, World
-from danube.broker.settings import BrokerSettings
+from danube.broker.app import Broker, Environment
+from danube.broker.config.settings import BrokerSettings
 from danube.client import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, SubType
-from danube.model.calls import ClientKind
+from danube.model.calls.client import ClientKind
+from danube.model.calls.stream import ProducerAccess
 from danube.model.errors import TopicDeletedError, TopicNotFoundError
-from danube.model.limits import CLIENT_HEALTH_INTERVAL_S
-from danube.model.stream import ProducerAccess
+from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S
 from danube.model.topic import TopicName
-from danube.rpc.memory_carrier import MemoryCarrier
+from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.rng import SystemRng
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.clock import SimClock
-from danube.testing.cluster import Cell
-from danube.testing.peer import Peer
+from danube.testing.in_process_broker import Cell
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.peers.client import Peer
+from danube.testing.simulated.clock import SimClock
 
 NOTICED_S = 2 * CLIENT_HEALTH_INTERVAL_S
 
@@ -63,7 +63,7 @@ async def stage(tmp_path: Path, topic: TopicName) -> AsyncIterator[Stage]:
     channels = [carrier.connect("memory:1"), carrier.connect("memory:2")]
     builder = DanubeClientBuilder().service_url("http://memory:1").with_carrier(carrier)
     async with AsyncExitStack() as parts:
-        broker = await Broker.start(settings, World(clock=clock, carrier=carrier))
+        broker = await Broker.start(settings, Environment(clock=clock, carrier=carrier))
         parts.push_async_callback(broker.stop)
         for channel in channels:
             parts.push_async_callback(channel.close)

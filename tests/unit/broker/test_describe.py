@@ -2,12 +2,12 @@ import asyncio
 
 import pytest
 
-from danube.model.admin_calls import DescribeCursor, ReliableState, TopicDescription
+from danube.model.calls.admin import DescribeCursor, ReliableState, TopicDescription
 from danube.model.errors import TopicNotFoundError
-from danube.model.limits import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX
+from danube.model.limits.broker import DESCRIBE_BYTES_MAX, DESCRIBE_CONSUMERS_MAX
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell
+from danube.testing.in_process_broker import Cell
 
 
 async def all_pages(cell: Cell, page_size: int) -> list[tuple[TopicDescription, ...]]:

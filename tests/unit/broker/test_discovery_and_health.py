@@ -1,6 +1,6 @@
 import pytest
 
-from danube.model.calls import ClientKind, HealthStatus, LookupKind
+from danube.model.calls.client import ClientKind, HealthStatus, LookupKind
 from danube.model.errors import (
     ConsumerNotFoundError,
     InvalidNameError,
@@ -9,7 +9,7 @@ from danube.model.errors import (
     TopicNotFoundError,
 )
 from danube.model.topic import TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.wire.gen import DanubeApi_pb2
 
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.disk_reserve import RESERVE, DiskReserve
+from danube.broker.policy.disk_reserve import RESERVE, DiskReserve
 from danube.model.errors import StorageUnavailableError
-from danube.model.limits import DISK_RESERVE_BYTES_MAX, MIB
+from danube.model.limits.broker import DISK_RESERVE_BYTES_MAX, MIB
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import DiskRoom
-from danube.storage.log import AppendDone
+from danube.storage.log.protocol import AppendDone
 from danube.storage.watermarks import Watermarks
 from tests.unit.storage.store.storage_world import StorageWorld
 

@@ -4,8 +4,6 @@ from typing import Any
 
 import pytest
 
-from danube.model.audit import AUDIT_TOPIC, AuditEntry, Outcome
-from danube.model.durability import Durability
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,
@@ -15,12 +13,14 @@ from danube.model.errors import (
     PreconditionFailedError,
     TopicNotFoundError,
 )
-from danube.model.plans import Effect, Impact, Plan
+from danube.model.plans.durability import Durability
+from danube.model.plans.plan import Effect, Impact, Plan
 from danube.model.policies import Policies
-from danube.model.telemetry import TELEMETRY_TOPIC
+from danube.model.records.audit import AUDIT_TOPIC, AuditEntry, Outcome
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.admin_peer import ASSISTANT, PERSON
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
+from danube.testing.peers.admin import ASSISTANT, PERSON
 from tests.unit.broker.keeper import Keeper
 
 OTHER = TopicName("default", "other")

@@ -4,19 +4,19 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.broker.control.durability import DurabilityControl
+from danube.broker.config.dispatch import DispatchSettings
+from danube.broker.control.plans.durability import DurabilityControl
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.broker.dispatch_settings import DispatchSettings
-from danube.broker.topic import ReliableTopic
-from danube.broker.topics import Topics
-from danube.metadata.draft import Draft
-from danube.metadata.records import Records
-from danube.model.durability import Durability
-from danube.model.durability_change import durability_change
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import ReliableTopic
+from danube.metadata.records.catalog import Records
+from danube.metadata.transaction_builder import TransactionBuilder
+from danube.model.plans.durability import Durability
+from danube.model.plans.durability_change import durability_change
 from danube.model.policies import Policies
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.journal_world import content, store
 from tests.unit.storage.store.storage_world import StorageWorld
 
@@ -85,7 +85,7 @@ class TopicsWorld:
         await self.topics.load()
 
 
-async def _nothing_else(draft: Draft) -> None:
+async def _nothing_else(draft: TransactionBuilder) -> None:
     """The change stands alone in its transaction."""
 
 

@@ -5,16 +5,16 @@ from typing import NamedTuple
 
 import pytest
 
-from danube.broker.consumers import Consumers
-from danube.broker.expiry import Expiry
-from danube.broker.topics import Topics
-from danube.model.limits import CLOCK_SETTLED_EXPIRY_S
-from danube.model.stream import FetchFrom
+from danube.broker.clients.consumers import Consumers
+from danube.broker.policy.expiry import Expiry
+from danube.broker.topics.local_topics import Topics
+from danube.model.calls.stream import FetchFrom
+from danube.model.limits.broker import CLOCK_SETTLED_EXPIRY_S
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import SystemClock
-from danube.testing.clock import SimClock
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
 
 HOUR_S = 3_600.0
 

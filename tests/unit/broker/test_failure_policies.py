@@ -14,9 +14,9 @@ from danube.model.errors import (
 from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import LONG_S, PATIENCE_S
-from danube.testing.peer import Inbox
+from danube.testing.peers.client import Inbox
 
 DROP_AT_ONCE = FailurePolicy(
     max_redelivery_count=0,

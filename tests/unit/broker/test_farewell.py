@@ -2,58 +2,58 @@
 
 import pytest
 
-from danube.broker.farewell import CLOSES_MAX, Cause, Farewell, Goodbye
+from danube.broker.clients.drain import CLOSES_MAX, Cause, ClientDrain, DisconnectReason
 from danube.model.errors import ShuttingDownError, TopicNotServedError
-from danube.model.limits import CLIENT_HEALTH_INTERVAL_S, DRAIN_TIMEOUT_S, FAREWELL_END_S, FAREWELL_WAIT_S
+from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S, DRAIN_END_S, DRAIN_TIMEOUT_S, DRAIN_WAIT_S
 from danube.wire.status import StatusCode, status_of
 
 START_S = 100.0
 STAYS = [Cause.MOVED, Cause.DELETED, Cause.DISCONNECTED]
 
 
-def goodbye(cause: Cause) -> Goodbye:
-    return Goodbye(Farewell(cause, "topic /default/orders"), START_S)
+def disconnect_reason(cause: Cause) -> DisconnectReason:
+    return DisconnectReason(ClientDrain(cause, "topic /default/orders"), START_S)
 
 
 @pytest.mark.parametrize("cause", STAYS)
 def test_a_stream_ends_with_ok_a_moment_after_its_client_was_told_to_close(cause: Cause) -> None:
-    said = goodbye(cause)
+    said = disconnect_reason(cause)
     assert said.ask(START_S + 3)
-    assert (said.end_s, said.last_word()) == (START_S + 3 + FAREWELL_END_S, None)
+    assert (said.end_s, said.drain_end()) == (START_S + 3 + DRAIN_END_S, None)
 
 
 @pytest.mark.parametrize("cause", STAYS)
 def test_a_second_close_does_not_put_the_end_off(cause: Cause) -> None:
-    said = goodbye(cause)
+    said = disconnect_reason(cause)
     said.ask(START_S + 3)
     said.ask(START_S + 3.1)
-    assert said.end_s == START_S + 3 + FAREWELL_END_S
+    assert said.end_s == START_S + 3 + DRAIN_END_S
 
 
 @pytest.mark.parametrize("cause", list(Cause))
 def test_no_stream_ends_with_ok_before_close_was_said(cause: Cause) -> None:
-    assert goodbye(cause).last_word() is not None
+    assert disconnect_reason(cause).drain_end() is not None
 
 
 @pytest.mark.parametrize("cause", STAYS)
 def test_a_client_that_never_asks_is_waited_for_until_it_should_have_asked_and_no_longer(cause: Cause) -> None:
-    assert goodbye(cause).end_s == START_S + FAREWELL_WAIT_S
-    assert CLIENT_HEALTH_INTERVAL_S < FAREWELL_WAIT_S < 2 * CLIENT_HEALTH_INTERVAL_S
+    assert disconnect_reason(cause).end_s == START_S + DRAIN_WAIT_S
+    assert CLIENT_HEALTH_INTERVAL_S < DRAIN_WAIT_S < 2 * CLIENT_HEALTH_INTERVAL_S
 
 
 def test_close_comes_long_enough_before_the_end_and_ends_a_drain_in_time() -> None:
-    assert 0.1 <= FAREWELL_END_S < DRAIN_TIMEOUT_S
+    assert 0.1 <= DRAIN_END_S < DRAIN_TIMEOUT_S
 
 
 def test_a_broker_that_goes_down_waits_for_nobody() -> None:
-    said = goodbye(Cause.GOING_DOWN)
+    said = disconnect_reason(Cause.GOING_DOWN)
     assert said.end_s == START_S
-    assert isinstance(said.last_word(), ShuttingDownError)
+    assert isinstance(said.drain_end(), ShuttingDownError)
 
 
 @pytest.mark.parametrize("cause", [*STAYS, None])
 def test_close_is_said_twice_at_most(cause: Cause | None) -> None:
-    said = goodbye(cause) if cause is not None else Goodbye(None, START_S)
+    said = disconnect_reason(cause) if cause is not None else DisconnectReason(None, START_S)
     assert [said.ask(START_S) for _ in range(CLOSES_MAX + 2)] == [True, True, False, False]
 
 
@@ -69,12 +69,12 @@ def test_close_is_said_twice_at_most(cause: Cause | None) -> None:
 def test_refusals_have_the_status_on_which_clients_do_the_right_thing(
     cause: Cause, publish: StatusCode, subscribe: StatusCode, receive: StatusCode
 ) -> None:
-    farewell = Farewell(cause, "topic /default/orders")
-    refusals = farewell.publish_refusal(), farewell.subscribe_refusal(), farewell.receive_refusal()
+    drain = ClientDrain(cause, "topic /default/orders")
+    refusals = drain.publish_refusal(), drain.subscribe_refusal(), drain.receive_refusal()
     assert [status_of(error).code for error in refusals] == [publish, subscribe, receive]
 
 
 def test_a_refusal_names_what_moved_and_what_to_do() -> None:
-    error = Farewell(Cause.MOVED, "topic /default/orders").publish_refusal()
+    error = ClientDrain(Cause.MOVED, "topic /default/orders").publish_refusal()
     assert isinstance(error, TopicNotServedError)
     assert str(error) == "topic /default/orders is not served here any more: look it up again"

@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 from danube.broker.app import Broker
-from danube.broker.fetching import FetchSession
+from danube.broker.clients.fetch import FetchSession
+from danube.broker.config.settings import BrokerSettings
 from danube.broker.services.consume import _Receiving
 from danube.broker.services.stream import _Fetching
-from danube.broker.settings import BrokerSettings
+from danube.model.calls.stream import Fetch, FetchFrom
 from danube.model.errors import ConsumerNotFoundError
-from danube.model.stream import Fetch, FetchFrom
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Channel
-from danube.rpc.grpc_carrier import GrpcCarrier
-from danube.rpc.grpc_stream import GrpcServerStream
+from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.grpc.stream import GrpcServerStream
 from danube.runtime.clock import SystemClock
-from danube.testing.peer import Peer
-from danube.testing.stream_peer import FETCH
+from danube.testing.peers.client import Peer
+from danube.testing.peers.stream import FETCH
 from danube.wire import encode_stream
 from tests.unit.freed import Freed, uncollected
 

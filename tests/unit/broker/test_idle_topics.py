@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from danube.model.limits import MIB
+from danube.model.limits.broker import MIB
 from danube.model.topic import TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 
 BASES, PARTITIONS = 10, 1_000
 STATUS = Path("/proc/self/statm")

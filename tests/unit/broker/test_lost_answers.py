@@ -5,10 +5,11 @@ from typing import Any
 
 import pytest
 
-from danube.broker import consumers
-from danube.broker.consumers import Consumers
-from danube.metadata.records import Records
-from danube.model.calls import ClientKind, HealthStatus
+from danube.broker.clients import consumers
+from danube.broker.clients.consumers import Consumers
+from danube.metadata.records.catalog import Records
+from danube.model.calls.client import ClientKind, HealthStatus
+from danube.model.calls.stream import FetchFrom
 from danube.model.errors import (
     InvalidRequestError,
     SubscriptionNotFoundError,
@@ -17,9 +18,8 @@ from danube.model.errors import (
     UnavailableError,
     UnknownOutcomeError,
 )
-from danube.model.stream import FetchFrom
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 
 Lose = Callable[[str], None]
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from danube.broker import meta_store, secret_files
-from danube.broker.meta_store_settings import MetaStoreSettings
+from danube.broker.cluster import metadata_store
+from danube.broker.config import secret_files
+from danube.broker.config.metadata_store import MetaStoreSettings
 from danube.model.errors import SettingsError
 
 SECRET = "0123456789abcdef0123456789abcdef"
@@ -50,20 +51,20 @@ def test_an_empty_a_missing_and_a_huge_secret_are_refused(tmp_path: Path, secret
 
 def test_raft_is_told_its_port_its_seeds_and_its_secret(secret_file: Path) -> None:
     seeds = ("h1:7650", "h2:7650")
-    told = meta_store.raft_settings(settings(seed_nodes=seeds, raft_addr="h1:7650", secret_file=secret_file))
+    told = metadata_store.raft_settings(settings(seed_nodes=seeds, raft_addr="h1:7650", secret_file=secret_file))
     assert (told.bind, told.advertised, told.seeds, told.secret) == ("h1:7650", "", seeds, SECRET.encode())
     assert SECRET not in repr(told)
 
 
 def test_a_raft_port_that_asks_for_no_proof_listens_on_loopback_alone(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        told = meta_store.raft_settings(settings(raft_addr="0.0.0.0:7650"))
+        told = metadata_store.raft_settings(settings(raft_addr="0.0.0.0:7650"))
     assert told.bind == "127.0.0.1:7650"
     assert "until meta_store.secret_file" in caplog.text
 
 
 def test_nobody_is_told_to_dial_every_address(secret_file: Path) -> None:
-    told = meta_store.raft_settings(settings(raft_addr="0.0.0.0:7650", secret_file=secret_file))
+    told = metadata_store.raft_settings(settings(raft_addr="0.0.0.0:7650", secret_file=secret_file))
     assert told.bind == "0.0.0.0:7650"
     assert told.advertised.endswith(":7650")
     assert not told.advertised.startswith("0.0.0.0")
@@ -81,14 +82,14 @@ def files(tmp_path: Path) -> dict[str, Path]:
 
 
 def test_all_three_files_make_tls(files: dict[str, Path]) -> None:
-    told = meta_store.raft_settings(settings(type="raft", **files))
+    told = metadata_store.raft_settings(settings(type="raft", **files))
     assert told.tls is not None
     assert (told.tls.ca, told.tls.certificate, told.tls.key) == tuple(files.values())
 
 
 @pytest.mark.parametrize("kind", ["raft", "etcd", "zookeeper"])
 def test_a_private_key_that_others_may_read_or_that_is_missing_is_refused(kind: str, files: dict[str, Path]) -> None:
-    told = getattr(meta_store, f"{kind}_settings")
+    told = getattr(metadata_store, f"{kind}_settings")
     files["tls_key"].chmod(0o644)
     with pytest.raises(SettingsError, match=r"holds a private key that others .* chmod 600"):
         told(settings(type=kind, **files))
@@ -108,24 +109,26 @@ def test_the_group_may_read_what_is_not_ours(secret_file: Path, monkeypatch: pyt
 
 
 def test_one_that_waits_to_be_added_waits_for_long() -> None:
-    assert meta_store.raft_settings(settings(join=True)).start_timeout_s > 3_600
+    assert metadata_store.raft_settings(settings(join=True)).start_timeout_s > 3_600
 
 
 def test_etcd_is_told_who_we_are_and_asked_for_tls_by_its_url(tmp_path: Path, secret_file: Path) -> None:
     (tmp_path / "ca").write_text("pem")
     given = {"type": "etcd", "endpoints": ["https://e1:2379", "e2:2379"], "user": "u", "password_file": secret_file}
-    told = meta_store.etcd_settings(settings(**given, tls_ca=tmp_path / "ca", root="/a"))
+    told = metadata_store.etcd_settings(settings(**given, tls_ca=tmp_path / "ca", root="/a"))
     assert (list(told.endpoints), told.root, told.user) == (["e1:2379", "e2:2379"], "/a", "u")
     assert (told.tls, told.ca, told.password) == (True, b"pem", SECRET)
     assert SECRET not in repr(told)
 
 
 def test_zookeeper_is_told_its_hosts_and_who_we_are() -> None:
-    told = meta_store.zookeeper_settings(settings(type="zookeeper", hosts=["z:1"], user="u", password="p", root="/b"))
+    told = metadata_store.zookeeper_settings(
+        settings(type="zookeeper", hosts=["z:1"], user="u", password="p", root="/b")
+    )
     assert (list(told.hosts), told.root, told.user, told.password) == (["z:1"], "/b", "u", "p")
     assert not told.tls
 
 
 def test_zookeeper_is_asked_for_tls_where_there_are_certificates(files: dict[str, Path]) -> None:
-    told = meta_store.zookeeper_settings(settings(type="zookeeper", hosts=["z:1"], **files))
+    told = metadata_store.zookeeper_settings(settings(type="zookeeper", hosts=["z:1"], **files))
     assert (told.tls, told.ca_file, told.certificate_file, told.key_file) == (True, *map(str, files.values()))

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 import pytest_asyncio
 from prometheus_client import CollectorRegistry, Gauge
 
-from danube.broker.http import HttpServer
-from danube.model.face_limits import HTTP_CONNECTIONS_SPARE, METRICS_REQUESTS_MAX
+from danube.broker.telemetry.http import HttpServer
+from danube.model.limits.faces import HTTP_CONNECTIONS_SPARE, METRICS_REQUESTS_MAX
 from danube.rpc.address import split_address
 from danube.runtime.tasks import TaskScope
 from danube.testing.patience import PATIENCE_S

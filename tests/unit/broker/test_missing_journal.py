@@ -7,7 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
-from danube.broker.data_folder import DataFolder, Identity, open_data_folder, read_identity
+from danube.data_folder.data_folder import DataFolder, Identity, open_data_folder, read_identity
 from danube.model.errors import DamagedDataError
 from danube.model.exit_codes import ExitCode
 from danube.runtime.rng import SystemRng
@@ -19,7 +19,7 @@ ORDERS = "/default/orders"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderWorld:
     """Ten messages in segments, ten in the journal, and that is gone."""
-    monkeypatch.setattr("danube.storage.inspection.ledger.LOST_OFFSETS_SKIPPED_MAX", 100)
+    monkeypatch.setattr("danube.offline.storage.scan.journal_contents.LOST_OFFSETS_SKIPPED_MAX", 100)
     world = FolderWorld(tmp_path / "data")
     world.live(_store)
     shutil.rmtree(world.path / "journal")
@@ -28,7 +28,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderWorld:
 
 async def _store(life: Life) -> None:
     await life.fill(ORDERS, 10)
-    await life.cut()
+    await life.flush()
     await life.fill(ORDERS, 10)
 
 

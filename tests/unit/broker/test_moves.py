@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.broker import topic as topic_module
-from danube.broker.topic import ReliableTopic
-from danube.model.calls import ClientKind, HealthStatus
+from danube.broker.topics import topic as topic_module
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.client import ClientKind, HealthStatus
+from danube.model.calls.stream import Fetch
 from danube.model.errors import (
     DanubeError,
     PreconditionFailedError,
@@ -16,12 +17,11 @@ from danube.model.errors import (
     TopicNotServedError,
     UnavailableError,
 )
-from danube.model.stream import Fetch
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.subscription import SubscriptionType
-from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
-from danube.testing.stream_peer import StreamPeer, payload_batch
+from danube.testing.in_process_broker import Cell, StartBroker
+from danube.testing.peers.stream import StreamPeer, payload_batch
 
 
 @pytest.fixture

@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from danube.broker.name_conflict import NameConflict
+from danube.broker.cluster.name_conflict import NameConflict
 from danube.client import DanubeClientBuilder
-from danube.client.consumer import Consumer
+from danube.client.consume.consumer import Consumer
 from danube.model.errors import ConsumerReplacedError
-from danube.model.limits import NAME_CONFLICT_CALM_S, NAME_CONFLICT_WAIT_MAX_S
+from danube.model.limits.broker import NAME_CONFLICT_CALM_S, NAME_CONFLICT_WAIT_MAX_S
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
-from danube.testing.cluster import Cell
+from danube.testing.in_process_broker import Cell
 from danube.testing.patience import PATIENCE_S
 
 TYPES = pytest.mark.parametrize("kind", list(SubscriptionType))

@@ -2,16 +2,16 @@ import asyncio
 
 import pytest
 
-from danube.model.admin_calls import NamespacePolicies
+from danube.model.calls.admin import NamespacePolicies
 from danube.model.errors import (
     AlreadyExistsError,
     InvalidNameError,
     NamespaceNotFoundError,
     PreconditionFailedError,
 )
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.model.topic import TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.wire.gen import DanubeAdmin_pb2
 
 

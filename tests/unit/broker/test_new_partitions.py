@@ -9,7 +9,7 @@ from danube.model.errors import LimitReachedError
 from danube.model.policies import FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 
 Grow = Callable[[Cell, TopicName], Awaitable[object]]
 LETTERS = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=TopicName("default", "letters"))

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.records import Records, SubscriptionRecord
+from danube.metadata.records.catalog import Records, SubscriptionRecord
+from danube.model.calls.stream import FetchFrom
 from danube.model.errors import AlreadyExistsError, DanubeError, MetadataError, UnknownOutcomeError
-from danube.model.stream import FetchFrom
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.storage.segment import manifest_format
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from tests.unit.broker.keeper import Keeper
 from tests.unit.storage.store.storage_world import cut_all
 

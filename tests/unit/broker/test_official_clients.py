@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.app import Broker, World
-from danube.broker.settings import BrokerSettings
+from danube.broker.app import Broker, Environment
+from danube.broker.config.settings import BrokerSettings
 from danube.model.errors import (
     ConsumerNotFoundError,
     ConsumerReplacedError,
@@ -17,12 +17,12 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.limits import CLIENT_HEALTH_INTERVAL_S, FAREWELL_WAIT_S, MOVE_WAIT_S
+from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S, DRAIN_WAIT_S, MOVE_WAIT_S
 from danube.model.topic import TopicName
-from danube.rpc.memory_carrier import MemoryCarrier
-from danube.testing.admin_peer import AdminPeer
-from danube.testing.clock import SimClock
-from danube.testing.peer import Peer
+from danube.rpc.memory.carrier import MemoryCarrier
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.peers.client import Peer
+from danube.testing.simulated.clock import SimClock
 from tests.unit.broker.client_models import Client, ModelConsumer, Next, StreamEnd, live, react, send_as
 
 OPENINGS_A_SECOND_MAX = 4
@@ -53,7 +53,7 @@ class Stage:
             "admin_addr": self._addresses[1],
             "telemetry_interval_s": 0,
         }
-        world = World(clock=self.clock, carrier=self._carrier)
+        world = Environment(clock=self.clock, carrier=self._carrier)
         self.broker = await Broker.start(BrokerSettings.model_validate(values), world)
         self._parts.push_async_callback(self.broker.stop)
 
@@ -204,7 +204,7 @@ async def test_a_consumer_whose_health_checks_had_ended_comes_back_to_where_it_w
     consumer._pollers.clear()
     await stage.move()
     await stage.send(2)
-    await live([consumer], stage.clock, FAREWELL_WAIT_S + 2)
+    await live([consumer], stage.clock, DRAIN_WAIT_S + 2)
     assert (consumer.is_stopped, consumer.offsets) == (False, [0, 1, 2, 3, 4])
     assert isinstance(consumer.ends[0].error, TopicNotServedError)
 
@@ -216,8 +216,8 @@ async def test_a_consumer_that_opens_its_stream_at_a_broker_without_its_topic_is
     consumer = await stage.consumer(client)
     consumer._pollers.clear()
     await stage.broker.moves.unload(stage.topic)
-    stage.broker.moves.arrived(stage.topic)
-    await live([consumer], stage.clock, FAREWELL_WAIT_S + 10)
+    stage.broker.moves.reopened(stage.topic)
+    await live([consumer], stage.clock, DRAIN_WAIT_S + 10)
     assert consumer.openings_in_a_second() <= OPENINGS_A_SECOND_MAX
 
 

@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
-from danube.broker.retention import oldest_unread
-from danube.broker.topic import ReliableTopic
+from danube.broker.policy.retention import oldest_unread
+from danube.broker.topics.topic import ReliableTopic
 from danube.model.subscription import Cursor
 
 START = 3

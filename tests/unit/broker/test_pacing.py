@@ -7,7 +7,7 @@ import pytest
 
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell
+from danube.testing.in_process_broker import Cell
 from danube.testing.patience import PATIENCE_S
 
 

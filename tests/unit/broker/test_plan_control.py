@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.draft import Draft
-from danube.metadata.records import Also, Records, TopicRecord
-from danube.model.audit import AUDIT_TOPIC
+from danube.metadata.records.catalog import ExtraWrites, Records, TopicRecord
+from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import (
     DanubeError,
     InvalidNameError,
@@ -25,14 +24,15 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnsupportedError,
 )
-from danube.model.limits import PLANS_OPEN_PER_CALLER_MAX
-from danube.model.plans import Approval, Effect, Face, Plan, PlanStatus
+from danube.model.limits.broker import PLANS_OPEN_PER_CALLER_MAX
+from danube.model.plans.plan import Approval, Effect, Face, Plan, PlanStatus
+from danube.model.records.audit import AUDIT_TOPIC
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.admin_peer import ASSISTANT, PERSON
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Inbox
+from danube.testing.peers.admin import ASSISTANT, PERSON
+from danube.testing.peers.client import Inbox
 
 TURNS = 20
 """Of the broker's metadata: more than a subscription takes to be made."""
@@ -370,7 +370,7 @@ async def test_plan_applied_elsewhere_before_the_transaction_is_not_applied_agai
     plan = await cell.admin.plan("delete_namespace", namespace="apart")
     delete, first = Records.delete_namespace, True
 
-    async def slowly(records: Records, name: str, *, also: Also | None = None) -> None:
+    async def slowly(records: Records, name: str, *, also: ExtraWrites | None = None) -> None:
         nonlocal first
         if first:
             first = False
@@ -428,13 +428,13 @@ async def test_no_subscription_comes_between_the_last_look_at_a_topic_and_its_de
     plan = await cell.admin.plan("delete_topic", topic=str(topic))
     delete, joining = Records.delete_topics, []
 
-    async def look_and_let_others(draft: Draft, also: Also) -> None:
+    async def look_and_let_others(draft: TransactionBuilder, also: ExtraWrites) -> None:
         await also(draft)
         joining.append(asyncio.get_running_loop().create_task(cell.client.subscribe(topic)))
         for _ in range(TURNS):
             await cell.admin.plans_page()
 
-    async def delete_topics(records: Records, gone: Sequence[TopicRecord], *, also: Also | None = None) -> None:
+    async def delete_topics(records: Records, gone: Sequence[TopicRecord], *, also: ExtraWrites | None = None) -> None:
         assert also is not None
         await delete(records, gone, also=partial(look_and_let_others, also=also))
 

@@ -4,8 +4,10 @@ import asyncio
 
 import pytest
 
-from danube.metadata.records import Records, SubscriptionRecord
-from danube.model.calls import ClientKind, HealthStatus
+from danube.metadata.records.catalog import Records, SubscriptionRecord
+from danube.model.calls.client import ClientKind, HealthStatus
+from danube.model.calls.positions import SubscriptionPosition
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import (
     AlreadyExistsError,
     InvalidRequestError,
@@ -16,15 +18,13 @@ from danube.model.errors import (
     SubscriptionNotFoundError,
     TopicNotFoundError,
 )
-from danube.model.limits import PARTITIONS_MAX, PEEK_PAYLOAD_BYTES_MAX
+from danube.model.limits.broker import PARTITIONS_MAX, PEEK_PAYLOAD_BYTES_MAX
 from danube.model.policies import FailurePolicy, PoisonPolicy
-from danube.model.positions import SubscriptionPosition
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Inbox
+from danube.testing.peers.client import Inbox
 
 MESSAGES = 5
 BLOCK_AT_ONCE = FailurePolicy(max_redelivery_count=0, poison=PoisonPolicy.BLOCK)

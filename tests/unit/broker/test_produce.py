@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from danube.model.calls import OutgoingMessage
+from danube.model.calls.client import OutgoingMessage
 from danube.model.errors import (
     DispatchStrategyMismatchError,
     InvalidNameError,
@@ -14,11 +14,11 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.model.message import producer_id
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
-from danube.testing.peer import REQUEST_ID
+from danube.testing.in_process_broker import Cell, StartBroker
+from danube.testing.peers.client import REQUEST_ID
 from danube.wire import encode
 from danube.wire.gen import DanubeApi_pb2
 

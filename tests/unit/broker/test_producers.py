@@ -4,15 +4,16 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.broker.access import ProducerAccesses, may_resume
-from danube.broker.departures import Departures
-from danube.broker.farewell import Cause, Farewell
-from danube.broker.producers import Producers
-from danube.broker.topic import ReliableTopic
+from danube.broker.clients.disconnected import DisconnectedClients
+from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.clients.producers import Producers
+from danube.broker.topics.producer_access import ProducerAccesses, may_resume
+from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
-from danube.metadata.producer_records import ProducerEpoch, ProducerEpochs
-from danube.metadata.records import TopicRecord
-from danube.model.calls import ClientKind, CreateProducer, HealthStatus, SendMessage
+from danube.metadata.records.catalog import TopicRecord
+from danube.metadata.records.producers import ProducerEpoch, ProducerEpochs
+from danube.model.calls.client import ClientKind, CreateProducer, HealthStatus, SendMessage
+from danube.model.calls.stream import ProducerAccess, PublishOpen
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,
@@ -22,12 +23,11 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.limits import CLIENT_HEALTH_INTERVAL_S, PRODUCER_GONE_S, SESSION_FORGET_S
+from danube.model.limits.broker import CLIENT_HEALTH_INTERVAL_S, PRODUCER_GONE_S, SESSION_FORGET_S
 from danube.model.policies import Limits
-from danube.model.stream import ProducerAccess, PublishOpen
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 from tests.unit.broker.storage_scene import World
 
 NAME = TopicName("default", "orders")
@@ -64,8 +64,8 @@ def clock() -> SimClock:
 
 
 @pytest.fixture
-def departures(clock: SimClock) -> Departures:
-    return Departures(clock)
+def disconnected_clients(clock: SimClock) -> DisconnectedClients:
+    return DisconnectedClients(clock)
 
 
 @pytest.fixture
@@ -74,8 +74,10 @@ def topics(topic: ReliableTopic) -> OneTopic:
 
 
 @pytest.fixture
-def producers(topics: OneTopic, epochs: ProducerEpochs, departures: Departures, clock: SimClock) -> Producers:
-    return Producers(topics, ProducerAccesses(epochs), departures, clock, auto_create_topics=False)  # type: ignore[arg-type]
+def producers(
+    topics: OneTopic, epochs: ProducerEpochs, disconnected_clients: DisconnectedClients, clock: SimClock
+) -> Producers:
+    return Producers(topics, ProducerAccesses(epochs), disconnected_clients, clock, auto_create_topics=False)  # type: ignore[arg-type]
 
 
 def opening(name: str = "p", access: ProducerAccess = SHARED, epoch: int = 0) -> PublishOpen:
@@ -125,7 +127,7 @@ async def test_gone_producer_is_connected_again_by_its_next_sign_of_life(
 
 
 async def test_gone_producer_leaves_its_place_and_is_told_so_when_the_place_is_taken(
-    producers: Producers, topic: ReliableTopic, departures: Departures, clock: SimClock
+    producers: Producers, topic: ReliableTopic, disconnected_clients: DisconnectedClients, clock: SimClock
 ) -> None:
     topic.hold(Limits(max_producers_per_topic=1), clock)
     first = await create(producers, "first")
@@ -134,7 +136,7 @@ async def test_gone_producer_leaves_its_place_and_is_told_so_when_the_place_is_t
     clock.advance(PRODUCER_GONE_S)
     second = await create(producers, "second")
     assert not producers.is_attached(first)
-    assert departures.health(ClientKind.PRODUCER, first) is HealthStatus.CLOSE
+    assert disconnected_clients.health(ClientKind.PRODUCER, first) is HealthStatus.CLOSE
     with pytest.raises(TopicNotServedError, match="create it"):
         producers.topic_of(message(first, "first"))
     with pytest.raises(LimitReachedError):
@@ -186,9 +188,9 @@ async def test_gone_producer_of_a_deleted_topic_hears_that_it_was_deleted(
 ) -> None:
     identity = await create(producers)
     clock.advance(PRODUCER_GONE_S)
-    farewell = Farewell(Cause.DELETED, f"topic {topic.name}")
-    topic.close(farewell)
-    producers.topic_closed(topic, farewell)
+    drain = ClientDrain(Cause.DELETED, f"topic {topic.name}")
+    topic.close(drain)
+    producers.topic_closed(topic, drain)
     topics.is_deleted = True
     with pytest.raises(InvalidRequestError, match="was deleted"):
         producers.topic_of(message(identity))
@@ -209,7 +211,7 @@ async def test_gone_producer_is_forgotten_after_an_hour(
 async def test_of_gone_producers_the_one_that_left_longest_ago_is_forgotten_first(
     producers: Producers, topic: ReliableTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.broker.producers.PRODUCERS_AWAY_PER_TOPIC_MAX", 2)
+    monkeypatch.setattr("danube.broker.clients.producers.PRODUCERS_AWAY_PER_TOPIC_MAX", 2)
     identities = [await create(producers, name) for name in ("a", "b", "c")]
     for identity in identities:
         producers.closed(identity)
@@ -227,7 +229,7 @@ async def test_producer_of_batches_alone_is_gone_with_its_stream(producers: Prod
 async def test_topic_that_is_deleted_while_an_exclusive_producer_comes_is_not_claimed(
     producers: Producers, topic: ReliableTopic, epochs: ProducerEpochs
 ) -> None:
-    topic.close(Farewell(Cause.DELETED, f"topic {topic.name}"))
+    topic.close(ClientDrain(Cause.DELETED, f"topic {topic.name}"))
     with pytest.raises(TopicNotFoundError, match="was deleted"):
         await producers.open_stream(opening(access=TAKE_OVER))
     assert (topic.producers, (await epochs.newest(topic.record)).epoch) == (set(), 0)

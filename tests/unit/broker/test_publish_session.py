@@ -4,22 +4,22 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
-from danube.broker.farewell import Cause, Farewell
-from danube.broker.fetching import FetchSession
-from danube.broker.publishing import PublishSession
-from danube.broker.topic import ReliableTopic
-from danube.metadata.records import TopicRecord
+from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.clients.fetch import FetchSession
+from danube.broker.topics.publish_stream import PublishSession
+from danube.broker.topics.topic import ReliableTopic
+from danube.metadata.records.catalog import TopicRecord
+from danube.model.calls.stream import Fetch, FetchedBatch, PublishAcknowledged, PublishBatch, PublishRefused
 from danube.model.errors import DanubeError, StorageUnavailableError
-from danube.model.limits import PUBLISH_BATCH_COST_BYTES, PUBLISH_RETRY_S
-from danube.model.stream import Fetch, FetchedBatch, PublishAcknowledged, PublishBatch, PublishRefused
+from danube.model.limits.broker import PUBLISH_BATCH_COST_BYTES, PUBLISH_RETRY_S
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
-from danube.storage.batch import BatchOrigin, records
-from danube.storage.lost import LOST_PRODUCER_ID
+from danube.storage.batches.batch import BatchOrigin, records
+from danube.storage.batches.placeholder import PLACEHOLDER_PRODUCER_ID
 from danube.storage.store import Storage
-from danube.testing.clock import settle
-from danube.testing.disk import Operation
-from danube.testing.stream_peer import payload_batch
+from danube.testing.peers.stream import payload_batch
+from danube.testing.simulated.clock import settle
+from danube.testing.simulated.disk import Operation
 from tests.unit.broker.storage_scene import World
 
 NAME = TopicName("default", "orders")
@@ -183,7 +183,7 @@ async def test_wrong_batch_is_refused_only_after_all_before_it_are_answered(scen
 async def test_batch_that_claims_to_stand_for_lost_messages_is_refused(scene: Scene) -> None:
     """Nobody would ever get it, though it was acknowledged."""
     session = scene.session()
-    origin = BatchOrigin(producer_id=LOST_PRODUCER_ID)
+    origin = BatchOrigin(producer_id=PLACEHOLDER_PRODUCER_ID)
     session.take(PublishBatch(0, payload_batch(NAME, [b"1"], origin=origin)))
     await settle()
     (refused,) = scene.outlet.answers
@@ -251,6 +251,6 @@ async def test_follower_is_shown_nothing_that_is_not_durable(scene: Scene) -> No
     scene.world.writes.release()
     await settle()
     assert [one.base_offset for one in outlet.batches] == [0]
-    scene.topic.close(Farewell(Cause.MOVED, scene.topic.name))
+    scene.topic.close(ClientDrain(Cause.MOVED, scene.topic.name))
     assert outlet.answers == ["TOPIC_NOT_SERVED"]
     await tasks.close()

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.broker.rate_limits import PublishRate, TokenBucket
+from danube.broker.policy.rate_limits import PublishRate, TokenBucket
 
 
 def test_a_burst_passes_at_once_and_then_one_by_one() -> None:

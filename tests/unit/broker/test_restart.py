@@ -13,7 +13,7 @@ from danube.model.errors import (
 )
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 
 
 async def test_everything_is_there_after_a_restart(start_broker: StartBroker, topic: TopicName) -> None:

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from danube.broker.topic import ReliableTopic
-from danube.metadata.records import Records
-from danube.metadata.storage_records import StorageRecords
-from danube.model.audit import AUDIT_TOPIC
+from danube.broker.topics.topic import ReliableTopic
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.storage import StorageRecords
+from danube.model.calls.stream import Fetch, FetchFrom, FetchTime
 from danube.model.errors import DanubeError, OffsetTrimmedError, StorageUnavailableError, UnknownOutcomeError
 from danube.model.policies import NO_LIMITS
-from danube.model.stream import Fetch, FetchFrom, FetchTime
+from danube.model.records.audit import AUDIT_TOPIC
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.subscription import SubscriptionType
-from danube.model.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import TopicName
 from danube.runtime.clock import SystemClock
 from danube.storage.store import Storage
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.stream_peer import StreamPeer
+from danube.testing.peers.stream import StreamPeer
 from tests.unit.broker.keeper import Keeper
 from tests.unit.broker.test_audit_log import ENTRY
 from tests.unit.storage.store.storage_world import cut_all

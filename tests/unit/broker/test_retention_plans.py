@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from danube.broker.farewell import Cause, Farewell
-from danube.model.audit import AUDIT_TOPIC
+from danube.broker.clients.drain import Cause, ClientDrain
+from danube.model.calls.stream import FetchFrom
 from danube.model.errors import (
     DanubeError,
     InvalidRequestError,
@@ -17,13 +17,13 @@ from danube.model.errors import (
     TopicNotFoundError,
     TopicNotServedError,
 )
-from danube.model.plans import Impact, Plan
+from danube.model.plans.plan import Impact, Plan
 from danube.model.policies import Policies
-from danube.model.stream import FetchFrom
-from danube.model.telemetry import TELEMETRY_TOPIC
+from danube.model.records.audit import AUDIT_TOPIC
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.admin_peer import ASSISTANT, PERSON
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
+from danube.testing.peers.admin import ASSISTANT, PERSON
 from tests.unit.broker.keeper import Keeper
 from tests.unit.storage.store.storage_world import cut_all
 
@@ -204,7 +204,7 @@ async def test_where_it_cannot_be_said_what_a_topic_would_lose_there_is_no_plan(
 ) -> None:
     cell, keeper = filled
     await cell.admin.create_topic(OTHER)
-    await keeper.topics.unload(OTHER, Farewell(Cause.MOVED, f"topic {OTHER}"))
+    await keeper.topics.unload(OTHER, ClientDrain(Cause.MOVED, f"topic {OTHER}"))
     for name in (OTHER, "default"):
         with pytest.raises(TopicNotServedError):
             await planned(cell, name, bytes=1)

@@ -11,15 +11,15 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
-from danube.broker.data_folder import read_identity
+from danube.data_folder.data_folder import read_identity
 from danube.metadata.high_water import NAME as MARK
+from danube.model.calls.stream import Fetch
 from danube.model.errors import DamagedDataError
 from danube.model.exit_codes import ExitCode
-from danube.model.stream import Fetch
 from danube.model.topic import TopicName
-from danube.storage.lost import is_marker
-from danube.testing.cluster import Cell, running_broker
-from danube.testing.stream_peer import StreamPeer
+from danube.storage.batches.placeholder import is_marker
+from danube.testing.in_process_broker import Cell, running_broker
+from danube.testing.peers.stream import StreamPeer
 from tests.unit.storage.inspection.folder_world import flip
 
 ORDERS, CLICKS = TopicName("default", "orders"), TopicName("default", "clicks")

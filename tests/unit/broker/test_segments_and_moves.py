@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
-from danube.model.stream import FetchFrom
+from danube.model.calls.stream import FetchFrom
 from danube.model.topic import TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
 from tests.unit.broker.keeper import Keeper
 from tests.unit.storage.store.storage_world import cut_all

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from danube.broker import storage_settings
-from danube.broker.original_settings import translate_original
-from danube.broker.settings import BrokerSettings, advertised_urls, load_broker_settings
+from danube.broker.config import storage
+from danube.broker.config.original import translate_original
+from danube.broker.config.settings import BrokerSettings, advertised_urls, load_broker_settings
 from danube.model.errors import SettingsError
 from danube.runtime.settings import values_of
 from danube.storage.segment.codec import Codec
@@ -197,15 +197,15 @@ def test_a_secret_is_in_no_listing_and_in_no_error() -> None:
 def test_what_nought_means_for_the_room_on_the_disk_is_said_and_so(name: str) -> None:
     assert str(BrokerSettings.model_fields[name].description).endswith("0 is never.")
     nought = {"DANUBE_DISK_WARN_FREE_BYTES": "0", "DANUBE_DISK_REFUSE_FREE_BYTES": "0"}
-    marks = storage_settings.storage_settings(load(environment=nought)).watermarks
+    marks = storage.storage_settings(load(environment=nought)).watermarks
     assert {space_level(0, before, marks) for before in SpaceLevel} == {SpaceLevel.OK}
 
 
 def test_a_compression_that_is_not_there_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage_settings, "is_available", lambda codec: codec is Codec.NONE)
-    assert storage_settings.storage_settings(load()).codec is Codec.NONE
+    monkeypatch.setattr(storage, "is_available", lambda codec: codec is Codec.NONE)
+    assert storage.storage_settings(load()).codec is Codec.NONE
     with pytest.raises(SettingsError, match="segment_compression zstd needs a package"):
-        storage_settings.storage_settings(load(environment={"DANUBE_SEGMENT_COMPRESSION": "zstd"}))
+        storage.storage_settings(load(environment={"DANUBE_SEGMENT_COMPRESSION": "zstd"}))
 
 
 def test_clients_are_told_the_bound_address_unless_another_is_advertised() -> None:

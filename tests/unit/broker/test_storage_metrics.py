@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 from prometheus_client import generate_latest
 
-from danube.broker.metrics import RpcCounts, new_registry
-from danube.broker.settings import BrokerSettings
-from danube.model.histogram import LATENCY_BOUNDS_S, LatencyHistogram
-from danube.model.stream import FetchFrom
-from danube.model.telemetry import BrokerReading, Stamp, decode_record, encode_record
+from danube.broker.config.settings import BrokerSettings
+from danube.broker.telemetry.metrics import RpcCounts, new_registry
+from danube.model.calls.stream import FetchFrom
+from danube.model.records.telemetry import BrokerReading, Stamp, decode_record, encode_record
 from danube.model.topic import TopicName
+from danube.storage.journal.histogram import LATENCY_BOUNDS_S, LatencyHistogram
 from danube.storage.segment.reader import SegmentReader
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from tests.unit.broker.keeper import Keeper
 
 DOCUMENT = (Path(__file__).parents[3] / "docs/storage.md").read_text()

@@ -15,13 +15,12 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
-from danube.broker.after_repair import note_repair, noted_repair
-from danube.broker.data_folder import REPAIRED, read_identity
-from danube.broker.metadata_places import ServicePlace
-from danube.broker.topic import ReliableTopic
-from danube.metadata.backup_format import Backup, Origin
-from danube.metadata.backup_raft import read_raft
-from danube.metadata.storage_records import StorageRecords
+from danube.broker.topics.topic import ReliableTopic
+from danube.data_folder.after_repair import note_repair, noted_repair
+from danube.data_folder.data_folder import REPAIRED, read_identity
+from danube.metadata.backup.format import Backup, Origin
+from danube.metadata.backup.raft import read_raft
+from danube.metadata.records.storage import StorageRecords
 from danube.model.errors import (
     DamagedDataError,
     DataFolderError,
@@ -31,14 +30,15 @@ from danube.model.errors import (
 )
 from danube.model.exit_codes import ExitCode
 from danube.model.topic import TopicName
+from danube.offline.metadata.sources import ServicePlace
+from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
+from danube.offline.storage.repair.repair_plan import TopicRepair
+from danube.offline.storage.repair.repaired_log import RepairedLogWriter
+from danube.offline.storage.scan.journal_contents import JournalTopic
 from danube.runtime.disk import LocalDisk
-from danube.storage.inspection.aside import Aside
-from danube.storage.inspection.ledger import JournalTopic
-from danube.storage.inspection.mended_log import MendedLogWriter
-from danube.storage.inspection.repair_plan import TopicRepair
-from danube.storage.lost import is_marker
+from danube.storage.batches.placeholder import is_marker
 from danube.storage.segment.manifest import Manifest
-from danube.testing.cluster import Cell, running_broker
+from danube.testing.in_process_broker import Cell, running_broker
 from tests.unit.broker.keeper import Keeper
 from tests.unit.storage.inspection.folder_world import bytes_of, flip
 from tests.unit.storage.store.storage_world import cut_all
@@ -179,8 +179,8 @@ def elsewhere(member: Member) -> Member:
 @contextmanager
 def service(member: Member, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """A service that keeps what the member's Raft did."""
-    image = read_raft(LocalDisk(member.path)).image
-    taken = Backup(Origin(kind="etcd", place="", taken_ms=0, danube=""), image)
+    snapshot = read_raft(LocalDisk(member.path)).snapshot
+    taken = Backup(Origin(kind="etcd", place="", taken_ms=0, danube=""), snapshot)
     member.begin_elsewhere()
     with monkeypatch.context() as there:
         there.setattr(ServicePlace, "read", lambda _: taken)
@@ -297,16 +297,16 @@ def test_a_repair_is_told_to_the_cluster_when_the_broker_starts(
 def test_a_repair_that_was_cut_off_is_done_again(member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
     member.damage_journal()
     written: list[Manifest] = []
-    write = MendedLogWriter.write
+    write = RepairedLogWriter.write
 
-    def die_at_the_second(writer: MendedLogWriter, repair: TopicRepair, topic: JournalTopic) -> Manifest:
+    def die_at_the_second(writer: RepairedLogWriter, repair: TopicRepair, topic: JournalTopic) -> Manifest:
         if written:
             raise OSError("power")
         written.append(write(writer, repair, topic))
         return written[0]
 
     with monkeypatch.context() as broken:
-        broken.setattr(MendedLogWriter, "write", die_at_the_second)
+        broken.setattr(RepairedLogWriter, "write", die_at_the_second)
         assert member.storage("repair", "--accept-loss").code == ExitCode.DATA_FOLDER
     with pytest.raises(DamagedDataError):
         member.live()
@@ -315,7 +315,7 @@ def test_a_repair_that_was_cut_off_is_done_again(member: Member, monkeypatch: py
     assert len([*member.content(ORDERS), *member.content(CLICKS)]) == 29
 
 
-@pytest.mark.parametrize("step", [(MendedLogWriter, "close"), (Aside, "drop"), (Aside, "move")])
+@pytest.mark.parametrize("step", [(RepairedLogWriter, "close"), (QuarantineFolder, "drop"), (QuarantineFolder, "move")])
 def test_a_repair_that_was_cut_off_loses_nothing_more_whatever_is_done_next(
     member: Member, monkeypatch: pytest.MonkeyPatch, step: tuple[type, str]
 ) -> None:

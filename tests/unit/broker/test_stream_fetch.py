@@ -5,17 +5,17 @@ from collections.abc import AsyncIterator, Sequence
 
 import pytest
 
+from danube.model.calls.stream import Fetch, FetchedBatch, FetchFrom, FetchTime
 from danube.model.errors import (
     InvalidRequestError,
     PreconditionFailedError,
     TopicNotFoundError,
 )
-from danube.model.limits import FETCH_ANSWER_BYTES
-from danube.model.stream import Fetch, FetchedBatch, FetchFrom, FetchTime
+from danube.model.limits.broker import FETCH_ANSWER_BYTES
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.storage.batch import RecordKind, read_header, records
-from danube.testing.cluster import Cell, StartBroker
-from danube.testing.stream_peer import StreamPeer, payload_batch
+from danube.storage.batches.batch import RecordKind, read_header, records
+from danube.testing.in_process_broker import Cell, StartBroker
+from danube.testing.peers.stream import StreamPeer, payload_batch
 
 
 @pytest.fixture

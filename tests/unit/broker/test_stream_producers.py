@@ -4,8 +4,9 @@ from collections.abc import AsyncIterator, Callable
 
 import pytest
 
-from danube.client import paths
-from danube.model.calls import AccessMode, CreateProducer
+from danube.client.connection import paths
+from danube.model.calls.client import AccessMode, CreateProducer
+from danube.model.calls.stream import ProducerAccess, PublishOpen, PublishOpened
 from danube.model.errors import (
     DanubeError,
     InvalidBatchError,
@@ -15,14 +16,13 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnavailableError,
 )
-from danube.model.limits import DEDUPLICATION_BATCHES_MAX
-from danube.model.message import NUMBERED_BIT, numbering_id
-from danube.model.stream import ProducerAccess, PublishOpen, PublishOpened
+from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX
+from danube.model.message import SEQUENCED_BIT, numbering_id
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.storage.batch import BatchOrigin
-from danube.testing.clock import settle
-from danube.testing.cluster import Cell, StartBroker
-from danube.testing.stream_peer import PublishLine, StreamPeer, payload_batch
+from danube.storage.batches.batch import BatchOrigin
+from danube.testing.in_process_broker import Cell, StartBroker
+from danube.testing.peers.stream import PublishLine, StreamPeer, payload_batch
+from danube.testing.simulated.clock import settle
 from danube.wire import decode, encode, encode_stream
 from danube.wire.status import StatusCode, status_of
 
@@ -69,7 +69,7 @@ async def opened(
     return line, await line.open_as(opening)
 
 
-def numbered(topic: TopicName, first: int, payloads: list[bytes], *, key: int = KEY, name: str = "p") -> bytes:
+def sequenced(topic: TopicName, first: int, payloads: list[bytes], *, key: int = KEY, name: str = "p") -> bytes:
     origin = BatchOrigin(producer_id=numbering_id(topic, name, key), base_sequence=first)
     return payload_batch(topic, payloads, origin=origin)
 
@@ -79,14 +79,14 @@ def numbered(topic: TopicName, first: int, payloads: list[bytes], *, key: int = 
 
 async def test_opening_says_how_to_number(streams: StreamPeer, topic: TopicName) -> None:
     _, answer = await opened(streams, topic, key=KEY)
-    assert answer.numbering_id == numbering_id(topic, "p", KEY) >= NUMBERED_BIT
+    assert answer.numbering_id == numbering_id(topic, "p", KEY) >= SEQUENCED_BIT
     assert answer.batches_max == DEDUPLICATION_BATCHES_MAX
     _, plain = await opened(streams, topic)
     assert (plain.numbering_id, plain.batches_max) == (0, 0)
 
 
 async def test_repeated_batches_are_answered_with_their_first_offsets(streams: StreamPeer, topic: TopicName) -> None:
-    bodies = [numbered(topic, 0, [b"a", b"b"]), numbered(topic, 2, [b"c"]), numbered(topic, 3, [b"d"])]
+    bodies = [sequenced(topic, 0, [b"a", b"b"]), sequenced(topic, 2, [b"c"]), sequenced(topic, 3, [b"d"])]
     for sent in (bodies[:2], bodies):
         line, _ = await opened(streams, topic, key=KEY)
         for sequence, body in enumerate(sent):
@@ -101,7 +101,7 @@ async def test_repeated_batches_are_answered_with_their_first_offsets(streams: S
 async def test_producer_that_closed_is_listed_no_more_and_what_it_numbered_is_known(
     cell: Cell, streams: StreamPeer, topic: TopicName
 ) -> None:
-    body = numbered(topic, 0, [b"a", b"b"])
+    body = sequenced(topic, 0, [b"a", b"b"])
     for _ in range(2):
         identity = await cell.client.create_producer(topic, "p")
         line, _ = await opened(streams, topic, key=KEY)
@@ -120,9 +120,9 @@ async def test_broker_that_starts_anew_knows_what_it_stored(
 ) -> None:
     for expected in ([0], [0]):
         line, _ = await opened(peer_of(await start_broker()), topic, key=KEY)
-        await line.send(0, numbered(topic, 0, [b"a", b"b"]))
+        await line.send(0, sequenced(topic, 0, [b"a", b"b"]))
         assert await line.stored(1) == expected
-    await line.send(1, numbered(topic, 2, [b"c"]))
+    await line.send(1, sequenced(topic, 2, [b"c"]))
     assert await line.stored(1) == [2]
 
 
@@ -138,42 +138,42 @@ async def test_what_neither_follows_nor_repeats_is_refused(
     streams: StreamPeer, topic: TopicName, first: int, payloads: list[bytes], words: str
 ) -> None:
     line, _ = await opened(streams, topic, key=KEY)
-    await line.send(0, numbered(topic, 0, [b"a", b"b"]))
+    await line.send(0, sequenced(topic, 0, [b"a", b"b"]))
     await line.stored(1)
     again, _ = await opened(streams, topic, key=KEY)
-    await again.send(0, numbered(topic, first, payloads))
+    await again.send(0, sequenced(topic, first, payloads))
     with pytest.raises(SequenceError, match=words):
         await again.stored(1)
 
 
 async def test_gap_within_a_stream_is_refused(streams: StreamPeer, topic: TopicName) -> None:
     line, _ = await opened(streams, topic, key=KEY)
-    await line.send(0, numbered(topic, 0, [b"a"]))
-    await line.send(1, numbered(topic, 2, [b"c"]))
+    await line.send(0, sequenced(topic, 0, [b"a"]))
+    await line.send(1, sequenced(topic, 2, [b"c"]))
     with pytest.raises(SequenceError, match="record 1 was due"):
         await line.stored(2)
 
 
 async def test_batches_of_another_numbering_are_refused(streams: StreamPeer, topic: TopicName) -> None:
-    for key, body in [(KEY, numbered(topic, 0, [b"a"], key=5)), (KEY, payload_batch(topic, [b"a"]))]:
+    for key, body in [(KEY, sequenced(topic, 0, [b"a"], key=5)), (KEY, payload_batch(topic, [b"a"]))]:
         line, _ = await opened(streams, topic, key=key)
         await line.send(0, body)
         with pytest.raises(InvalidBatchError, match="not the numbering id"):
             await line.stored(1)
     plain = await streams.opened(topic)
-    await plain.send(0, numbered(topic, 0, [b"a"]))
+    await plain.send(0, sequenced(topic, 0, [b"a"]))
     with pytest.raises(InvalidBatchError, match="without a deduplication_key"):
         await plain.stored(1)
 
 
 async def test_numbers_of_a_deleted_topic_count_for_nothing(cell: Cell, streams: StreamPeer, topic: TopicName) -> None:
     line, _ = await opened(streams, topic, key=KEY)
-    await line.send(0, numbered(topic, 0, [b"a"]))
+    await line.send(0, sequenced(topic, 0, [b"a"]))
     await line.stored(1)
     await cell.admin.delete_topic(topic)
     await cell.client.create_producer(topic)
     line, _ = await opened(streams, topic, key=KEY)
-    await line.send(0, numbered(topic, 1, [b"b"]))
+    await line.send(0, sequenced(topic, 1, [b"b"]))
     with pytest.raises(SequenceError, match="0 is the next"):
         await line.stored(1)
 

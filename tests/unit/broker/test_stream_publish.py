@@ -6,7 +6,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from danube.model.calls import OutgoingMessage
+from danube.model.calls.client import OutgoingMessage
+from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishRefused
 from danube.model.errors import (
     DanubeError,
     DispatchStrategyMismatchError,
@@ -18,13 +19,12 @@ from danube.model.errors import (
     ShuttingDownError,
     UnavailableError,
 )
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.model.message import producer_id
-from danube.model.stream import PublishAcknowledged, PublishBatch, PublishRefused
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.storage.batch import encode_messages, encode_payloads
-from danube.testing.cluster import Cell
-from danube.testing.stream_peer import StreamPeer, payload_batch
+from danube.storage.batches.batch import encode_messages, encode_payloads
+from danube.testing.in_process_broker import Cell
+from danube.testing.peers.stream import StreamPeer, payload_batch
 from danube.wire import encode, encode_stream
 
 

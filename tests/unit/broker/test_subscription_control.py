@@ -2,8 +2,8 @@ import asyncio
 
 import pytest
 
-from danube.metadata.records import Also, Records
-from danube.model.calls import ClientKind, HealthStatus
+from danube.metadata.records.catalog import ExtraWrites, Records
+from danube.model.calls.client import ClientKind, HealthStatus
 from danube.model.errors import (
     AcknowledgeError,
     ConsumerNotFoundError,
@@ -13,11 +13,11 @@ from danube.model.errors import (
 )
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.storage.log import Saved
-from danube.storage.topic_log import JournalTopicLog
-from danube.testing.cluster import Cell, StartBroker
+from danube.storage.log.protocol import Saved
+from danube.storage.log.topic_log import JournalTopicLog
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Inbox
+from danube.testing.peers.client import Inbox
 
 
 async def left(cell: Cell, topic: TopicName, inbox: Inbox) -> None:
@@ -121,7 +121,7 @@ async def test_stream_that_opens_while_its_subscription_goes_is_told_to_close_an
     delete, opened = Records.delete_subscription, []
 
     async def open_and_delete(
-        records: Records, name: TopicName, subscription: str, *, also: Also | None = None
+        records: Records, name: TopicName, subscription: str, *, also: ExtraWrites | None = None
     ) -> None:
         opened.append(await cell.client.receive(consumer))
         await delete(records, name, subscription, also=also)

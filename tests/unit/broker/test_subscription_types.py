@@ -4,14 +4,14 @@ import asyncio
 
 import pytest
 
-from danube.broker.dispatch import key_filter
-from danube.model.calls import OutgoingMessage, Subscribe
+from danube.broker.dispatch.selection import key_filter
+from danube.model.calls.client import OutgoingMessage, Subscribe
 from danube.model.errors import InvalidRequestError, LimitReachedError
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Inbox
+from danube.testing.peers.client import Inbox
 from danube.wire import decode, encode
 
 BOTH = pytest.mark.parametrize("strategy", list(DispatchStrategy))

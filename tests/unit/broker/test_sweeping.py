@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from danube.broker.sweeping import sweep_on
+from danube.broker.periodic import sweep_on
 from danube.model.errors import MetadataError
-from danube.model.limits import SWEEP_INTERVAL_S
+from danube.model.limits.broker import SWEEP_INTERVAL_S
 from danube.runtime.tasks import TaskScope
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 
 class Sweep:

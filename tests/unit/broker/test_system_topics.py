@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.model.analytics import ANALYTICS_TOPIC, LAG_JOB, RunWriter, encode_record
-from danube.model.audit import AUDIT_TOPIC
+from danube.model.calls.stream import Fetch, FetchFrom, ProducerAccess, PublishOpen
 from danube.model.errors import (
     InvalidRequestError,
     NotPermittedError,
@@ -14,11 +13,12 @@ from danube.model.errors import (
     TopicNotServedError,
 )
 from danube.model.message import producer_id
-from danube.model.stream import Fetch, FetchFrom, ProducerAccess, PublishOpen
-from danube.model.telemetry import TELEMETRY_TOPIC
+from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, RunWriter, encode_record
+from danube.model.records.audit import AUDIT_TOPIC
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
-from danube.testing.stream_peer import StreamPeer, payload_batch
+from danube.testing.in_process_broker import Cell, StartBroker
+from danube.testing.peers.stream import StreamPeer, payload_batch
 
 SYSTEM_TOPICS = (
     TELEMETRY_TOPIC,

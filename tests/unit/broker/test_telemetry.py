@@ -10,34 +10,34 @@ from typing import Any
 
 import pytest
 
+from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.config.dispatch import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.broker.dispatch_settings import DispatchSettings
-from danube.broker.farewell import Cause, Farewell
-from danube.broker.telemetry import Telemetry, TelemetrySource
-from danube.broker.telemetry_changes import Entity, Mark
-from danube.broker.telemetry_readings import (
+from danube.broker.telemetry.changes import Entity, Mark
+from danube.broker.telemetry.publisher import Telemetry, TelemetrySource
+from danube.broker.telemetry.readings import (
     AnySubscription,
     mark_subscription,
     mark_topic,
     read_subscription,
     read_topic,
 )
-from danube.broker.topic import ReliableTopic
-from danube.broker.topics import Topics
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
-from danube.metadata.records import Records
+from danube.metadata.records.catalog import Records
 from danube.model.errors import OverloadedError
-from danube.model.limits import KIB, MIB, TELEMETRY_SLICE_S
+from danube.model.limits.broker import KIB, MIB, TELEMETRY_SLICE_S
+from danube.model.records.telemetry import TELEMETRY_TOPIC, BrokerReading, Reading, Stamp, decode_record
 from danube.model.subscription import Cursor, SubscriptionType
-from danube.model.telemetry import TELEMETRY_TOPIC, BrokerReading, Reading, Stamp, decode_record
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Caller
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.process import ProcessUsage
 from danube.runtime.tasks import TaskScope
 from danube.storage.store import Storage
-from danube.testing.clock import SimClock
-from danube.testing.disk import Operation
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import Operation
 from tests.unit.broker.storage_scene import World
 from tests.unit.storage.journal_world import Told, content
 
@@ -122,7 +122,7 @@ async def broker(world: World) -> AsyncIterator[TellTale]:
     topics = Topics(records=records, storage=storage, clock=world.clock, tasks=tasks, dispatch=dispatch)
     yield TellTale(world, storage, topics, records)
     for topic in list(topics):
-        topic.close(Farewell(Cause.GOING_DOWN, topic.name))
+        topic.close(ClientDrain(Cause.GOING_DOWN, topic.name))
     await tasks.close()
 
 
@@ -276,14 +276,14 @@ async def test_a_stopped_journal_is_logged_once_and_ticks_cost_nothing(
     await broker.tick()
     await broker.topic("/default/orders")
     world.sim.fail(Operation.SYNC)
-    caplog.set_level(logging.INFO, "danube.broker.telemetry")
+    caplog.set_level(logging.INFO, "danube.broker.telemetry.publisher")
     works: list[tuple[int, int]] = []
     for _ in range(5):
         assert await broker.tick() == 0
         works.append((world.writes.works, broker.usage.asked))
     assert broker.storage.stopped is not None
     assert len(set(works[1:])) == 1
-    (record,) = [each for each in caplog.records if each.name == "danube.broker.telemetry"]
+    (record,) = [each for each in caplog.records if each.name == "danube.broker.telemetry.publisher"]
     assert "the journal has stopped" in record.getMessage()
 
 
@@ -292,13 +292,16 @@ async def test_what_a_full_disk_kept_out_is_published_when_there_is_room_again(
 ) -> None:
     await broker.tick()
     await broker.topic("/default/orders")
-    caplog.set_level(logging.INFO, "danube.broker.telemetry")
+    caplog.set_level(logging.INFO, "danube.broker.telemetry.publisher")
     world.sim.fail(Operation.APPEND, error=errno.ENOSPC, times=100)
     assert [await broker.tick() for _ in range(3)] == [0, 0, 0]
     world.sim.clear_faults()
     assert await broker.tick() == 2
     assert [stamp.sequence for stamp, _ in await broker.told()] == list(range(4))
-    assert [each.levelname for each in caplog.records if each.name == "danube.broker.telemetry"] == ["WARNING", "INFO"]
+    assert [each.levelname for each in caplog.records if each.name == "danube.broker.telemetry.publisher"] == [
+        "WARNING",
+        "INFO",
+    ]
 
 
 async def test_an_overloaded_journal_is_left_alone(world: World, broker: TellTale) -> None:

@@ -7,8 +7,8 @@ from functools import partial
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.broker.telemetry_changes import Chosen, Entity, Selection, TelemetryChanges
-from danube.model.telemetry import Stamp, TopicReading, encode_record
+from danube.broker.telemetry.changes import Chosen, Entity, Selection, TelemetryChanges
+from danube.model.records.telemetry import Stamp, TopicReading, encode_record
 from tests.golden.telemetry.reader import Picture
 
 ORDERS, BILLS, QUIET = "/default/orders", "/default/bills", "/system/telemetry"

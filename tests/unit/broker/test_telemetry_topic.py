@@ -9,14 +9,14 @@ import pytest
 from pydantic import ValidationError
 
 from danube import DanubeClientBuilder, SubType
-from danube.broker.settings import BrokerSettings
-from danube.client.consumer import Consumer
+from danube.broker.config.settings import BrokerSettings
+from danube.client.consume.consumer import Consumer
 from danube.model.message import producer_id
-from danube.model.telemetry import TELEMETRY_TOPIC
+from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.peer import Inbox
+from danube.testing.peers.client import Inbox
 from tests.golden.telemetry.reader import Picture, Record, read
 
 OFTEN_S = 0.05

@@ -1,7 +1,7 @@
 import pytest
 
-from danube.model.admin_calls import TopicInfo
-from danube.model.calls import ClientKind, HealthStatus
+from danube.model.calls.admin import TopicInfo
+from danube.model.calls.client import ClientKind, HealthStatus
 from danube.model.errors import (
     InvalidRequestError,
     NamespaceNotFoundError,
@@ -10,7 +10,7 @@ from danube.model.errors import (
     TopicNotFoundError,
 )
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 
 
 async def test_created_topic_is_listed_with_its_strategy(cell: Cell, topic: TopicName) -> None:

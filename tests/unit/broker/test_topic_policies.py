@@ -6,8 +6,7 @@ from time import monotonic
 
 import pytest
 
-from danube.broker.settings import load_broker_settings
-from danube.model.audit import AUDIT_TOPIC
+from danube.broker.config.settings import load_broker_settings
 from danube.model.errors import (
     InvalidRequestError,
     LimitReachedError,
@@ -18,11 +17,12 @@ from danube.model.errors import (
     TopicNotServedError,
 )
 from danube.model.policies import NO_POLICIES, Policies
+from danube.model.records.audit import AUDIT_TOPIC
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.cluster import Cell, StartBroker
+from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
-from danube.testing.stream_peer import StreamPeer, payload_batch
+from danube.testing.peers.stream import StreamPeer, payload_batch
 
 OTHER = TopicName("default", "other")
 

@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from danube.broker import sweeping
+from danube.broker import periodic
 from danube.broker.control.positions import PositionControl
-from danube.metadata.records import Records
+from danube.metadata.records.catalog import Records
+from danube.model.calls.stream import FetchFrom
 from danube.model.errors import MetadataError
-from danube.model.stream import FetchFrom
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
-from danube.testing.cluster import StartBroker
+from danube.testing.in_process_broker import StartBroker
 from danube.testing.patience import PATIENCE_S
 from tests.unit.broker.keeper import Keeper
 from tests.unit.broker.test_positions import stands
@@ -90,7 +90,7 @@ async def test_a_broker_tells_it_by_itself(
     topic: TopicName,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sweeping, "SWEEP_INTERVAL_S", 0.001)
+    monkeypatch.setattr(periodic, "SWEEP_INTERVAL_S", 0.001)
     cell = await start_broker(telemetry_interval_s=0)
     await fill(cell, topic, 3)
     await cell.admin.create_subscription(topic, start=FetchFrom.LATEST)

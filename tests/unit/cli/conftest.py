@@ -4,7 +4,7 @@ import pytest
 
 from danube.cli.access import Access
 from danube.client import DanubeClient, DanubeClientBuilder
-from danube.rpc.memory_carrier import MemoryCarrier
+from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from tests.unit.client.fake_broker import FakeBroker

@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from danube.cli.lines import LineSplitter, lines
 from danube.model.errors import MessageTooLargeError
-from danube.model.limits import MESSAGE_BYTES_MAX
+from danube.model.limits.broker import MESSAGE_BYTES_MAX
 from danube.runtime.blocking import BlockingThread
-from danube.testing.clock import settle
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import settle
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from danube.cli.render import json_line, raw_line, text_line
-from danube.model.calls import ReceivedMessage
+from danube.model.calls.client import ReceivedMessage
 
 
 def message(payload: bytes, **fields: object) -> ReceivedMessage:

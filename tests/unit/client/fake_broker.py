@@ -8,7 +8,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from danube.model.calls import (
+from danube.model.calls.client import (
     HealthStatus,
     LookupAnswer,
     LookupKind,

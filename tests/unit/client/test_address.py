@@ -1,6 +1,6 @@
 import pytest
 
-from danube.client.address import host_and_port
+from danube.client.connection.address import host_and_port
 from danube.model.errors import SettingsError
 
 

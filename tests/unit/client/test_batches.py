@@ -17,6 +17,7 @@ from danube.client import (
     ProducerOptions,
     StoredRange,
 )
+from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishOpened, PublishRefused
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
@@ -28,23 +29,22 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnsupportedError,
 )
-from danube.model.limits import (
+from danube.model.limits.broker import (
     CALL_TIMEOUT_S,
     CLIENT_BATCH_BYTES,
     CLIENT_BATCHES_IN_FLIGHT_MAX,
     MESSAGE_BYTES_MAX,
 )
-from danube.model.stream import PublishAcknowledged, PublishBatch, PublishOpened, PublishRefused
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier, ServerStream, Service
-from danube.rpc.grpc_carrier import GrpcCarrier
-from danube.rpc.memory_carrier import MemoryCarrier, MemoryChannel
-from danube.rpc.memory_stream import MemoryClientStream
+from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.memory.carrier import MemoryCarrier, MemoryChannel
+from danube.rpc.memory.stream import MemoryClientStream
 from danube.runtime.clock import SystemClock
-from danube.storage.batch import read_header
-from danube.testing.clock import SimClock, settle
-from danube.testing.cluster import Cell, running_broker
+from danube.storage.batches.batch import read_header
+from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock, settle
 from danube.wire import decode_stream, encode_stream
 from tests.unit.client.fake_broker import FakeBroker
 
@@ -111,7 +111,7 @@ async def fetched(client: DanubeClient, topic: str = TOPIC, **range_: object) ->
         return [(message.msg_id.topic_offset, message.payload) async for message in messages]
 
 
-def numbered(payloads: Sequence[bytes]) -> list[tuple[int, bytes]]:
+def sequenced(payloads: Sequence[bytes]) -> list[tuple[int, bytes]]:
     return list(enumerate(payloads))
 
 
@@ -119,7 +119,7 @@ async def test_send_many_stores_all_in_order_and_fetch_reads_them(direct: Danube
     payloads = [b"%d" % n for n in range(100_000)]
     async with reliable(direct) as producer:
         assert await producer.send_many(payloads, {"k": "v"}) == 100_000
-    assert await fetched(direct) == numbered(payloads)
+    assert await fetched(direct) == sequenced(payloads)
 
 
 async def test_consumers_of_single_messages_get_what_send_many_sent(cell: Cell, direct: DanubeClient) -> None:
@@ -163,7 +163,7 @@ async def test_partitions_are_filled_in_turn_and_each_keeps_its_order(direct: Da
     async with reliable(direct, partitions=3) as producer:
         assert await producer.send_many(payloads) == 3_000
     for n in range(3):
-        assert await fetched(direct, f"{TOPIC}-part-{n}") == numbered(payloads[n::3])
+        assert await fetched(direct, f"{TOPIC}-part-{n}") == sequenced(payloads[n::3])
 
 
 async def test_streams_may_break_any_number_of_times_while_batches_are_stored(

@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, UnrecoverableError
-from danube.client.address import BrokerAddress
-from danube.client.transport import Transport
+from danube.client.connection.address import BrokerAddress
+from danube.client.connection.transport import Transport
 from danube.model.errors import BrokerUnreachableError, SettingsError
-from danube.model.limits import CLIENT_CHANNELS_MAX
-from danube.rpc.grpc_carrier import GrpcCarrier
-from danube.rpc.memory_carrier import MemoryCarrier
+from danube.model.limits.broker import CLIENT_CHANNELS_MAX
+from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.clock import SimClock
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
 from tests.unit.client.fake_broker import FakeBroker
 
 pytestmark = pytest.mark.slow  # together they take long

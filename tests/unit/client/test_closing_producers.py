@@ -7,15 +7,16 @@ from typing import Any
 
 import pytest
 
-from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, paths
-from danube.client.address import BrokerAddress
-from danube.client.transport import Transport
-from danube.model.limits import CLIENT_DETACH_TIMEOUT_S
+from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
+from danube.client.connection import paths
+from danube.client.connection.address import BrokerAddress
+from danube.client.connection.transport import Transport
+from danube.model.limits.broker import CLIENT_DETACH_TIMEOUT_S
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier, Service, UnaryCall
-from danube.rpc.memory_carrier import MemoryCarrier
-from danube.testing.clock import SimClock
-from danube.testing.cluster import Cell, running_broker
+from danube.rpc.memory.carrier import MemoryCarrier
+from danube.testing.in_process_broker import Cell, running_broker
+from danube.testing.simulated.clock import SimClock
 from danube.wire import decode_stream
 from tests.unit.client.fake_broker import FakeBroker
 

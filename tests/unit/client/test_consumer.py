@@ -3,7 +3,7 @@ import asyncio
 import pytest
 
 from danube.client import Consumer, ConsumerOptions, DanubeClient, DanubeError, Message, SubType, UnrecoverableError
-from danube.model.calls import HealthStatus, OutgoingMessage, ReceivedMessage
+from danube.model.calls.client import HealthStatus, OutgoingMessage, ReceivedMessage
 from danube.model.errors import (
     AcknowledgeError,
     BrokerUnreachableError,
@@ -16,14 +16,14 @@ from danube.model.errors import (
     TopicNotServedError,
     UnavailableError,
 )
-from danube.model.limits import (
+from danube.model.limits.broker import (
     CLIENT_ACKS_IN_FLIGHT_MAX,
     CLIENT_PARTITIONS_INTERVAL_S,
     CLIENT_RECEIVE_MESSAGES_MAX,
 )
-from danube.rpc.memory_carrier import MemoryCarrier
-from danube.testing.clock import SimClock, settle
+from danube.rpc.memory.carrier import MemoryCarrier
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock, settle
 from danube.wire import encode
 from tests.unit.client.fake_broker import FakeBroker, serves
 

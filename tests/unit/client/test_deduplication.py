@@ -13,9 +13,9 @@ from danube.model.errors import (
     ProducerFencedError,
     TopicHeldError,
 )
-from danube.rpc.memory_stream import MemoryClientStream
-from danube.storage.numbering import NumberedBatch, StoredNumberings
-from danube.testing.cluster import Cell, running_broker
+from danube.rpc.memory.stream import MemoryClientStream
+from danube.storage.batches.producer_state import SequencedBatch, StoredProducerStates
+from danube.testing.in_process_broker import Cell, running_broker
 
 TOPIC = "/default/orders"
 PAYLOADS = [b"%d" % number for number in range(20_000)]
@@ -52,7 +52,9 @@ def cuts(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         return raw
 
     monkeypatch.setattr(MemoryClientStream, "receive", receive)
-    monkeypatch.setattr("danube.client.gathering.CLIENT_BATCH_BYTES", 1_000)  # small batches have many answers
+    monkeypatch.setattr(
+        "danube.client.publish.batch_accumulator.CLIENT_BATCH_BYTES", 1_000
+    )  # small batches have many answers
     return lost
 
 
@@ -89,14 +91,14 @@ async def test_without_deduplication_they_do(client: DanubeClient, cuts: list[in
 async def test_one_row_of_numbers_serves_many_calls_and_a_second_one_those_at_the_same_time(
     client: DanubeClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    seen: list[NumberedBatch] = []
-    original = StoredNumberings.add
+    seen: list[SequencedBatch] = []
+    original = StoredProducerStates.add
 
-    def add(remembered: StoredNumberings, batch: NumberedBatch, offset: int) -> None:
+    def add(remembered: StoredProducerStates, batch: SequencedBatch, offset: int) -> None:
         seen.append(batch)
         original(remembered, batch, offset)
 
-    monkeypatch.setattr(StoredNumberings, "add", add)
+    monkeypatch.setattr(StoredProducerStates, "add", add)
     async with builder(client).with_deduplication().build() as producer:
         await producer.send_many([b"a", b"b"])
         await producer.send_many([b"c"])

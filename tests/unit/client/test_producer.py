@@ -15,9 +15,9 @@ from danube.model.errors import (
     TopicNotServedError,
     UnavailableError,
 )
-from danube.model.limits import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
-from danube.rpc.memory_carrier import MemoryCarrier
-from danube.testing.clock import SimClock, settle
+from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
+from danube.rpc.memory.carrier import MemoryCarrier
+from danube.testing.simulated.clock import SimClock, settle
 from danube.wire import decode
 from tests.unit.client.fake_broker import FakeBroker, serves
 

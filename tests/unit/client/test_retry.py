@@ -1,6 +1,6 @@
 import pytest
 
-from danube.client.retry import (
+from danube.client.connection.retry import (
     Failure,
     GiveUp,
     Reattach,

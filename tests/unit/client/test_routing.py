@@ -1,6 +1,6 @@
 import pytest
 
-from danube.client.routing import Router, fnv1a_64
+from danube.client.publish.routing import Router, fnv1a_64
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.client.address import BrokerAddress
-from danube.client.retry import RetryPolicy
-from danube.client.session import (
+from danube.client.connection.address import BrokerAddress
+from danube.client.connection.retry import RetryPolicy
+from danube.client.connection.session import (
     Abandon,
     Attach,
     Attached,
@@ -35,7 +35,7 @@ from danube.model.errors import (
     TopicNotFoundError,
     UnavailableError,
 )
-from danube.model.limits import CLIENT_SETTLED_S
+from danube.model.limits.broker import CLIENT_SETTLED_S
 from danube.runtime.rng import Rng
 
 SERVICE = "http://service:6650"

@@ -1,11 +1,17 @@
 """States of the metadata to take backups of, and backups of them."""
 
-from danube.metadata import keys
-from danube.metadata.backup_format import Backup, Origin
+from danube.metadata.backup.format import Backup, Origin
 from danube.metadata.commands import Applied, Lease
-from danube.metadata.record_fields import encode_fields
-from danube.metadata.record_format import TopicRecord, encode_counter, encode_namespace, encode_tombstone, encode_topic
-from danube.metadata.state import StateImage
+from danube.metadata.records import keys
+from danube.metadata.records.record_fields import encode_fields
+from danube.metadata.records.record_format import (
+    TopicRecord,
+    encode_counter,
+    encode_namespace,
+    encode_tombstone,
+    encode_topic,
+)
+from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -21,7 +27,7 @@ def topic(name: str, topic_id: int, owner: int = 0) -> Entry:
     return Entry(keys.topic(record.name), encode_topic(record), topic_id, topic_id)
 
 
-def image(*more: Entry) -> StateImage:
+def snapshot(*more: Entry) -> StateSnapshot:
     """Namespaces, topics, a broker that runs, and what is remembered."""
     entries = [
         Entry(keys.CLUSTER_ID, encode_fields(cluster_id=CLUSTER), 1, 1),
@@ -34,12 +40,12 @@ def image(*more: Entry) -> StateImage:
         *more,
     ]
     ordered = tuple(sorted(entries, key=lambda entry: entry.key))
-    return StateImage(9, 3, ordered, (Lease(3, 32.0, 4),), (("done", Applied(9)),))
+    return StateSnapshot(9, 3, ordered, (Lease(3, 32.0, 4),), (("done", Applied(9)),))
 
 
-def backup(taken: StateImage | None = None, kind: str = "sqlite") -> Backup:
+def backup(taken: StateSnapshot | None = None, kind: str = "sqlite") -> Backup:
     """A backup of a broker's own metadata."""
     origin = Origin(
         kind=kind, place="/var/lib/danube", taken_ms=1_000, danube="0.1.0", cluster_id=CLUSTER, broker_id=BROKER
     )
-    return Backup(origin, taken or image())
+    return Backup(origin, taken or snapshot())

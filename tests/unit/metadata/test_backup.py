@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from danube.metadata import keys
-from danube.metadata.backup import Restored, cluster_id_of, restored
-from danube.metadata.backup_format import Backup, check_size, decode_backup, encode_backup
-from danube.metadata.families import families, trouble_of, value_of
+from danube.metadata.backup.backup import Restored, cluster_id_of, restored
+from danube.metadata.backup.format import Backup, check_size, decode_backup, encode_backup
 from danube.metadata.memory import MemoryStore
-from danube.metadata.record_format import decode_counter
-from danube.metadata.restore_mark import RestoreMark, mark_of, skip_topic_ids
-from danube.metadata.state import State, StateImage
+from danube.metadata.records import keys
+from danube.metadata.records.families import families, fault_of, value_of
+from danube.metadata.records.record_format import decode_counter
+from danube.metadata.records.restore_mark import RestoreMark, mark_of, skip_topic_ids
+from danube.metadata.state import State, StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, PreconditionFailedError
-from danube.model.metadata_limits import (
+from danube.model.limits.metadata import (
     METADATA_BACKUP_BYTES_MAX,
     METADATA_BACKUP_ORIGIN_BYTES_MAX,
     METADATA_TOPIC_IDS_SKIPPED,
 )
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
-from tests.unit.metadata.backups import BROKER, CLUSTER, RESTORE, backup, image
+from danube.testing.simulated.clock import SimClock
+from tests.unit.metadata.backups import BROKER, CLUSTER, RESTORE, backup, snapshot
 
 
 def packed(taken: Backup) -> bytes:
@@ -31,19 +31,19 @@ def packed(taken: Backup) -> bytes:
 
 
 def entry_of(found: Restored, key: str) -> Entry:
-    return {entry.key: entry for entry in found.image.entries}[key]
+    return {entry.key: entry for entry in found.snapshot.entries}[key]
 
 
 def test_a_backup_is_read_as_it_was_written() -> None:
     taken = backup(kind="raft")
-    taken = Backup(replace(taken.origin, position=40, agreed_position=30, members=("1@h:7650",)), taken.image)
+    taken = Backup(replace(taken.origin, position=40, agreed_position=30, members=("1@h:7650",)), taken.snapshot)
     assert decode_backup(packed(taken), "a backup") == taken
 
 
 def test_writing_tells_how_far_it_is() -> None:
     told: list[int] = []
     many = tuple(Entry(f"/k/{number:06}", b"", 1, 1) for number in range(1_000))
-    encode_backup(backup(StateImage(1, 0, many)), told.append)
+    encode_backup(backup(StateSnapshot(1, 0, many)), told.append)
     assert sum(told) >= 1_000
 
 
@@ -99,7 +99,7 @@ def test_an_origin_without_bound_is_not_written() -> None:
     taken = backup()
     long = replace(taken.origin, place="x" * METADATA_BACKUP_ORIGIN_BYTES_MAX)
     with pytest.raises(InvalidRequestError):
-        encode_backup(Backup(long, taken.image))
+        encode_backup(Backup(long, taken.snapshot))
 
 
 def test_a_file_that_is_larger_than_any_backup_is_not_read() -> None:
@@ -111,58 +111,58 @@ def test_a_file_that_is_larger_than_any_backup_is_not_read() -> None:
 def test_leases_their_keys_and_outcomes_are_left_out() -> None:
     found = restored(backup(), to_cluster=False, restore_id=RESTORE)
     assert (found.leases, found.leased_keys, found.outcomes) == (1, 1, 1)
-    assert (found.image.leases, found.image.outcomes) == ((), ())
-    assert not [entry for entry in found.image.entries if entry.lease_id]
-    State.of(found.image).validate()
+    assert (found.snapshot.leases, found.snapshot.outcomes) == ((), ())
+    assert not [entry for entry in found.snapshot.entries if entry.lease_id]
+    State.of(found.snapshot).validate()
 
 
 def test_no_number_that_was_given_out_is_given_out_again() -> None:
     found = restored(backup(), to_cluster=False, restore_id=RESTORE)
     counter = decode_counter(entry_of(found, keys.TOPIC_ID_COUNTER))
     assert (counter, found.next_topic_id) == (5 + METADATA_TOPIC_IDS_SKIPPED, counter + 1)
-    assert found.image.last_lease_id == 3
-    assert found.image.revision == 10
+    assert found.snapshot.last_lease_id == 3
+    assert found.snapshot.revision == 10
 
 
 def test_metadata_of_a_version_before_clusters_is_not_carried_into_one() -> None:
-    without = tuple(entry for entry in image().entries if entry.key != keys.CLUSTER_ID)
-    taken = backup(replace(image(), entries=without))
+    without = tuple(entry for entry in snapshot().entries if entry.key != keys.CLUSTER_ID)
+    taken = backup(replace(snapshot(), entries=without))
     with pytest.raises(PreconditionFailedError, match="start that broker once with this version"):
         restored(taken, to_cluster=True, restore_id=RESTORE)
-    assert restored(taken, to_cluster=False, restore_id=RESTORE).image.entries
+    assert restored(taken, to_cluster=False, restore_id=RESTORE).snapshot.entries
 
 
 def test_a_broker_that_stands_alone_does_not_take_the_metadata_of_a_cluster() -> None:
     with pytest.raises(PreconditionFailedError, match="--store raft"):
         restored(backup(kind="etcd"), to_cluster=False, restore_id=RESTORE)
-    assert restored(backup(kind="etcd"), to_cluster=True, restore_id=RESTORE).image.entries
+    assert restored(backup(kind="etcd"), to_cluster=True, restore_id=RESTORE).snapshot.entries
 
 
 @pytest.mark.parametrize("to_cluster", [False, True])
 def test_all_else_is_kept_as_it_was(to_cluster: bool) -> None:
     taken = backup()
-    found = set(restored(taken, to_cluster=to_cluster, restore_id=RESTORE).image.entries)
-    changed = {entry.key for entry in set(taken.image.entries) - found}
+    found = set(restored(taken, to_cluster=to_cluster, restore_id=RESTORE).snapshot.entries)
+    changed = {entry.key for entry in set(taken.snapshot.entries) - found}
     assert changed == {keys.TOPIC_ID_COUNTER, keys.registered_broker(BROKER)}
 
 
 def test_an_empty_store_is_restored_empty_but_for_the_mark() -> None:
-    found = restored(backup(StateImage()), to_cluster=True, restore_id=RESTORE).image
+    found = restored(backup(StateSnapshot()), to_cluster=True, restore_id=RESTORE).snapshot
     assert [entry.key for entry in found.entries] == [keys.RESTORED]
-    assert replace(found, entries=()) == StateImage(revision=1)
+    assert replace(found, entries=()) == StateSnapshot(revision=1)
 
 
 def test_a_restore_leaves_a_mark_that_says_what_the_backup_knew() -> None:
     found = restored(backup(), to_cluster=False, restore_id=RESTORE)
     expected = RestoreMark(restore_id=RESTORE, revision=9, taken_ms=1_000, last_topic_id=5)
-    assert mark_of(found.image.entries) == expected
-    assert list(found.image.entries) == sorted(found.image.entries, key=lambda entry: entry.key)
-    assert trouble_of(entry_of(found, keys.RESTORED)) is None
+    assert mark_of(found.snapshot.entries) == expected
+    assert list(found.snapshot.entries) == sorted(found.snapshot.entries, key=lambda entry: entry.key)
+    assert fault_of(entry_of(found, keys.RESTORED)) is None
 
 
 def test_the_mark_of_the_restore_before_is_replaced_and_named() -> None:
-    first = restored(backup(), to_cluster=False, restore_id="first").image
-    second = mark_of(restored(backup(first), to_cluster=False, restore_id="second").image.entries)
+    first = restored(backup(), to_cluster=False, restore_id="first").snapshot
+    second = mark_of(restored(backup(first), to_cluster=False, restore_id="second").snapshot.entries)
     assert (second.restore_id, second.before) == ("second", "first")
     assert second.last_topic_id == 5 + METADATA_TOPIC_IDS_SKIPPED
 
@@ -182,12 +182,12 @@ async def test_ids_under_which_something_is_stored_are_not_given_out() -> None:
 
 
 def test_the_cluster_id_is_found() -> None:
-    assert cluster_id_of(image().entries) == CLUSTER
+    assert cluster_id_of(snapshot().entries) == CLUSTER
     assert cluster_id_of(()) == ""
 
 
 def test_keys_are_counted_by_family() -> None:
-    counts = families([*image().entries, Entry("/strange/a/b", b"", 1, 1), Entry("/topics", b"", 1, 1)])
+    counts = families([*snapshot().entries, Entry("/strange/a/b", b"", 1, 1), Entry("/topics", b"", 1, 1)])
     assert counts == {
         "/cluster/id": 1,
         "/cluster/register": 1,
@@ -200,7 +200,7 @@ def test_keys_are_counted_by_family() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_told_and_a_strange_one_is_shown() -> None:
-    assert [trouble_of(entry) for entry in image().entries if entry.lease_id == 0] == [None] * 6
-    assert "does not hold what it should" in str(trouble_of(Entry(keys.namespace("x"), b"\xff", 1, 1)))
-    assert trouble_of(Entry("/strange", b"\xff", 1, 1)) is None
+    assert [fault_of(entry) for entry in snapshot().entries if entry.lease_id == 0] == [None] * 6
+    assert "does not hold what it should" in str(fault_of(Entry(keys.namespace("x"), b"\xff", 1, 1)))
+    assert fault_of(Entry("/strange", b"\xff", 1, 1)) is None
     assert value_of(Entry("/strange", b"\xff", 1, 1)) == {"base64": "/w=="}

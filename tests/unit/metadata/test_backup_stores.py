@@ -5,29 +5,29 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.backup import restored
-from danube.metadata.backup_raft import begin_group, own_address, read_raft
-from danube.metadata.backup_sqlite import read_sqlite, write_sqlite
-from danube.metadata.command_format import Request, encode_request
+from danube.metadata.backup.backup import restored
+from danube.metadata.backup.raft import begin_group, own_address, read_raft
+from danube.metadata.backup.sqlite import read_sqlite, write_sqlite
 from danube.metadata.commands import Transact
-from danube.metadata.image_format import encode_image
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
-from danube.metadata.raft.dump import HeldImage, MemoryBytes
-from danube.metadata.raft.folder import RaftFolder
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import pack_batch
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.sqlite import SqliteStore
-from danube.metadata.sqlite_file import SqliteFile
-from danube.metadata.state import StateImage
+from danube.metadata.replication.command_format import Request, encode_request
+from danube.metadata.replication.snapshot_format import encode_state
+from danube.metadata.sqlite.file import SqliteFile
+from danube.metadata.sqlite.store import SqliteStore
+from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry, Put, Transaction
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, PreconditionFailedError
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import SimDisk
 from tests.unit.metadata.backups import RESTORE, backup
 
 ADDRESS = "10.0.0.7:7650"
-IMAGE = restored(backup(), to_cluster=False, restore_id=RESTORE).image
+IMAGE = restored(backup(), to_cluster=False, restore_id=RESTORE).snapshot
 
 
 def test_a_new_sqlite_file_holds_what_was_written(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_a_sqlite_file_with_something_in_it_is_not_filled(tmp_path: Path) -> Non
     path = tmp_path / "metadata.sqlite3"
     write_sqlite(path, IMAGE)
     with contextlib.closing(SqliteFile.open(path)) as file, pytest.raises(PreconditionFailedError):
-        file.fill(StateImage(50))
+        file.fill(StateSnapshot(50))
     assert read_sqlite(path) == IMAGE
 
 
@@ -80,7 +80,7 @@ def test_a_new_group_begins_with_the_state_and_one_voter() -> None:
     disk = SimDisk()
     cluster_id, node_id = begin_group(disk, IMAGE, ADDRESS, SystemRng(3))
     found = read_raft(disk)
-    assert found.image == IMAGE
+    assert found.snapshot == IMAGE
     assert found.members == (f"{node_id}@{ADDRESS}",)
     assert own_address(found) == ADDRESS
     with contextlib.closing(RaftFolder.open(disk)) as folder:
@@ -90,7 +90,7 @@ def test_a_new_group_begins_with_the_state_and_one_voter() -> None:
 def test_a_new_group_is_whole_after_a_power_cut() -> None:
     disk = SimDisk()
     begin_group(disk, IMAGE, ADDRESS, SystemRng(3))
-    assert read_raft(disk.power_cut()).image == IMAGE
+    assert read_raft(disk.power_cut()).snapshot == IMAGE
 
 
 def test_who_joins_a_new_group_needs_its_image() -> None:
@@ -122,7 +122,7 @@ def member_with(changes: int, *, voters: int) -> SimDisk:
 
 def test_what_stands_behind_a_members_image_is_taken_too() -> None:
     found = read_raft(member_with(3, voters=3))
-    assert [entry.key for entry in found.image.entries] == ["/k/0", "/k/1", "/k/2"]
+    assert [entry.key for entry in found.snapshot.entries] == ["/k/0", "/k/1", "/k/2"]
     assert (found.position, found.agreed_position) == (5, 2)
 
 
@@ -155,10 +155,10 @@ def test_a_member_that_belongs_to_no_cluster_has_nothing_to_take() -> None:
 def test_an_image_stands_for_the_entries_before_it() -> None:
     disk = member_with(3, voters=3)
     with contextlib.closing(RaftFolder.open(disk)) as folder:
-        state = StateImage(40, 0, (Entry("/image", b"x", 40, 40),))
+        state = StateSnapshot(40, 0, (Entry("/image", b"x", 40, 40),))
         prev, last = folder.log[-2], folder.log[-1]
-        members = folder.image.members if folder.image else ()
-        payload = MemoryBytes(*encode_image(state))
-        folder.save_image(HeldImage(prev=prev, last=last, members=members, payload=payload))
+        members = folder.snapshot.members if folder.snapshot else ()
+        payload = MemoryBytes(*encode_state(state))
+        folder.save_snapshot(HeldSnapshot(prev=prev, last=last, members=members, payload=payload))
     found = read_raft(disk)
-    assert (found.image, found.position, found.agreed_position) == (state, 5, 5)
+    assert (found.snapshot, found.position, found.agreed_position) == (state, 5, 5)

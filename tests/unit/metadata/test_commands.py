@@ -21,7 +21,7 @@ from danube.metadata.commands import (
 from danube.metadata.state import State, apply
 from danube.metadata.store import Changed, Condition, Delete, DeletePrefix, Entry, Put, Removed, Transaction, Write
 from danube.model.errors import InvalidRequestError, UnsupportedError
-from danube.model.metadata_limits import METADATA_LEASES_MAX, METADATA_TRANSACTION_PARTS_MAX
+from danube.model.limits.metadata import METADATA_LEASES_MAX, METADATA_TRANSACTION_PARTS_MAX
 
 
 def transact(*writes: Write, conditions: tuple[Condition, ...] = (), transaction_id: str = "") -> Transact:

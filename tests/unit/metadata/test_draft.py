@@ -2,13 +2,13 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from danube.metadata.draft import Draft, commit_draft
 from danube.metadata.memory import MemoryStore
 from danube.metadata.store import Entry, Transaction
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import NotFoundError, UnknownOutcomeError, VersionConflictError
-from danube.model.metadata_limits import METADATA_ATTEMPTS_MAX
+from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 RNG = SystemRng(seed=1)
 
@@ -43,7 +43,7 @@ class ForgetfulStore(MemoryStore):
         return revision
 
 
-async def increment(draft: Draft) -> int:
+async def increment(draft: TransactionBuilder) -> int:
     entry = await draft.read("/counter")
     value = int(entry.value) + 1 if entry else 1
     draft.put("/counter", str(value).encode())
@@ -56,14 +56,14 @@ async def test_change_is_worked_out_anew_when_another_was_faster() -> None:
             await store.put("/counter", b"10")
 
     store = DisturbedStore(other_was_faster)
-    assert await commit_draft(store, RNG, increment) == 11
+    assert await commit_transaction(store, RNG, increment) == 11
     assert store.transactions == 2
 
 
 async def test_change_that_always_loses_gives_up() -> None:
     store = DisturbedStore(lambda store: store.put("/counter", b"10"))
     with pytest.raises(VersionConflictError, match="try again"):
-        await commit_draft(store, RNG, increment)
+        await commit_transaction(store, RNG, increment)
     assert store.transactions == METADATA_ATTEMPTS_MAX
 
 
@@ -71,7 +71,7 @@ async def test_key_that_changed_between_two_reads_of_one_attempt_is_a_conflict()
     store = MemoryStore(SimClock())
     attempts = 0
 
-    async def change(draft: Draft) -> None:
+    async def change(draft: TransactionBuilder) -> None:
         nonlocal attempts
         attempts += 1
         await draft.read("/a")
@@ -80,23 +80,23 @@ async def test_key_that_changed_between_two_reads_of_one_attempt_is_a_conflict()
         await draft.read("/a")
         draft.put("/a", b"mine")
 
-    await commit_draft(store, RNG, change)
+    await commit_transaction(store, RNG, change)
     assert attempts == 2
 
 
 async def test_change_that_writes_nothing_is_not_submitted() -> None:
     store = MemoryStore(SimClock())
 
-    async def change(draft: Draft) -> str:
+    async def change(draft: TransactionBuilder) -> str:
         await draft.read("/a")
         return "nothing to do"
 
-    assert await commit_draft(store, RNG, change) == "nothing to do"
+    assert await commit_transaction(store, RNG, change) == "nothing to do"
 
 
 async def test_unknown_outcome_is_settled_without_applying_twice() -> None:
     store = ForgetfulStore(silent_times=3)
-    assert await commit_draft(store, RNG, increment) == 1
+    assert await commit_transaction(store, RNG, increment) == 1
     entry = await store.get("/counter")
     assert entry is not None
     assert (entry.value, entry.revision) == (b"1", 1)
@@ -104,7 +104,7 @@ async def test_unknown_outcome_is_settled_without_applying_twice() -> None:
 
 async def test_outcome_that_stays_unknown_is_said_to_be_so() -> None:
     with pytest.raises(UnknownOutcomeError):
-        await commit_draft(ForgetfulStore(silent_times=METADATA_ATTEMPTS_MAX), RNG, increment)
+        await commit_transaction(ForgetfulStore(silent_times=METADATA_ATTEMPTS_MAX), RNG, increment)
 
 
 class LateStore(MemoryStore):
@@ -119,7 +119,7 @@ class LateStore(MemoryStore):
         return None if self.is_late else await super().get(key)
 
 
-async def _increment_what_is_there(draft: Draft) -> int:
+async def _increment_what_is_there(draft: TransactionBuilder) -> int:
     if await draft.read("/counter") is None:
         raise NotFoundError("there is no counter")
     return await increment(draft)
@@ -128,10 +128,10 @@ async def _increment_what_is_there(draft: Draft) -> int:
 async def test_what_another_process_has_just_made_is_no_reason_to_refuse() -> None:
     store = LateStore()
     await store.put("/counter", b"10")
-    assert await commit_draft(store, RNG, _increment_what_is_there) == 11
+    assert await commit_transaction(store, RNG, _increment_what_is_there) == 11
 
 
 async def test_what_is_really_not_there_is_refused_at_once() -> None:
     store = LateStore()
     with pytest.raises(NotFoundError, match="there is no counter"):
-        await commit_draft(store, RNG, _increment_what_is_there)
+        await commit_transaction(store, RNG, _increment_what_is_there)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata import keys
 from danube.metadata.high_water import NAME, HighWaterMark, Reached, rollback_of
-from danube.metadata.record_format import encode_counter
-from danube.metadata.sqlite import SqliteStore
+from danube.metadata.records import keys
+from danube.metadata.records.record_format import encode_counter
+from danube.metadata.sqlite.store import SqliteStore
 from danube.runtime.disk import LocalDisk
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 
 def test_the_mark_says_what_was_written_last(tmp_path: Path) -> None:

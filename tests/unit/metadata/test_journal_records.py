@@ -2,12 +2,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.metadata.journal_records import JournalRecords
 from danube.metadata.memory import MemoryStore
-from danube.metadata.storage_records import EpochRange, StorageRecords
+from danube.metadata.records.journals import JournalRecords
+from danube.metadata.records.storage import EpochRange, StorageRecords
 from danube.model.errors import JournalFencedError, StorageChangedError
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 import pytest
 
-from danube.metadata import keys
+from danube.metadata.records import keys
 from danube.model.errors import MetadataError
 from danube.model.topic import TopicName
 

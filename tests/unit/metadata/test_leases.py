@@ -1,6 +1,6 @@
 from danube.metadata.commands import Applied, Effects, ExpireLease, Lease, LeaseGiven
 from danube.metadata.leases import LeaseTimers
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 
 def given(lease: Lease) -> Effects:

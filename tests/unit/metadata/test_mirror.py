@@ -6,11 +6,11 @@ from collections.abc import Iterator
 import pytest
 
 from danube.metadata.memory import MemoryStore
-from danube.metadata.mirror import Mirror
 from danube.metadata.store import Changed, Entry, Removed, Resync, SnapshotEnd
+from danube.metadata.watch_cache import WatchCache
 from danube.runtime.tasks import TaskScope
-from danube.testing.clock import SimClock, settle
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock, settle
 
 
 class Seen:
@@ -34,23 +34,23 @@ def seen() -> Seen:
 
 
 @pytest.fixture
-def mirror(seen: Seen) -> Iterator[Mirror]:
+def mirror(seen: Seen) -> Iterator[WatchCache]:
     clock = SimClock()
-    yield Mirror(MemoryStore(clock), "/a", clock, seen)
+    yield WatchCache(MemoryStore(clock), "/a", clock, seen)
 
 
 def entry(key: str, value: bytes, revision: int) -> Entry:
     return Entry(key, value, 1, revision)
 
 
-def test_nothing_is_told_before_the_first_snapshot_is_whole(mirror: Mirror, seen: Seen) -> None:
+def test_nothing_is_told_before_the_first_snapshot_is_whole(mirror: WatchCache, seen: Seen) -> None:
     mirror.take(Changed(entry("/a/1", b"x", 1)))
     assert seen.take() == []
     mirror.take(SnapshotEnd(1))
     assert seen.take() == [("/a/1", b"x")]
 
 
-def test_after_the_snapshot_each_change_is_told_once(mirror: Mirror, seen: Seen) -> None:
+def test_after_the_snapshot_each_change_is_told_once(mirror: WatchCache, seen: Seen) -> None:
     mirror.take(SnapshotEnd(0))
     mirror.take(Changed(entry("/a/1", b"x", 1)))
     mirror.take(Changed(entry("/a/1", b"y", 2)))
@@ -59,7 +59,7 @@ def test_after_the_snapshot_each_change_is_told_once(mirror: Mirror, seen: Seen)
     assert seen.take() == [("/a/1", b"x"), ("/a/1", b"y"), ("/a/1", None)]
 
 
-def test_after_a_break_only_what_differs_is_told_and_no_reader_sees_half(mirror: Mirror, seen: Seen) -> None:
+def test_after_a_break_only_what_differs_is_told_and_no_reader_sees_half(mirror: WatchCache, seen: Seen) -> None:
     for key in ("/a/kept", "/a/gone", "/a/changed"):
         mirror.take(Changed(entry(key, b"before", 1)))
     mirror.take(SnapshotEnd(1))
@@ -76,7 +76,7 @@ def test_after_a_break_only_what_differs_is_told_and_no_reader_sees_half(mirror:
 async def test_it_follows_a_store_until_that_is_closed(seen: Seen) -> None:
     clock = SimClock()
     store, tasks = MemoryStore(clock), TaskScope("test")
-    mirror = Mirror(store, "/a", clock, seen)
+    mirror = WatchCache(store, "/a", clock, seen)
     running = tasks.spawn(mirror.run(), "mirror")
     await store.put("/a/1", b"x")
     await store.put("/b/1", b"x")

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from danube.metadata import keys
-from danube.metadata.draft import Draft
 from danube.metadata.memory import MemoryStore
-from danube.metadata.plan_records import PlanRecords
-from danube.metadata.records import Records
+from danube.metadata.records import keys
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.plans import PlanRecords
 from danube.metadata.store import Transaction
+from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import (
     AlreadyExistsError,
     LimitReachedError,
@@ -18,8 +18,8 @@ from danube.model.errors import (
     PlanRefusedError,
     TopicNotFoundError,
 )
-from danube.model.limits import PARTITIONS_MAX, PLAN_KEEP_S, PLANS_OPEN_PER_CALLER_MAX
-from danube.model.plans import (
+from danube.model.limits.broker import PARTITIONS_MAX, PLAN_KEEP_S, PLANS_OPEN_PER_CALLER_MAX
+from danube.model.plans.plan import (
     Approval,
     Caller,
     Decision,
@@ -36,7 +36,7 @@ from danube.model.plans import (
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 NOW_MS = 1_750_000_000_000
 KEEP_MS = round(PLAN_KEEP_S * 1_000)
@@ -92,11 +92,11 @@ def over(number: int, over_ms: int) -> Plan:
     return planned(number, applied_ms=over_ms, applied_by=ADA)
 
 
-def marking(plans: PlanRecords, plan: Plan) -> Callable[[Draft], Awaitable[None]]:
+def marking(plans: PlanRecords, plan: Plan) -> Callable[[TransactionBuilder], Awaitable[None]]:
     """What goes along with a deletion: the plan is marked applied, if it may be applied."""
     application = PlanApplication(plan_id=plan.plan_id, operation=plan.operation, arguments=plan.arguments, caller=ADA)
 
-    async def mark(draft: Draft) -> None:
+    async def mark(draft: TransactionBuilder) -> None:
         await plans.mark_applied(
             draft, application, NOW_MS, lambda found: check_applicable(found, application, IMPACT, NOW_MS)
         )

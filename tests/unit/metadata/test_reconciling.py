@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.metadata.reconciling import Reconciler
+from danube.metadata.cluster.reconcile import Reconciler
 from danube.model.errors import MetadataError
-from danube.model.metadata_limits import CLUSTER_RETRY_S
+from danube.model.limits.metadata import CLUSTER_RETRY_S
 from danube.runtime.tasks import TaskScope
-from danube.testing.clock import SimClock, settle
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock, settle
 
 
 class Store:

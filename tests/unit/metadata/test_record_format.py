@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from danube.metadata import keys
-from danube.metadata.record_fields import RECORD_VERSION
-from danube.metadata.record_format import (
+from danube.metadata.records import keys
+from danube.metadata.records.record_fields import RECORD_VERSION
+from danube.metadata.records.record_format import (
     ConsumerRecord,
     EpochRange,
     NamespaceRecord,
@@ -32,7 +32,7 @@ from danube.metadata.record_format import (
 )
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
-from danube.model.plans import Approval, Caller, Effect, Face, Impact, Plan
+from danube.model.plans.plan import Approval, Caller, Effect, Face, Impact, Plan
 from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy, Policies
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName

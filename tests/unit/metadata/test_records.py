@@ -3,9 +3,9 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from danube.metadata import keys
 from danube.metadata.memory import MemoryStore
-from danube.metadata.records import ConsumerRecord, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
+from danube.metadata.records import keys
+from danube.metadata.records.catalog import ConsumerRecord, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
 from danube.metadata.store import Transaction
 from danube.model.errors import (
     AlreadyExistsError,
@@ -18,10 +18,10 @@ from danube.model.errors import (
     TopicExistsError,
     TopicNotFoundError,
 )
-from danube.model.limits import PARTITIONS_MAX
+from danube.model.limits.broker import PARTITIONS_MAX
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 RELIABLE = DispatchStrategy.RELIABLE
 ORDERS = TopicName("default", "orders")

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.metadata.command_format import Request, encode_request
 from danube.metadata.commands import (
     Applied,
     Command,
@@ -18,9 +17,10 @@ from danube.metadata.commands import (
     TooManyLeases,
     Transact,
 )
-from danube.metadata.image_format import decode_image, encode_image
-from danube.metadata.replica import Replica
-from danube.metadata.state import State, StateImage, apply
+from danube.metadata.replication.command_format import Request, encode_request
+from danube.metadata.replication.replica import Replica
+from danube.metadata.replication.snapshot_format import decode_state, encode_state
+from danube.metadata.state import State, StateSnapshot, apply
 from danube.metadata.store import (
     Changed,
     Condition,
@@ -33,7 +33,7 @@ from danube.metadata.store import (
     Transaction,
 )
 from danube.model.errors import MetadataError, UnsupportedError
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 KEYS = ["/a", "/a/b", "/a/b/c", "/a/bc", "/é"]
 writes = st.one_of(
@@ -83,21 +83,21 @@ def test_a_state_is_the_same_by_all_commands_or_by_an_image_and_the_rest(many: l
     first = State(outcomes_max=2)
     for command in many[:cut]:
         apply(first, command)
-    rest = State.of(decode_image(b"".join(encode_image(first.image()))), outcomes_max=2)
+    rest = State.of(decode_state(b"".join(encode_state(first.snapshot()))), outcomes_max=2)
     rest.validate()
     for command in many[cut:]:
         apply(rest, command)
-    assert rest.image() == whole.image()
+    assert rest.snapshot() == whole.snapshot()
     rest.validate()
 
 
 def test_an_image_is_not_changed_by_what_is_applied_after_it() -> None:
     state = State()
     apply(state, put("/a"))
-    image = state.image()
+    snapshot = state.snapshot()
     apply(state, put("/b"))
     apply(state, put("/a", b"2"))
-    assert image.entries == (Entry("/a", b"", 1, 1),)
+    assert snapshot.entries == (Entry("/a", b"", 1, 1),)
 
 
 async def test_who_submitted_a_request_hears_its_outcome_and_nobody_else() -> None:
@@ -124,7 +124,7 @@ async def test_a_jump_has_every_watch_begin_anew() -> None:
     begun, new = source.watch("/a"), source.watch("/a")
     events = aiter(begun)
     assert [await anext(events), await anext(events)] == [Changed(Entry("/a/1", b"", 1, 1)), SnapshotEnd(1)]
-    source.reset(9, StateImage(7, 0, (Entry("/a/2", b"", 7, 7),)))
+    source.reset(9, StateSnapshot(7, 0, (Entry("/a/2", b"", 7, 7),)))
     assert [await anext(events) for _ in range(3)] == [Resync(), Changed(Entry("/a/2", b"", 7, 7)), SnapshotEnd(7)]
     assert await anext(aiter(new)) == Changed(Entry("/a/2", b"", 7, 7)), "one that has not begun has lost nothing"
     source.apply(10, packed(put("/a/3")))
@@ -138,7 +138,7 @@ async def test_a_lease_in_an_image_lives_for_its_whole_time_again() -> None:
     source = replica(clock, told)
     source.apply(1, packed(GrantLease("", 5.0), GrantLease("", 20.0)))
     clock.advance(4.0)
-    source.reset(5, StateImage(3, 7, (), (Lease(7, 10.0, 2),)))
+    source.reset(5, StateSnapshot(3, 7, (), (Lease(7, 10.0, 2),)))
     clock.advance(9.9)
     assert source.due() == []
     clock.advance(0.1)

@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.command_format import Request, decode_request, encode_request
 from danube.metadata.commands import ExpireLease, Transact
-from danube.metadata.replicated import ReplicatedStore
-from danube.metadata.sequencer import Follower, NotOrderedError
+from danube.metadata.replication.command_format import Request, decode_request, encode_request
+from danube.metadata.replication.replicated import ReplicatedStore
+from danube.metadata.replication.sequencer import Follower, NotOrderedError
 from danube.metadata.store import Put, Transaction
 from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutcomeError
-from danube.model.metadata_limits import METADATA_OUTCOMES_MAX, METADATA_SUBMIT_TIMEOUT_S
+from danube.model.limits.metadata import METADATA_OUTCOMES_MAX, METADATA_SUBMIT_TIMEOUT_S
 from danube.runtime.rng import SystemRng
-from danube.testing.clock import SimClock
-from danube.testing.shared_log_time import LoopClock, run_simulated
+from danube.testing.simulated.clock import SimClock
+from lab.shared_log.time import LoopClock, run_simulated
 
 
 def simulated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

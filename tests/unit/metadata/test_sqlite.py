@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from danube.metadata import keys
 from danube.metadata.commands import Applied, GrantLease, Transact
-from danube.metadata.record_format import TopicRecord, encode_counter, encode_topic
-from danube.metadata.sqlite import SqliteStore
-from danube.metadata.sqlite_copy import copied
-from danube.metadata.sqlite_file import SCHEMA_VERSION, SqliteFile
+from danube.metadata.records import keys
+from danube.metadata.records.record_format import TopicRecord, encode_counter, encode_topic
+from danube.metadata.sqlite.copy import copied
+from danube.metadata.sqlite.file import SCHEMA_VERSION, SqliteFile
+from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import Condition, DeletePrefix, Put, Transaction
 from danube.model.errors import (
     DamagedDataError,
@@ -31,9 +31,9 @@ from danube.model.errors import (
 )
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.disk import next_step_of
-from danube.testing.clock import SimClock
-from danube.testing.folder_damage import without_checksums
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
+from lab.folders.damage import without_checksums
 
 
 @pytest.fixture
@@ -294,10 +294,10 @@ def without_its_checksums(path: Path, *changes: str) -> None:
 def test_a_file_from_before_there_were_checksums_gets_them(path: Path) -> None:
     filled(path)
     with closing(SqliteFile.open(path)) as file:
-        before = file.image()
+        before = file.snapshot()
     without_its_checksums(path)
     with closing(SqliteFile.open(path)) as file:
-        assert file.image() == before
+        assert file.snapshot() == before
     flip_in(path, b'"topic_id":2')
     with pytest.raises(DamagedDataError, match="is not what was written"):
         SqliteFile.open(path)
@@ -346,7 +346,7 @@ def test_file_whose_making_was_interrupted_is_made_anew(path: Path) -> None:
 
 def test_file_that_another_process_has_is_refused(path: Path) -> None:
     opening = (
-        f"import danube.metadata.sqlite_file as s; from pathlib import Path; s.SqliteFile.open(Path({str(path)!r}))"
+        f"import danube.metadata.sqlite.file as s; from pathlib import Path; s.SqliteFile.open(Path({str(path)!r}))"
     )
     with closing(SqliteFile.open(path)):
         second = subprocess.run(

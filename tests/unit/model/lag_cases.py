@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from danube.model.lag_verdict import EtaReason, LagCause, LagMethod, LagPolicy, LagRule, LagStatus, Observation
+from danube.model.lag.verdict import EtaReason, LagCause, LagMethod, LagPolicy, LagRule, LagStatus, Observation
 
 T0_MS = 1_750_000_000_000
 AT_S = 50

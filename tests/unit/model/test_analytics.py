@@ -5,7 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from danube.model.analytics import (
+from danube.model.errors import InvalidRequestError
+from danube.model.limits.broker import MESSAGE_BYTES_MAX, NAME_BYTES_MAX
+from danube.model.limits.faces import ANALYTICS_PART_ROWS_MAX, ANALYTICS_RUN_GRACE_S
+from danube.model.records.analytics import (
     LAG_JOB,
     RunRecord,
     RunState,
@@ -16,9 +19,6 @@ from danube.model.analytics import (
     newest_result,
     runs_of,
 )
-from danube.model.errors import InvalidRequestError
-from danube.model.face_limits import ANALYTICS_PART_ROWS_MAX, ANALYTICS_RUN_GRACE_S
-from danube.model.limits import MESSAGE_BYTES_MAX, NAME_BYTES_MAX
 from tests.golden.analytics.make import records
 
 ROWS = [{"number": number} for number in range(2 * ANALYTICS_PART_ROWS_MAX + 1)]

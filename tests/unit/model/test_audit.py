@@ -4,7 +4,10 @@ from typing import Any
 
 import pytest
 
-from danube.model.audit import (
+from danube.model.errors import InvalidRequestError
+from danube.model.limits.broker import AUDIT_TEXT_CHARS_MAX, CALLER_CHARS_MAX, CLIENT_RECEIVE_BYTES_MAX
+from danube.model.plans.plan import Caller, Effect, Face, canonical
+from danube.model.records.audit import (
     GENESIS,
     AuditEntry,
     AuditRecord,
@@ -16,9 +19,6 @@ from danube.model.audit import (
     next_record,
     verify,
 )
-from danube.model.errors import InvalidRequestError
-from danube.model.limits import AUDIT_TEXT_CHARS_MAX, CALLER_CHARS_MAX, CLIENT_RECEIVE_BYTES_MAX
-from danube.model.plans import Caller, Effect, Face, canonical
 
 ENTRY = AuditEntry(
     caller=Caller(who="ada@desk", face=Face.MCP, client="host 1.0"),

@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.model.count_text import count_text
+from danube.model.text import count_text
 
 
 @pytest.mark.parametrize(

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from danube.model.durability import Durability, durability_of
-from danube.model.durability_change import durability_change
 from danube.model.errors import InvalidRequestError
+from danube.model.plans.durability import Durability, durability_of
+from danube.model.plans.durability_change import durability_change
 from danube.model.policies import Policies
 
 

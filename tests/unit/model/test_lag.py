@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.lag import in_order, judge
-from danube.model.lag_verdict import LagCause, LagMethod, LagPolicy, LagRule, LagStatus, Observation
+from danube.model.lag.rules import in_order, judge
+from danube.model.lag.verdict import LagCause, LagMethod, LagPolicy, LagRule, LagStatus, Observation
 from tests.unit.model.lag_cases import AT_S, CASES, GONE, POLICY, Case, each_5_s, ms, rising, seen
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from danube.model.lag import judge
-from danube.model.lag_evidence import evidence_of
+from danube.model.lag.evidence import evidence_of
+from danube.model.lag.rules import judge
 from tests.unit.model.lag_cases import AT_S, CASES, POLICY, Case, ms
 
 STILL = "a consumer is there, and the position stood at 40 at 10 looks"

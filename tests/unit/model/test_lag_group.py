@@ -1,8 +1,8 @@
 """Groups: as bad as the worst partition, and caught up when the slowest is."""
 
-from danube.model.lag import judge
-from danube.model.lag_group import GroupLag, PartitionLag, groups_of, worst_first
-from danube.model.lag_verdict import EtaReason, LagStatus, Observation
+from danube.model.lag.group import GroupLag, PartitionLag, groups_of, worst_first
+from danube.model.lag.rules import judge
+from danube.model.lag.verdict import EtaReason, LagStatus, Observation
 from tests.unit.model.lag_cases import AT_S, POLICY, each_5_s, ms, rising, seen
 
 FAST = each_5_s(rising(110, 10), rising(10, 20), oldest_s=30)

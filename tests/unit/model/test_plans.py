@@ -7,14 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import InvalidRequestError, PlanRefusedError, PlanWaitsError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     PLAN_APPROVAL_TTL_S,
     PLAN_BYTES_MARGIN,
     PLAN_CONSUMERS_MARGIN,
     PLAN_MESSAGES_MARGIN,
     PLAN_TTL_S,
 )
-from danube.model.plans import (
+from danube.model.plans.plan import (
     Approval,
     Caller,
     Decision,

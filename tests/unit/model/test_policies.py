@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import MESSAGE_BYTES_MAX, RETENTION_BYTES_MAX, RETENTION_TIME_S_MAX
+from danube.model.limits.broker import MESSAGE_BYTES_MAX, RETENTION_BYTES_MAX, RETENTION_TIME_S_MAX
 from danube.model.policies import (
     NO_LIMITS,
     POLICY_NAMES,
@@ -88,5 +88,5 @@ def test_nobody_is_said_to_sync_before_somebody_has_said_so() -> None:
 
 def test_dead_letters_go_somewhere_only_where_the_policy_says_so() -> None:
     topic = TopicName("default", "letters")
-    assert FailurePolicy(dead_letter_topic=topic).letters_go_to is None
-    assert FailurePolicy(dead_letter_topic=topic, poison=PoisonPolicy.DEAD_LETTER).letters_go_to == topic
+    assert FailurePolicy(dead_letter_topic=topic).dead_letters_go_to is None
+    assert FailurePolicy(dead_letter_topic=topic, poison=PoisonPolicy.DEAD_LETTER).dead_letters_go_to == topic

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from danube.model.errors import InvalidRequestError
+from danube.model.plans.retention_change import RETENTION_ARGUMENTS, retention_change
 from danube.model.policies import RETENTION_NAMES, Policies
-from danube.model.retention import RETENTION_ARGUMENTS, retention_change
 
 
 def test_what_is_given_is_set_and_the_rest_stays() -> None:

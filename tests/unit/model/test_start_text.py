@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.model.errors import InvalidRequestError
-from danube.model.start_text import parse_start, start_text
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.text import parse_start, start_text
 
 NOON = FetchTime(1_769_860_800_000)
 

@@ -1,7 +1,7 @@
 import pytest
 
 from danube.model.errors import InvalidNameError
-from danube.model.limits import NAME_BYTES_MAX
+from danube.model.limits.broker import NAME_BYTES_MAX
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 
 

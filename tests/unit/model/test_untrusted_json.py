@@ -12,23 +12,23 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from danube.admin.analytics.published import lag_of, newest_lag
-from danube.admin.operations.lag import AnalyzeLagParams, report_of_run
-from danube.admin.web.forms import parse_json_object
-from danube.broker.after_repair import noted_repair
-from danube.broker.data_folder import IDENTITY, REPAIRED, read_identity
-from danube.metadata import keys
-from danube.metadata.families import trouble_of, value_of
-from danube.metadata.record_format import encode_plan
+from danube.admin.operations.analytics.lag import AnalyzeLagParams, report_of_run
+from danube.admin.web.pages.forms import parse_json_object
+from danube.data_folder.after_repair import noted_repair
+from danube.data_folder.data_folder import IDENTITY, REPAIRED, read_identity
+from danube.metadata.records import keys
+from danube.metadata.records.families import fault_of, value_of
+from danube.metadata.records.record_format import encode_plan
 from danube.metadata.store import Entry
-from danube.model import analytics, audit, telemetry
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, SettingsError
-from danube.model.lag_group import LagFilter
-from danube.model.lag_rows import GROUPS, PARTITIONS
-from danube.model.limits import JSON_DEPTH_MAX
-from danube.model.plans import Effect, Impact, PlanRequest, new_plan
+from danube.model.lag.group import LagFilter
+from danube.model.lag.rows import GROUPS, PARTITIONS
+from danube.model.limits.broker import JSON_DEPTH_MAX
+from danube.model.plans.plan import Effect, Impact, PlanRequest, new_plan
+from danube.model.records import analytics, audit, telemetry
 from danube.model.untrusted_json import UntrustedJsonError, decode_json
-from danube.testing.admin_peer import PERSON
-from danube.testing.disk import SimDisk
+from danube.testing.peers.admin import PERSON
+from danube.testing.simulated.disk import SimDisk
 from danube.wire import decode_admin, decode_oversight
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
 from spark_analytics.options import parse_options
@@ -112,7 +112,7 @@ def test_nothing_else_reads_json() -> None:
         if re.search(r"\bjson\.loads?\(|JSONDecoder\(", path.read_text(encoding="utf-8"))
     ]
     others = {path for path in found if not path.startswith("danube/testing/")}
-    own_facts = "danube/broker/answers.py"
+    own_facts = "danube/offline/answers.py"
     assert others == {"danube/model/untrusted_json.py", own_facts}
 
 
@@ -126,7 +126,7 @@ ROOTS = (
 )
 
 
-def _oversight(data: bytes) -> None:
+def _plans_and_audit(data: bytes) -> None:
     request = DanubeControl_pb2.CreatePlanRequest(
         operation="x", arguments=data.decode(errors="replace"), effect="destroy"
     )
@@ -143,7 +143,7 @@ def _metadata(data: bytes) -> None:
     """Every family: what is wrong is said, and the value is shown."""
     for key in ROOTS:
         entry = Entry(f"{key}/a/b/c", data, 1, 1, 0)
-        trouble_of(entry)
+        fault_of(entry)
         value_of(entry)
     for own in (
         keys.plan("plan-1"),
@@ -153,7 +153,7 @@ def _metadata(data: bytes) -> None:
         keys.PLAN_COUNTER,
         f"{keys.REGISTERED}/7",
     ):
-        trouble_of(Entry(own, data, 1, 1, 0))
+        fault_of(Entry(own, data, 1, 1, 0))
 
 
 def _repair(data: bytes) -> None:
@@ -178,7 +178,7 @@ DECODERS: Mapping[str, tuple[Callable[[bytes], object], tuple[type[Exception], .
     "telemetry": (telemetry.decode_record, (InvalidRequestError,)),
     "analytics": (analytics.decode_record, ()),
     "audit": (audit.decode_record, (InvalidRequestError,)),
-    "plan arguments": (_oversight, (InvalidRequestError,)),
+    "plan arguments": (_plans_and_audit, (InvalidRequestError,)),
     "policies": (_policies, (InvalidRequestError,)),
     "metadata": (_metadata, ()),
     "repair": (_repair, (DataFolderError,)),

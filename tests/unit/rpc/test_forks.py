@@ -9,7 +9,7 @@ CHILDREN = 100
 FORKS_WHILE_CALLS_ARE_UNDER_WAY = f"""
 import asyncio, contextlib, os, subprocess, sys
 from collections import Counter
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 import grpc
 from grpc import aio
 

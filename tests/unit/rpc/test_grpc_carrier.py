@@ -11,9 +11,9 @@ import pytest
 from grpc import aio
 
 from danube.model import errors
-from danube.model.limits import MIB, RPC_REQUESTS_ARRIVING_MAX, STREAM_INBOUND_BYTES_MAX
+from danube.model.limits.broker import MIB, RPC_REQUESTS_ARRIVING_MAX, STREAM_INBOUND_BYTES_MAX
 from danube.rpc.carrier import CarrierServer, ServerStream, Service, StreamHandler, UnaryCall
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from danube.wire.status import ERROR_CODE_KEY

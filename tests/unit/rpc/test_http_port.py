@@ -10,7 +10,7 @@ from contextlib import closing
 import pytest
 
 from danube.model.errors import SettingsError
-from danube.model.face_limits import HTTP_CONNECTIONS_SPARE
+from danube.model.limits.faces import HTTP_CONNECTIONS_SPARE
 from danube.rpc.http_connection import HttpConnection
 from danube.rpc.http_port import App, HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope

@@ -6,9 +6,9 @@ import pytest
 
 from danube.model.errors import DeadlineExceededError, UnavailableError
 from danube.rpc.carrier import ServerStream, Service, StreamHandler, UnaryCall
-from danube.rpc.memory_carrier import USER_AGENT, MemoryCarrier
+from danube.rpc.memory.carrier import USER_AGENT, MemoryCarrier
 from danube.runtime.clock import SystemClock
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 
 def silent(request: bytes, call: UnaryCall) -> bytes | None:

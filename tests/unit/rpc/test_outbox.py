@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from danube.model.errors import DanubeError, OverloadedError
 from danube.rpc.options import CarrierOptions
 from danube.rpc.stream_memory import Outbox, StreamMemory
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 
 class Owner:

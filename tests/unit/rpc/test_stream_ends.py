@@ -7,7 +7,7 @@ import pytest
 from danube.model import errors
 from danube.model.errors import DanubeError
 from danube.rpc.carrier import Channel, ClientStream, ServerStream, Service, StreamHandler
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from tests.unit.freed import Freed, uncollected
 

@@ -3,7 +3,7 @@
 import pytest
 
 from danube.model.errors import DanubeError, LimitReachedError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     KIB,
     MIB,
     STREAM_MEMORY_LOOK_S,
@@ -12,7 +12,7 @@ from danube.model.limits import (
 )
 from danube.rpc.options import CarrierOptions
 from danube.rpc.stream_memory import Outbox, StreamMemory
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 
 BYTES_MAX = 64 * MIB
 OPTIONS = CarrierOptions(stream_memory_bytes_max=BYTES_MAX)

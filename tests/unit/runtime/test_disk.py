@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.model.limits import KIB, MIB
+from danube.model.limits.broker import KIB, MIB
 from danube.runtime.disk import Buffer, LocalDisk
 
 

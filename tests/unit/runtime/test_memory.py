@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from danube.runtime.memory import settle_memory
+from danube.runtime.process import settle_memory
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.calls import OutgoingMessage
+from danube.model.calls.client import OutgoingMessage
+from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import InvalidBatchError
-from danube.model.stream import FetchedBatch
-from danube.storage.batch import encode_messages, encode_payloads
+from danube.storage.batches.batch import encode_messages, encode_payloads
 from danube.wire import encode
 from spark_analytics.source.columns import ColumnBuilder
 from spark_analytics.source.rows import COLUMN_NAMES

@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from danube.model.analytics import RecordKind, RunRecord
 from danube.model.errors import CancelledError
-from danube.model.lag_group import LagFilter
-from danube.testing.clock import SimClock
+from danube.model.lag.group import LagFilter
+from danube.model.records.analytics import RecordKind, RunRecord
+from danube.testing.simulated.clock import SimClock
 from spark_analytics.jobs.lag_run import LagRequest, run_lag
 from spark_analytics.progress import Steps
 from spark_analytics.results import Cluster

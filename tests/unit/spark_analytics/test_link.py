@@ -6,11 +6,11 @@ from pathlib import Path
 import grpc
 import pytest
 
-from danube.model.calls import PartitionsAnswer
+from danube.model.calls.client import PartitionsAnswer
 from danube.model.errors import BrokerUnreachableError
 from danube.model.topic import TopicName
 from danube.rpc.carrier import CarrierServer, Service, UnaryCall
-from danube.rpc.grpc_carrier import GrpcCarrier
+from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
 from danube.wire import encode
 from spark_analytics.options import parse_options
@@ -20,7 +20,7 @@ CERTIFICATES = Path(__file__).parents[1] / "rpc/certificates"
 TOPIC = "/default/orders"
 
 
-class Door:
+class Acceptor:
     """A broker's lookup over TLS, which notes the tokens that it is shown."""
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class Door:
 
 
 @pytest.fixture
-def door() -> Door:
-    return Door()
+def door() -> Acceptor:
+    return Acceptor()
 
 
 @pytest.fixture
-async def server(door: Door) -> AsyncIterator[CarrierServer]:
+async def server(door: Acceptor) -> AsyncIterator[CarrierServer]:
     pair = [(CERTIFICATES / "server.key").read_bytes(), (CERTIFICATES / "server.pem").read_bytes()]
     carrier = GrpcCarrier(SystemClock(), server_credentials=grpc.ssl_server_credentials([(pair[0], pair[1])]))
     service = Service("danube.Discovery", unary={"TopicPartitions": door.partitions})
@@ -46,7 +46,7 @@ async def server(door: Door) -> AsyncIterator[CarrierServer]:
     await server.stop(0)
 
 
-async def test_certificate_and_token_of_the_options_open_the_door(server: CarrierServer, door: Door) -> None:
+async def test_certificate_and_token_of_the_options_open_the_door(server: CarrierServer, door: Acceptor) -> None:
     options = parse_options(
         {
             "topic": TOPIC,
@@ -60,7 +60,7 @@ async def test_certificate_and_token_of_the_options_open_the_door(server: Carrie
     assert door.tokens == ["Bearer s3cret"]
 
 
-async def test_token_does_not_travel_to_a_broker_that_is_not_trusted(server: CarrierServer, door: Door) -> None:
+async def test_token_does_not_travel_to_a_broker_that_is_not_trusted(server: CarrierServer, door: Acceptor) -> None:
     options = parse_options({"topic": TOPIC, "service_url": f"http://{server.address}", "token": "s3cret"})
     async with await connect(options.endpoint) as client:
         with pytest.raises(BrokerUnreachableError):

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from danube.model.calls.stream import FetchFrom
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
-from danube.model.stream import FetchFrom
 from spark_analytics.source.offsets import StreamOffsets, StreamPosition
 from spark_analytics.source.planning import Positions, TopicState
 

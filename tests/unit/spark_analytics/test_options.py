@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from danube.model.calls.stream import FetchFrom, FetchTime
 from danube.model.errors import SettingsError
-from danube.model.stream import FetchFrom, FetchTime
 from spark_analytics.options import option_names, parse_options
 from spark_analytics.source.planning import Positions
 

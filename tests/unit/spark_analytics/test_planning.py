@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from danube.model.calls.stream import FetchFrom, FetchTime
 from danube.model.errors import InvalidRequestError, PreconditionFailedError
-from danube.model.face_limits import SPARK_PARTITIONS_MAX
-from danube.model.stream import FetchFrom, FetchTime
+from danube.model.limits.faces import SPARK_PARTITIONS_MAX
 from spark_analytics.source.planning import (
     OffsetRange,
     Positions,

@@ -8,12 +8,12 @@ from danube.model.errors import DanubeError
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import records
+from danube.storage.batches.batch import records
 from danube.storage.journal import Journal, JournalSettings
-from danube.storage.log import BatchLog, StoredBatch
-from danube.testing.clock import SimClock
-from danube.testing.disk import SimDisk
+from danube.storage.log.protocol import BatchLog, StoredBatch
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import SimDisk
 
 T = TypeVar("T")
 

@@ -2,10 +2,10 @@
 
 from hypothesis import strategies as st
 
-from danube.model.message import NUMBERED_BIT
+from danube.model.message import SEQUENCED_BIT
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, FailedRange
-from danube.storage.numbering import NumberedBatch, StoredNumbers
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.segment.manifest import Manifest, Segment
 
 UINT32, UINT64 = 2**32 - 1, 2**64 - 1
@@ -15,7 +15,7 @@ NOW_MS = 1_750_000_000_000
 def row(numbering_id: int, *numbers: tuple[int, int, int, int]) -> tuple[StoredNumbers, ...]:
     """A row: base sequence, records, CRC and base offset of each batch."""
     return tuple(
-        StoredNumbers(NumberedBatch(numbering_id, base_sequence, records, crc), base_offset)
+        StoredNumbers(SequencedBatch(numbering_id, base_sequence, records, crc), base_offset)
         for base_sequence, records, crc, base_offset in numbers
     )
 
@@ -31,7 +31,10 @@ FULL = Manifest(
         Segment(100, 1_000_100, 4, NOW_MS + 5, NOW_MS + 9, 70_000, 30_000_000, 34_000_000),
     ),
     cursors={901: Cursor(2, (OffsetRange(3, 4), OffsetRange(6, 9))), 5: Cursor(1_000_100)},
-    numberings=(row(NUMBERED_BIT | 9, (5, 3, 0xDEADBEEF, 70), (8, 1, 1, 90)), row(NUMBERED_BIT | 2, (0, 1, 2, 99))),
+    producer_states=(
+        row(SEQUENCED_BIT | 9, (5, 3, 0xDEADBEEF, 70), (8, 1, 1, 90)),
+        row(SEQUENCED_BIT | 2, (0, 1, 2, 99)),
+    ),
     journals={2**63 - 1: 123_456, 8: 0},
 )
 
@@ -110,6 +113,6 @@ def manifests(draw: st.DrawFn) -> Manifest:
         last_append_time_ms=draw(ids),
         segments=segments,
         cursors=draw(st.dictionaries(ids, cursors, max_size=3)),
-        numberings=tuple(draw(st.lists(rows, max_size=3))),
+        producer_states=tuple(draw(st.lists(rows, max_size=3))),
         journals=draw(st.dictionaries(ids, ids, max_size=3)),
     )

@@ -5,8 +5,8 @@ import struct
 import pytest
 
 from danube.model.errors import InvalidBatchError
-from danube.model.limits import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
-from danube.storage.batch import (
+from danube.model.limits.broker import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from danube.storage.batches.batch import (
     BatchHeader,
     BatchOrigin,
     RecordKind,

@@ -1,7 +1,7 @@
 """Recent batches, bounded in bytes over all topics."""
 
-from danube.storage.cache import BatchCache
-from danube.storage.log import StoredBatch
+from danube.storage.log.cache import BatchCache
+from danube.storage.log.protocol import StoredBatch
 
 
 def batch(base: int, size: int = 1_000) -> StoredBatch:

@@ -1,6 +1,6 @@
 import pytest
 
-from danube.storage.envelope import ENVELOPE_BYTES
+from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.segment.compaction import FULL, GROWTH, merged_bytes, plan_merge
 from danube.storage.segment.manifest import Segment
 from tests.unit.storage.manifests import sizes

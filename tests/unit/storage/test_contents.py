@@ -1,9 +1,9 @@
 """What is noted of a journal file while it is written."""
 
-from danube.model.limits import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
+from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX, DEDUPLICATION_PRODUCERS_MAX
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
 from danube.storage.journal.contents import FileContents
 from danube.storage.journal.files import FileStart
-from danube.storage.numbering import NumberedBatch, StoredNumbers
 
 TOPIC, OTHER = 5, 6
 
@@ -12,7 +12,7 @@ def noted(*rows: tuple[int, int]) -> FileContents:
     """A file in which each of these topics and rows stored one batch, in this order."""
     contents = FileContents(FileStart(1, 0, 0))
     for number, (topic_id, row) in enumerate(rows):
-        contents.note_numbers(topic_id, StoredNumbers(NumberedBatch(row, number, 1, 0), number))
+        contents.note_numbers(topic_id, StoredNumbers(SequencedBatch(row, number, 1, 0), number))
     return contents
 
 

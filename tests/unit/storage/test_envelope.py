@@ -2,8 +2,7 @@
 
 import struct
 
-from danube.storage.checksum import with_crc
-from danube.storage.envelope import (
+from danube.storage.batches.envelope import (
     ENVELOPE_BYTES,
     DataFields,
     Envelope,
@@ -14,6 +13,7 @@ from danube.storage.envelope import (
     encode_other,
     is_body_of,
 )
+from danube.storage.checksum import with_crc
 
 BODY = with_crc(b"body")
 ENCODED = encode_data(3, 4, range(50, 57), 9_000, BODY)

@@ -4,16 +4,16 @@ import asyncio
 
 import pytest
 
-from danube.model.durability import Durability
 from danube.model.errors import InvalidBatchError, MessageTooLargeError, OverloadedError, ShuttingDownError
-from danube.model.limits import BATCH_BYTES_MAX
-from danube.model.message import NUMBERED_BIT
+from danube.model.limits.broker import BATCH_BYTES_MAX
+from danube.model.message import SEQUENCED_BIT
+from danube.model.plans.durability import Durability
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from danube.storage.batch import BatchOrigin, CheckedBody, RecordKind, body_bytes, encode_payloads, read_header
+from danube.storage.batches.batch import BatchOrigin, CheckedBody, RecordKind, body_bytes, encode_payloads, read_header
 from danube.storage.journal import commit
-from danube.testing.clock import settle
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.clock import settle
+from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.journal_world import (
     FIRST_FILE,
     SECOND_FILE,
@@ -75,11 +75,11 @@ async def test_wrong_body_is_refused_and_leaves_no_trace(world: World) -> None:
 
 async def test_body_that_was_checked_is_not_checked_again(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     log = (await world.open()).topic(TOPIC, EPOCH)
-    body = encode_payloads(b"", [b"x", b"y"], BatchOrigin(producer_id=NUMBERED_BIT | 1))
+    body = encode_payloads(b"", [b"x", b"y"], BatchOrigin(producer_id=SEQUENCED_BIT | 1))
     monkeypatch.setattr(commit, "check", None)
     told = Told()
     log.append_batch(CheckedBody(body), told)
-    assert (await told.offset(), log.next_sequence(NUMBERED_BIT | 1)) == (0, 2)
+    assert (await told.offset(), log.next_sequence(SEQUENCED_BIT | 1)) == (0, 2)
     assert [batch.body for batch in await log.read(0, 1)] == [body]
 
 

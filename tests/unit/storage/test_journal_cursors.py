@@ -4,11 +4,11 @@ import asyncio
 import errno
 
 from danube.model.errors import DanubeError, SubscriptionNotFoundError
-from danube.model.limits import CURSOR_INTERVAL_S, CURSOR_RIDE_BYTES_MAX
+from danube.model.limits.broker import CURSOR_INTERVAL_S, CURSOR_RIDE_BYTES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from danube.testing.clock import settle
-from danube.testing.disk import Operation
+from danube.testing.simulated.clock import settle
+from danube.testing.simulated.disk import Operation
 from tests.unit.storage.journal_world import Told, World, store
 
 TOPIC = 5

@@ -5,12 +5,12 @@ import os
 
 import pytest
 
-from danube.model.durability import Durability
 from danube.model.errors import DamagedDataError, StorageUnavailableError
+from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
 from danube.storage.journal.format import HEADER_BYTES
-from danube.testing.clock import settle
-from danube.testing.disk import Operation, SimDisk
+from danube.testing.simulated.clock import settle
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.journal_world import (
     FIRST_FILE,
     SECOND_FILE,

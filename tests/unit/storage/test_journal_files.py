@@ -6,19 +6,19 @@ from itertools import chain
 import pytest
 
 from danube.model.errors import DamagedDataError, ShuttingDownError, StorageUnavailableError
-from danube.model.message import NUMBERED_BIT
+from danube.model.message import SEQUENCED_BIT
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from danube.storage.batch import BatchOrigin, encode_payloads
-from danube.storage.envelope import ENVELOPE_BYTES, decode
+from danube.storage.batches.batch import BatchOrigin, encode_payloads
+from danube.storage.batches.envelope import ENVELOPE_BYTES, decode
+from danube.storage.batches.producer_state import SequencedBatch
 from danube.storage.journal import Journal
 from danube.storage.journal.format import FirstFile, decode_first
 from danube.storage.journal.reader import JournalReader
 from danube.storage.journal.topic_base import TopicBase
-from danube.storage.log import BatchLog
-from danube.storage.numbering import NumberedBatch
-from danube.testing.clock import SimClock, settle
-from danube.testing.disk import Operation
+from danube.storage.log.protocol import BatchLog
+from danube.testing.simulated.clock import SimClock, settle
+from danube.testing.simulated.disk import Operation
 from tests.unit.storage.journal_world import (
     FIRST_FILE,
     MARK,
@@ -35,7 +35,7 @@ from tests.unit.storage.journal_world import (
 
 TOPIC = 5
 OTHER = 6
-ROW = NUMBERED_BIT | 3
+ROW = SEQUENCED_BIT | 3
 FIRST = "journal/first"
 
 
@@ -47,12 +47,12 @@ async def uncached() -> AsyncIterator[World]:
     await one.close()
 
 
-async def publish_numbered(log: BatchLog, first: int, count: int = 1) -> NumberedBatch:
+async def publish_numbered(log: BatchLog, first: int, count: int = 1) -> SequencedBatch:
     body = encode_payloads(b"", [b"n"] * count, BatchOrigin(producer_id=ROW, base_sequence=first))
     told = Told()
     log.append_batch(body, told)
     await told.offset()
-    return NumberedBatch(ROW, first, count, int.from_bytes(body[-4:], "little"))
+    return SequencedBatch(ROW, first, count, int.from_bytes(body[-4:], "little"))
 
 
 def base_of(journal: Journal, topic_id: int) -> TopicBase:
@@ -65,7 +65,7 @@ def base_of(journal: Journal, topic_id: int) -> TopicBase:
         end_offset=located[-1].end_offset if located else 0,
         last_append_time_ms=located[-1].append_time_ms if located else 0,
         cursors=snapshot.cursors,
-        numberings=snapshot.numberings,
+        producer_states=snapshot.producer_states,
         covered={journal.journal_id: end_position},
     )
 
@@ -188,16 +188,16 @@ async def test_removed_files_are_gone_and_the_journal_goes_on_without_them(uncac
     saved = Told()
     log.save_cursor(9, Cursor(1), saved)
     await saved.outcome()
-    numbered = await publish_numbered(log, 0, 3)
+    sequenced = await publish_numbered(log, 0, 3)
     size = journal.stats.size_bytes
     bases = await cut_all(journal, TOPIC)
     assert set(journal_files(uncached.disk)) == {SECOND_FILE}
     assert (journal.base_position, journal.stats.size_bytes) == (size, 52)
     assert (log.start_offset, log.durable_end, log.body_bytes, log.append_time_ms(0)) == (5, 5, 0, None)
-    assert (log.cursor(9), log.offset_of(numbered)) == (Cursor(1), 2)
+    assert (log.cursor(9), log.offset_of(sequenced)) == (Cursor(1), 2)
     assert await store(log, b"c") == [5]
     log = (await uncached.reopen(bases=bases)).topic(TOPIC, 2)
-    assert (log.cursor(9), log.offset_of(numbered), log.next_sequence(ROW)) == (Cursor(1), 2, 3)
+    assert (log.cursor(9), log.offset_of(sequenced), log.next_sequence(ROW)) == (Cursor(1), 2, 3)
     assert (log.start_offset, await content(log, 5), await store(log, b"d")) == (5, [b"c"], [6])
 
 
@@ -390,20 +390,20 @@ async def test_what_a_base_says_of_records_that_are_gone_is_taken_back(world: Wo
     journal = await world.open()
     log = journal.topic(TOPIC, 1)
     kept = await publish_numbered(log, 0)
-    numberings = journal.snapshot(TOPIC).numberings
+    producer_states = journal.snapshot(TOPIC).producer_states
     lost = await publish_numbered(log, 1)
     ahead = TopicBase(
         topic_id=TOPIC,
         end_offset=1,
         last_append_time_ms=0,
         cursors={9: Cursor(5, (OffsetRange(7, 9),)), 8: Cursor(0, (OffsetRange(0, 4),))},
-        numberings=journal.snapshot(TOPIC).numberings,
+        producer_states=journal.snapshot(TOPIC).producer_states,
         covered={journal.journal_id: journal.end_position},
     )
     log = (await world.reopen(bases={TOPIC: ahead})).topic(TOPIC, 2)
     assert (log.cursor(9), log.cursor(8)) == (Cursor(1), Cursor(0, (OffsetRange(0, 1),)))
     assert (log.offset_of(kept), log.offset_of(lost), log.next_sequence(ROW)) == (0, None, 1)
-    assert numberings[0][-1].batch == kept
+    assert producer_states[0][-1].batch == kept
 
 
 async def test_reading_the_journal_over_a_later_snapshot_changes_nothing(world: World) -> None:
@@ -417,7 +417,11 @@ async def test_reading_the_journal_over_a_later_snapshot_changes_nothing(world: 
     await journal.rotate()
     snapshot = journal.snapshot(TOPIC)
     base = TopicBase(
-        topic_id=TOPIC, end_offset=0, last_append_time_ms=0, cursors=snapshot.cursors, numberings=snapshot.numberings
+        topic_id=TOPIC,
+        end_offset=0,
+        last_append_time_ms=0,
+        cursors=snapshot.cursors,
+        producer_states=snapshot.producer_states,
     )
     journal = await world.reopen(bases={TOPIC: base})
     assert journal.snapshot(TOPIC) == snapshot

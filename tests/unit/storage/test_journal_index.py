@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from danube.model.limits import JOURNAL_INDEXES_WAITING_MAX
-from danube.model.message import NUMBERED_BIT
+from danube.model.limits.broker import JOURNAL_INDEXES_WAITING_MAX
+from danube.model.message import SEQUENCED_BIT
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from danube.storage.batch import BatchOrigin, encode_payloads
+from danube.storage.batches.batch import BatchOrigin, encode_payloads
 from danube.storage.checksum import with_crc
 from danube.storage.journal import Journal
 from danube.storage.journal.file_index import decode_index, encode_index
 from danube.storage.journal.index import Located
-from danube.testing.clock import settle
-from danube.testing.disk import Operation, SimDisk
+from danube.testing.simulated.clock import settle
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.journal_world import FIRST_FILE, MARK, Told, World, append, content, sim_disk, store
 
 TOPICS = range(1, 4)
@@ -37,7 +37,7 @@ async def busy_files(seed: int, rounds: int = 60) -> dict[str, bytes]:
             append(log, b"x" * chance.randrange(200))
         elif chance.random() < 0.5:
             count = chance.randint(1, 4)
-            origin = BatchOrigin(producer_id=NUMBERED_BIT | row, base_sequence=sequences[row])
+            origin = BatchOrigin(producer_id=SEQUENCED_BIT | row, base_sequence=sequences[row])
             log.append_batch(encode_payloads(b"s", [b"p"] * count, origin), Told())
             sequences[row] += count
         else:

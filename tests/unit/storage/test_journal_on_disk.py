@@ -12,7 +12,7 @@ from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import encode_payloads
+from danube.storage.batches.batch import encode_payloads
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.format import HEADER_BYTES
 from tests.unit.storage.journal_world import BROKER, Told, append, content, store

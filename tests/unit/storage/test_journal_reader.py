@@ -3,12 +3,12 @@
 import pytest
 
 from danube.model.errors import DamagedDataError
-from danube.storage.batch import encode_payloads
-from danube.storage.envelope import ENVELOPE_BYTES, encode_data
+from danube.storage.batches.batch import encode_payloads
+from danube.storage.batches.envelope import ENVELOPE_BYTES, encode_data
 from danube.storage.journal.files import FileStart, FileTable
 from danube.storage.journal.index import Located, TopicIndex
 from danube.storage.journal.reader import JournalReader, Place
-from danube.testing.disk import SimDisk, SimFile
+from danube.testing.simulated.disk import SimDisk, SimFile
 
 TOPIC = 5
 FILE = "journal/0000000001.journal"

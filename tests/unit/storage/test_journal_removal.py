@@ -7,7 +7,7 @@ import pytest
 from danube.model.errors import StorageUnavailableError
 from danube.storage.journal import Journal
 from danube.storage.journal.topic_base import TopicBase
-from danube.testing.disk import MachineOffError, Operation, SimDisk
+from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from tests.unit.storage.journal_world import MARK, World, content, store
 from tests.unit.storage.test_journal_files import FIRST, TOPIC, base_of
 

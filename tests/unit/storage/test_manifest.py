@@ -2,12 +2,12 @@ from dataclasses import replace
 
 import pytest
 
-from danube.model import limits
 from danube.model.errors import LimitReachedError
+from danube.model.limits import broker as limits
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange
+from danube.storage.batches.producer_state import StoredNumbers
 from danube.storage.checksum import with_crc
-from danube.storage.numbering import StoredNumbers
 from danube.storage.segment import manifest_format
 from danube.storage.segment.manifest import Manifest, Segment, manifest_name, segment_name
 from danube.storage.segment.manifest_format import SEGMENT_ROW_BYTES, decode_manifest, encode_manifest, newer_version
@@ -98,9 +98,9 @@ def test_a_segment_costs_at_most_64_bytes_of_manifest() -> None:
 
 
 @pytest.mark.parametrize("numberings", BAD_ROWS)
-def test_rows_that_cannot_be_are_not_written(numberings: tuple[tuple[StoredNumbers, ...], ...]) -> None:
+def test_rows_that_cannot_be_are_not_written(producer_states: tuple[tuple[StoredNumbers, ...], ...]) -> None:
     with pytest.raises(ValueError, match="row"):
-        encode_manifest(replace(EMPTY, numberings=numberings))
+        encode_manifest(replace(EMPTY, producer_states=producer_states))
 
 
 @pytest.mark.parametrize(
@@ -109,7 +109,7 @@ def test_rows_that_cannot_be_are_not_written(numberings: tuple[tuple[StoredNumbe
         (replace(EMPTY, cursors=dict.fromkeys(range(limits.SUBSCRIPTIONS_PER_TOPIC_MAX + 1), Cursor(0))), "cursors"),
         (replace(EMPTY, journals=dict.fromkeys(range(limits.MANIFEST_JOURNALS_MAX + 1), 0)), "journals"),
         (
-            replace(EMPTY, numberings=(row(1, (1, 1, 1, 1)),) * (limits.DEDUPLICATION_PRODUCERS_MAX + 1)),
+            replace(EMPTY, producer_states=(row(1, (1, 1, 1, 1)),) * (limits.DEDUPLICATION_PRODUCERS_MAX + 1)),
             "rows of numbered batches",
         ),
     ],

@@ -1,12 +1,12 @@
 """Numbers of batches: read from bodies, found again after a restart, and those of no account left alone."""
 
-from danube.model.message import NUMBERED_BIT
-from danube.storage.batch import BatchOrigin, encode_messages, encode_payloads
-from danube.storage.log import BatchLog
-from danube.storage.numbering import NumberedBatch, StoredNumberings, numbered_batch
+from danube.model.message import SEQUENCED_BIT
+from danube.storage.batches.batch import BatchOrigin, encode_messages, encode_payloads
+from danube.storage.batches.producer_state import SequencedBatch, StoredProducerStates, sequenced_batch
+from danube.storage.log.protocol import BatchLog
 from tests.unit.storage.journal_world import Told, World
 
-ROW = NUMBERED_BIT | 5
+ROW = SEQUENCED_BIT | 5
 
 
 def body(first: int, count: int, row: int = ROW) -> bytes:
@@ -19,8 +19,8 @@ async def store(log: BatchLog, content: bytes) -> int:
     return await told.offset()
 
 
-def known(content: bytes) -> NumberedBatch:
-    found = numbered_batch(content)
+def known(content: bytes) -> SequencedBatch:
+    found = sequenced_batch(content)
     assert found is not None
     return found
 
@@ -32,26 +32,26 @@ def test_numbers_stand_in_the_header() -> None:
 
 
 def test_batches_of_other_producers_have_none() -> None:
-    assert numbered_batch(body(0, 1, row=5)) is None
-    assert numbered_batch(encode_messages([b"x"])) is None
+    assert sequenced_batch(body(0, 1, row=5)) is None
+    assert sequenced_batch(encode_messages([b"x"])) is None
 
 
 def test_rows_are_restored_as_they_were_and_go_on() -> None:
-    first = StoredNumberings()
+    first = StoredProducerStates()
     for number, row in enumerate((1, 2, 1, 3)):
-        first.add(NumberedBatch(ROW + row, number, 1, 7), number)
-    again = StoredNumberings()
+        first.add(SequencedBatch(ROW + row, number, 1, 7), number)
+    again = StoredProducerStates()
     again.restore(first.rows())
     assert (again.rows(), len(again)) == (first.rows(), 3)
     assert [row[-1].batch.numbering_id - ROW for row in again.rows()] == [2, 1, 3]
     for one in (first, again):
-        one.add(NumberedBatch(ROW + 2, 4, 1, 7), 4)
+        one.add(SequencedBatch(ROW + 2, 4, 1, 7), 4)
     assert again.rows() == first.rows()
 
 
 def test_batches_that_are_known_change_nothing_when_they_come_again() -> None:
-    rows = StoredNumberings(rows_max=2, batches_max=2)
-    added = [(NumberedBatch(ROW + number % 3, number, 1, 7), number) for number in range(9)]
+    rows = StoredProducerStates(rows_max=2, batches_max=2)
+    added = [(SequencedBatch(ROW + number % 3, number, 1, 7), number) for number in range(9)]
     for batch, offset in added:
         rows.add(batch, offset)
     before = rows.rows()
@@ -61,12 +61,12 @@ def test_batches_that_are_known_change_nothing_when_they_come_again() -> None:
 
 
 def test_batches_that_are_not_stored_after_all_are_forgotten() -> None:
-    rows = StoredNumberings()
+    rows = StoredProducerStates()
     for number in range(4):
-        rows.add(NumberedBatch(ROW + number % 2, number, 1, 7), number)
+        rows.add(SequencedBatch(ROW + number % 2, number, 1, 7), number)
     rows.drop_from(1)
     assert [[one.base_offset for one in row] for row in rows.rows()] == [[0]]
-    rows.add(NumberedBatch(ROW, 1, 1, 7), 1)
+    rows.add(SequencedBatch(ROW, 1, 1, 7), 1)
     assert rows.next_sequence(ROW) == 2
 
 

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.limits import KIB, READ_AHEAD_ANSWERS, READ_AHEAD_PACE, READ_AHEAD_READERS_MAX
-from danube.storage.log import StoredBatch
-from danube.storage.read_ahead import ReadAhead
+from danube.model.limits.broker import KIB, READ_AHEAD_ANSWERS, READ_AHEAD_PACE, READ_AHEAD_READERS_MAX
+from danube.storage.log.protocol import StoredBatch
+from danube.storage.log.read_ahead import ReadAhead
 
 TOPIC = 5
 SIZE = 1_000

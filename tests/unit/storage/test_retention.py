@@ -1,6 +1,6 @@
 import pytest
 
-from danube.storage.segment.retention import Going, Retention, Unsealed, going, segments_to_drop
+from danube.storage.retention.rules import Going, Retention, Unsealed, going, segments_to_drop
 from tests.unit.storage.manifests import NOW_MS, manifest_of, sizes
 
 FOUR = manifest_of(sizes(100, 200, 300, 400))

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.limits import CLOCK_CAUGHT_UP_S, CLOCK_SETTLED_EXPIRY_S, CLOCK_SETTLED_S, CLOCK_STEP_MAX_S
-from danube.storage.steady_time import SteadyTime
+from danube.model.limits.broker import CLOCK_CAUGHT_UP_S, CLOCK_SETTLED_EXPIRY_S, CLOCK_SETTLED_S, CLOCK_STEP_MAX_S
+from danube.storage.retention.retention_clock import RetentionClock
 
 NOW_MS = 1_750_000_000_000
 HOUR_MS = 3_600_000
@@ -17,8 +17,8 @@ def after_ms(seconds: float) -> int:
     return NOW_MS + round(seconds * 1_000)
 
 
-def steady(*, start_ms: int = NOW_MS, start_s: float = 0.0, newest_ms: int | None = None) -> SteadyTime:
-    return SteadyTime(start_ms, start_s, newest_ms, settled_s=CLOCK_SETTLED_S)
+def steady(*, start_ms: int = NOW_MS, start_s: float = 0.0, newest_ms: int | None = None) -> RetentionClock:
+    return RetentionClock(start_ms, start_s, newest_ms, settled_s=CLOCK_SETTLED_S)
 
 
 def test_an_even_clock_is_believed() -> None:
@@ -140,7 +140,7 @@ def test_a_clock_that_catches_up_only_now_has_not_gone_on_evenly_yet() -> None:
 
 @pytest.mark.parametrize("settled_s", [CLOCK_SETTLED_EXPIRY_S, CLOCK_SETTLED_S])
 def test_what_happens_once_a_day_does_not_keep_a_clock_doubted(settled_s: float) -> None:
-    time, passed_s, slept_ms = SteadyTime(NOW_MS, 0.0, settled_s=settled_s), 0.0, 0
+    time, passed_s, slept_ms = RetentionClock(NOW_MS, 0.0, settled_s=settled_s), 0.0, 0
     for _ in range(60):
         for _ in range(16 * 60):
             passed_s += 60

@@ -2,9 +2,9 @@
 
 import pytest
 
-from danube.model.durability import Durability
+from danube.model.plans.durability import Durability
 from danube.storage.journal import Journal
-from danube.testing.disk import Operation, SimFile
+from danube.testing.simulated.disk import Operation, SimFile
 from tests.unit.storage.journal_world import World, append, store
 
 TOPIC = 5

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.limits import (
+from danube.model.limits.broker import (
     COLD_READ_REST_RATIO,
     COLD_READ_WAIT_S_MAX,
     SYNC_SLOW_RATIO,

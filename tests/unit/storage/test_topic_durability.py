@@ -6,17 +6,17 @@ from typing import TypeVar, cast
 
 import pytest
 
-from danube.broker.sequences import Sequences
-from danube.model.durability import Durability
+from danube.broker.topics.deduplication import Sequences
 from danube.model.errors import ShuttingDownError
-from danube.model.limits import JOURNAL_SYNC_INTERVAL_S
-from danube.model.message import NUMBERED_BIT
+from danube.model.limits.broker import JOURNAL_SYNC_INTERVAL_S
+from danube.model.message import SEQUENCED_BIT
+from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
-from danube.storage.batch import BatchOrigin, encode_payloads
+from danube.storage.batches.batch import BatchOrigin, encode_payloads
 from danube.storage.journal import JournalSettings
-from danube.storage.log import TopicLog
-from danube.storage.topic_log import JournalTopicLog
-from danube.testing.disk import Operation
+from danube.storage.log.protocol import TopicLog
+from danube.storage.log.topic_log import JournalTopicLog
+from danube.testing.simulated.disk import Operation
 from tests.unit.storage.journal_world import FIRST_FILE, HeldRunner, Told, World, append, content, store
 
 T = TypeVar("T")
@@ -155,13 +155,13 @@ async def test_a_change_to_interval_has_the_next_round_synced_within_it() -> Non
     await world.close()
 
 
-def numbered(first: int) -> bytes:
-    return encode_payloads(b"", [b"x"], BatchOrigin(producer_id=NUMBERED_BIT | 5, base_sequence=first))
+def sequenced(first: int) -> bytes:
+    return encode_payloads(b"", [b"x"], BatchOrigin(producer_id=SEQUENCED_BIT | 5, base_sequence=first))
 
 
 def sent(sequences: Sequences, first: int, told: Told | None = None) -> Told:
     told = told or Told()
-    sequences.publish(numbered(first), told)
+    sequences.publish(sequenced(first), told)
     return told
 
 

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from danube.runtime.rng import SystemRng
-from danube.testing.blocking import SimRunner
-from danube.testing.clock import SimClock, settle
+from danube.testing.simulated.blocking import SimRunner
+from danube.testing.simulated.clock import SimClock, settle
 
 
 def fail() -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from danube.testing.checkers import (
+from lab.kernel.checkers import (
     CHECKERS,
     Checker,
     acknowledged_is_kept,
@@ -20,7 +20,7 @@ from danube.testing.checkers import (
     seen_stays_as_it_was,
     what_must_work_works,
 )
-from danube.testing.history import (
+from lab.kernel.history import (
     AppendAcknowledged,
     CursorFound,
     Delivered,

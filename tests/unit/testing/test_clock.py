@@ -3,8 +3,8 @@ import asyncio
 import pytest
 
 from danube.runtime.tasks import TaskScope
-from danube.testing.clock import START_MS, SimClock, end_tasks, settle
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import START_MS, SimClock, end_tasks, settle
 
 
 def test_time_moves_only_when_told() -> None:

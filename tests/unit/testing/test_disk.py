@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from danube.testing.disk import MachineOffError, Operation, SimDisk, SimFile
+from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk, SimFile
 
 SEEDS = range(300)
 

@@ -2,7 +2,7 @@
 
 import socket
 
-from danube.testing.free_ports import free_port, passing_ports
+from danube.testing.processes.free_ports import free_port, passing_ports
 
 
 def test_ports_asked_for_together_are_different_and_can_be_listened_on() -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from danube.testing.leftovers import end_leftovers, note_process
 from danube.testing.patience import PATIENCE_S
+from danube.testing.processes.leftovers import end_leftovers, note_process
 
 pytestmark = pytest.mark.cluster
 

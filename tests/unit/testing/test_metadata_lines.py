@@ -20,7 +20,7 @@ from danube.metadata.store import (
     Transaction,
     WatchEvent,
 )
-from danube.testing.metadata_lines import (
+from lab.metadata.wire import (
     encode,
     pack_entry,
     pack_event,

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from danube.testing.metadata_clusters import RaftCluster
-from danube.testing.metadata_memory_cluster import MemoryCluster
-from danube.testing.metadata_nemesis import OF_LINKS, Fault, FaultKind, Nemesis, planned
 from danube.testing.patience import PATIENCE_S
+from lab.metadata.clusters import RaftCluster
+from lab.metadata.memory_cluster import MemoryCluster
+from lab.metadata.nemesis import OF_LINKS, Fault, FaultKind, Nemesis, planned
 
 SEEDS = range(50)
 

@@ -8,10 +8,10 @@ import pytest
 
 from danube.metadata.store import Changed, Condition, Delete, Entry, Put, Removed, Resync, SnapshotEnd, WatchEvent
 from danube.model.errors import DataFolderError
-from danube.testing.metadata_history import Call, Change, Read, happened
-from danube.testing.metadata_recorder import HeldLease, History, LocalRead, Watched
-from danube.testing.metadata_soak_judge import PROMISES, judge
-from danube.testing.metadata_soak_ledger import Ledger, RoundResult
+from lab.linearizability.history import Call, Change, Read, happened
+from lab.linearizability.recorder import HeldLease, History, LocalRead, Watched
+from lab.metadata.soak_judge import PROMISES, judge
+from lab.metadata.soak_ledger import Ledger, RoundResult
 
 A, B = "/soak/a", "/soak/b"
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from danube.model.limits import SWEEP_INTERVAL_S
-from danube.testing.soak_judge import Case, Found, Identity, Known, Reports, Violation, again, judge, stored_twice
-from danube.testing.soak_load import Arrivals, identity_of, payload_of
-from danube.testing.soak_plan import LONG_ROUNDS, FaultKind, LoadedProducer, LoadedSubscription, LoadedTopic, faults
+from danube.model.limits.broker import SWEEP_INTERVAL_S
+from lab.soak.judge import Case, Found, Identity, Known, Reports, Violation, again, judge, stored_twice
+from lab.soak.load import Arrivals, identity_of, payload_of
+from lab.soak.plan import LONG_ROUNDS, FaultKind, LoadedProducer, LoadedSubscription, LoadedTopic, faults
 
 SINGLE, MANY, KEYED = "t-single-0-r1", "t-many-0-r1", "t-keyed-0-r1"
 TOPIC = LoadedTopic(

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from danube.model.errors import DataFolderError
-from danube.testing.soak import progress, report
-from danube.testing.soak_judge import PROMISES, Known
-from danube.testing.soak_ledger import Ledger, RoundResult
+from lab.soak.judge import PROMISES, Known
+from lab.soak.ledger import Ledger, RoundResult
+from lab.soak.rounds import progress, report
 
 GOOD = RoundResult(
     round=0,

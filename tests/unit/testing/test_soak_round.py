@@ -7,11 +7,11 @@ from typing import cast
 
 import pytest
 
-from danube.testing.process import BrokerProcess
-from danube.testing.soak_ledger import Ledger
-from danube.testing.soak_plan import Fault, FaultKind
-from danube.testing.soak_programs import Programs
-from danube.testing.soak_round import Ground, Round
+from danube.testing.processes.broker import BrokerProcess
+from lab.soak.ledger import Ledger
+from lab.soak.plan import Fault, FaultKind
+from lab.soak.programs import Programs
+from lab.soak.round import Ground, Round
 
 
 class Served:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.admin_calls import (
+from danube.model.calls.admin import (
     BrokerDescription,
     BrokerInfo,
     ConsumerDescription,
@@ -27,7 +27,7 @@ from danube.model.admin_calls import (
     Unsubscribe,
 )
 from danube.model.errors import InvalidNameError, InvalidRequestError
-from danube.model.limits import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX, PARTITIONS_MAX
+from danube.model.limits.broker import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX, PARTITIONS_MAX
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.wire import decode_admin, decode_control, encode_admin, encode_control

@@ -5,9 +5,9 @@ from collections.abc import Callable
 import pytest
 from google.protobuf.message import Message
 
-from danube.model.calls import SchemaReference, SendMessage
+from danube.model.calls.client import SchemaReference, SendMessage
 from danube.model.errors import InvalidNameError, InvalidRequestError
-from danube.model.limits import MIB, PARTITIONS_MAX
+from danube.model.limits.broker import MIB, PARTITIONS_MAX
 from danube.model.topic import DispatchStrategy
 from danube.wire import decode, decode_admin, decode_control
 from danube.wire.gen import DanubeAdmin_pb2 as admin

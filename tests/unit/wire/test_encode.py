@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.model.calls import (
+from danube.model.calls.client import (
     Authenticate,
     CreateProducer,
     LookupAnswer,

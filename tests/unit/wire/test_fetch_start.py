@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.model.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
 from danube.wire.fetch_start import StartMessage, set_start, start_of
 from danube.wire.gen import DanubeControl_pb2, DanubeStream_pb2
 

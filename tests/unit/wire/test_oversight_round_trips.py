@@ -6,20 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.audit import (
-    AUDIT_TOPIC,
-    GENESIS,
-    AuditEntry,
-    AuditPage,
-    AuditReceipt,
-    Outcome,
-    ReadAudit,
-    StoredAuditPage,
-    encode_record,
-    next_record,
-)
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     AUDIT_PAGE_MAX,
     AUDIT_TEXT_CHARS_MAX,
     CALLER_CHARS_MAX,
@@ -27,7 +15,7 @@ from danube.model.limits import (
     PLAN_ARGUMENTS_BYTES_MAX,
     PLANS_PAGE_MAX,
 )
-from danube.model.plans import (
+from danube.model.plans.plan import (
     Approval,
     Caller,
     Decision,
@@ -40,6 +28,18 @@ from danube.model.plans import (
     PlanCursor,
     PlanRequest,
     PlansPage,
+)
+from danube.model.records.audit import (
+    AUDIT_TOPIC,
+    GENESIS,
+    AuditEntry,
+    AuditPage,
+    AuditReceipt,
+    Outcome,
+    ReadAudit,
+    StoredAuditPage,
+    encode_record,
+    next_record,
 )
 from danube.wire import decode_oversight, encode_oversight
 from danube.wire.gen import DanubeControl_pb2

@@ -7,9 +7,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.durability import Durability
+from danube.model.calls.positions import (
+    AddPartitions,
+    Connection,
+    CreateSubscription,
+    DisconnectClient,
+    PeekedMessage,
+    PeekedPage,
+    PeekMessages,
+    SeekSubscription,
+    SubscriptionPosition,
+)
+from danube.model.calls.stream import FetchFrom, FetchTime
 from danube.model.errors import InvalidRequestError
-from danube.model.limits import (
+from danube.model.limits.broker import (
     MESSAGE_TTL_S_MAX,
     PARTITIONS_MAX,
     PEEK_MESSAGES_DEFAULT,
@@ -18,6 +29,7 @@ from danube.model.limits import (
     RETENTION_BYTES_MAX,
     RETENTION_TIME_S_MAX,
 )
+from danube.model.plans.durability import Durability
 from danube.model.policies import (
     PLANNED_NAMES,
     POLICY_NAMES,
@@ -35,18 +47,6 @@ from danube.model.policies import (
     SetTopicPolicies,
     SubscriptionName,
 )
-from danube.model.positions import (
-    AddPartitions,
-    Connection,
-    CreateSubscription,
-    DisconnectClient,
-    PeekedMessage,
-    PeekedPage,
-    PeekMessages,
-    SeekSubscription,
-    SubscriptionPosition,
-)
-from danube.model.stream import FetchFrom, FetchTime
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
 from danube.wire import decode_policies, decode_positions, encode_policies, encode_positions

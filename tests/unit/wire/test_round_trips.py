@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.calls import (
+from danube.model.calls.client import (
     AccessMode,
     Acknowledge,
     Authenticate,

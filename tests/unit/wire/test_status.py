@@ -43,7 +43,7 @@ def test_peer_cannot_make_us_raise_an_error_that_is_not_public(kind: type[Danube
 
 def test_what_inherits_its_code_elsewhere_does_not_take_the_place_of_an_error() -> None:
     program = (
-        "import danube.metadata.sequencer; from danube.wire.status import error_from;"
+        "import danube.metadata.replication.sequencer; from danube.wire.status import error_from;"
         " print(type(error_from(14, '', 'METADATA')).__name__)"
     )
     said = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, timeout=PATIENCE_S)

@@ -4,18 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.calls import OutgoingMessage, SchemaReference
-from danube.model.errors import (
-    DamagedDataError,
-    InternalError,
-    InvalidBatchError,
-    InvalidNameError,
-    InvalidRequestError,
-    StorageUnavailableError,
-    UnavailableError,
-)
-from danube.model.limits import BOUNDS_TIMES_MAX
-from danube.model.stream import (
+from danube.model.calls.client import OutgoingMessage, SchemaReference
+from danube.model.calls.stream import (
     Bounds,
     Fetch,
     FetchedBatch,
@@ -29,6 +19,16 @@ from danube.model.stream import (
     PublishRefused,
     TopicBounds,
 )
+from danube.model.errors import (
+    DamagedDataError,
+    InternalError,
+    InvalidBatchError,
+    InvalidNameError,
+    InvalidRequestError,
+    StorageUnavailableError,
+    UnavailableError,
+)
+from danube.model.limits.broker import BOUNDS_TIMES_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.wire import decode_stream, encode, encode_stream
 from danube.wire.gen import DanubeStream_pb2
@@ -72,9 +72,9 @@ def test_access_that_is_none_is_refused() -> None:
 
 
 @given(UINT64, UINT32, UINT64)
-def test_opened_with_deduplication(numbering: int, batches: int, epoch: int) -> None:
+def test_opened_with_deduplication(producer_state: int, batches: int, epoch: int) -> None:
     answer = PublishOpened(
-        producer_id=1, window_bytes=2, batch_bytes_max=3, numbering_id=numbering, batches_max=batches, epoch=epoch
+        producer_id=1, window_bytes=2, batch_bytes_max=3, numbering_id=producer_state, batches_max=batches, epoch=epoch
     )
     assert decode_stream.publish_response(encode_stream.publish_opened(answer)) == answer
 

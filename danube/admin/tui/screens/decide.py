@@ -8,15 +8,15 @@ from textual.widgets import Input, Static
 
 from danube.admin.operations.plan_views import PlannedResult, PlanView
 from danube.admin.present import View
-from danube.admin.tui.acts import Act, acts_on
-from danube.admin.tui.desk import Desk
-from danube.admin.tui.frame import refusal
+from danube.admin.tui.app_context import AppContext
+from danube.admin.tui.header import refusal
+from danube.admin.tui.plan_actions import Act, acts_on
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.screens.result import Answer, ResultScreen, answer_of
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines
 from danube.admin.tui.widgets.plain import PlainInput, plain
 from danube.model.errors import DanubeError
-from danube.model.plans import PlanStatus
+from danube.model.plans.plan import PlanStatus
 
 _NAMES = {"a": "approve", "x": "reject", "y": "apply"}
 _PAST = {"a": "approved", "x": "rejected", "y": "applied"}
@@ -37,14 +37,14 @@ class DecideScreen(Framed):
 
     def __init__(
         self,
-        desk: Desk,
+        app_context: AppContext,
         view: View,
         *,
         plan: PlanView | None = None,
         act: Act | None = None,
         answer: PlannedResult | None = None,
     ) -> None:
-        super().__init__(desk)
+        super().__init__(app_context)
         self.plan = plan
         self.answer: Answer | None = answer
         """The plan, where the person has just asked for it; later what came of it."""
@@ -116,7 +116,7 @@ class DecideScreen(Framed):
             choices = acts_on(self.plan) if self.plan else {}
             offers = ", ".join(f"{key} to {_NAMES[key]} it" for key in choices)
             question.update(plain(f"Press {offers}." if offers else f"This plan is {_status(self.plan)}."))
-        elif reason := refusal(self.desk.target, self.act.operation):
+        elif reason := refusal(self.app_context.target, self.act.operation):
             question.update(plain(f"To {self.act.verb} {reason}."))
         elif not self.query_one(Lines).was_read:
             question.update(plain("Read to the end first: there is more below (down, page down)."))
@@ -126,13 +126,13 @@ class DecideScreen(Framed):
             word.focus()
 
     async def _do(self, act: Act) -> None:
-        answer = await answer_of(self.desk, act.operation, act.params, plan_id=act.plan_id)
+        answer = await answer_of(self.app_context, act.operation, act.params, plan_id=act.plan_id)
         self.answer = answer
         if isinstance(answer, DanubeError):
             self._say(f"Not done ({answer.code}): {answer}")
             self._ask()
             return
-        self.app.switch_screen(ResultScreen(self.desk, act.operation, act.params, answer))
+        self.app.switch_screen(ResultScreen(self.app_context, act.operation, act.params, answer))
 
     def _say(self, text: str) -> None:
         self.query_one("#message", Static).update(plain(text))

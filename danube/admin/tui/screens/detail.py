@@ -7,7 +7,7 @@ from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
 from danube.admin.present import View
-from danube.admin.tui.desk import Desk
+from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.widgets.lines import Lines, view_lines
 from danube.admin.tui.widgets.plain import plain
@@ -19,8 +19,8 @@ class DetailScreen(Framed):
     KEYS = "↑↓ move  ? help  Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]
 
-    def __init__(self, desk: Desk, heading: str, view: View) -> None:
-        super().__init__(desk)
+    def __init__(self, app_context: AppContext, heading: str, view: View) -> None:
+        super().__init__(app_context)
         self._heading = heading
         self._view = view
 

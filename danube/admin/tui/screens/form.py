@@ -14,19 +14,19 @@ from danube.admin.operations.fields import Params
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView, plan_view
 from danube.admin.present import View
-from danube.admin.tui.acts import apply_act, consent_act, whole_view
+from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.completion import names_of
-from danube.admin.tui.desk import Desk
+from danube.admin.tui.data.watch import Part
 from danube.admin.tui.forms import FormField, arguments_of, bounded_page, fields_of, judge
-from danube.admin.tui.frame import refusal
+from danube.admin.tui.header import refusal
+from danube.admin.tui.plan_actions import apply_act, consent_act, whole_view
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.screens.result import ResultScreen, answer_of
-from danube.admin.tui.watch import Part
 from danube.admin.tui.widgets.field import FieldEditor
 from danube.admin.tui.widgets.plain import plain
 from danube.model.errors import DanubeError
-from danube.model.plans import Effect, PlanStatus
+from danube.model.plans.plan import Effect, PlanStatus
 
 _EFFECT_WORDS = {
     Effect.READ: "Looks, and changes nothing.",
@@ -45,8 +45,10 @@ class FormScreen(Framed):
         Binding("ctrl+s", "submit", "Go", priority=True),
     ]
 
-    def __init__(self, desk: Desk, operation: AnyOperation, initial: Mapping[str, Any] | None = None) -> None:
-        super().__init__(desk)
+    def __init__(
+        self, app_context: AppContext, operation: AnyOperation, initial: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(app_context)
         self.operation = operation
         self.fields = fields_of(operation)
         self.call: Worker[None] | None = None
@@ -75,7 +77,7 @@ class FormScreen(Framed):
 
     def on_mount(self) -> None:
         """Put the cursor where something is missing; say why the operation cannot be called, if so."""
-        reason = refusal(self.desk.target, self.operation)
+        reason = refusal(self.app_context.target, self.operation)
         self.query_one("#go", Button).disabled = reason is not None
         if reason:
             self._say(f"Disabled: {self.operation.command} {reason}.")
@@ -110,7 +112,7 @@ class FormScreen(Framed):
         """Judge what was typed, and call the operation."""
         if self.call is not None and not self.call.is_finished:
             return
-        if refusal(self.desk.target, self.operation):
+        if refusal(self.app_context.target, self.operation):
             return
         typed = {editor.field.name: editor.value for editor in self.query(FieldEditor)}
         judged = judge(self.operation, arguments_of(self.fields, typed))
@@ -125,14 +127,14 @@ class FormScreen(Framed):
         if self.operation.needs_person:
             await self._ask_person(params)
             return
-        answer = await answer_of(self.desk, self.operation, params, report=self._report)
+        answer = await answer_of(self.app_context, self.operation, params, report=self._report)
         self._say("")
         if isinstance(answer, PlannedResult) and answer.status is PlanStatus.READY:
             act = apply_act(self.operation, params, answer.plan.plan_id)
-            screen = DecideScreen(self.desk, whole_view(answer.plan), plan=answer.plan, act=act, answer=answer)
+            screen = DecideScreen(self.app_context, whole_view(answer.plan), plan=answer.plan, act=act, answer=answer)
             await self.app.push_screen(screen)
             return
-        await self.app.push_screen(ResultScreen(self.desk, self.operation, params, answer))
+        await self.app.push_screen(ResultScreen(self.app_context, self.operation, params, answer))
 
     async def _ask_person(self, params: Params) -> None:
         """Show what the consent is about: the plan that a parameter names, or the parameters themselves."""
@@ -140,19 +142,19 @@ class FormScreen(Framed):
             plan = await self._plan_named_by(params)
         except DanubeError as error:
             self._say("")
-            await self.app.push_screen(ResultScreen(self.desk, self.operation, params, error))
+            await self.app.push_screen(ResultScreen(self.app_context, self.operation, params, error))
             return
         self._say("")
         view = whole_view(plan) if plan else _given(params)
         act = consent_act(self.operation, params, plan.plan_id if plan else None)
-        await self.app.push_screen(DecideScreen(self.desk, view, plan=plan, act=act))
+        await self.app.push_screen(DecideScreen(self.app_context, view, plan=plan, act=act))
 
     async def _plan_named_by(self, params: Params) -> PlanView | None:
         named = next((field.name for field in self.fields if field.completes == "plan"), None)
         if named is None:
             return None
-        plan = await self.desk.gateway.plan(str(getattr(params, named)))
-        return plan_view(plan, self.desk.clock.now_ms())
+        plan = await self.app_context.gateway.plan(str(getattr(params, named)))
+        return plan_view(plan, self.app_context.clock.now_ms())
 
     def _tell(self, problems: Mapping[str, str]) -> None:
         self.problems = problems
@@ -167,7 +169,7 @@ class FormScreen(Framed):
 
     def _names(self, field: FormField) -> Sequence[str]:
         topics = [editor.value for editor in self.query(FieldEditor) if editor.field.completes == "topic"]
-        return names_of(field.completes or "", self.desk.watch, str(topics[0]) if topics else "")
+        return names_of(field.completes or "", self.app_context.watch, str(topics[0]) if topics else "")
 
     def _verb(self) -> str:
         if self.operation.needs_person:

@@ -10,9 +10,9 @@ from textual.css.query import NoMatches
 from textual.screen import Screen
 from textual.widgets import Static
 
-from danube.admin.tui.desk import Desk
-from danube.admin.tui.frame import level_text, place, status_text
-from danube.admin.tui.watch import Part
+from danube.admin.tui.app_context import AppContext
+from danube.admin.tui.data.watch import Part
+from danube.admin.tui.header import level_text, place, status_text
 from danube.admin.tui.widgets.plain import plain
 
 
@@ -22,9 +22,9 @@ class Framed(Screen[None]):
     KEYS: ClassVar[str] = ""
     """The line of keys at its foot."""
 
-    def __init__(self, desk: Desk) -> None:
+    def __init__(self, app_context: AppContext) -> None:
         super().__init__()
-        self.desk = desk
+        self.app_context = app_context
 
     def body(self) -> ComposeResult:
         """What stands in the frame."""
@@ -43,9 +43,9 @@ class Framed(Screen[None]):
 
     def compose(self) -> ComposeResult:
         """The frame, and in it the body."""
-        frame = Vertical(id="frame", classes=f"level-{self.desk.level} colour-{self.desk.target.colour}")
-        frame.border_title = plain(f"danube-admin · {place(self.desk.target)}")
-        frame.border_subtitle = plain(level_text(self.desk.target))
+        frame = Vertical(id="frame", classes=f"level-{self.app_context.level} colour-{self.app_context.target.colour}")
+        frame.border_title = plain(f"danube-admin · {place(self.app_context.target)}")
+        frame.border_subtitle = plain(level_text(self.app_context.target))
         with frame:
             yield Static(id="status", markup=False)
             yield from self.body()
@@ -69,8 +69,13 @@ class Framed(Screen[None]):
 
     def draw_status(self) -> None:
         """How the cluster is, and how old what is shown is."""
-        desk = self.desk
-        text, tone = status_text(desk.watch, desk.clock.now_ms(), refresh_s=desk.refresh_s, is_paused=desk.is_paused)
+        app_context = self.app_context
+        text, tone = status_text(
+            app_context.watch,
+            app_context.clock.now_ms(),
+            refresh_s=app_context.refresh_s,
+            is_paused=app_context.is_paused,
+        )
         for status in self.query("#status").results(Static):
             status.update(plain(text))
             status.set_classes(f"tone-{tone}")

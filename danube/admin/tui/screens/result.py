@@ -11,12 +11,12 @@ from danube.admin.execution import execute
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Report, say_nothing
 from danube.admin.present import view_of
-from danube.admin.tui.desk import Desk
+from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines, wrapped
 from danube.admin.tui.widgets.plain import plain
 from danube.model.errors import DanubeError, NotPermittedError, PlanRefusedError
-from danube.model.face_limits import TUI_CALL_TIMEOUT_S
+from danube.model.limits.faces import TUI_CALL_TIMEOUT_S
 
 Answer = Result | DanubeError
 
@@ -31,8 +31,8 @@ class ResultScreen(Framed):
         Binding("n", "next_page", "Next page"),
     ]
 
-    def __init__(self, desk: Desk, operation: AnyOperation, params: Params, answer: Answer) -> None:
-        super().__init__(desk)
+    def __init__(self, app_context: AppContext, operation: AnyOperation, params: Params, answer: Answer) -> None:
+        super().__init__(app_context)
         self.operation = operation
         self.params = params
         self.answer = answer
@@ -64,7 +64,7 @@ class ResultScreen(Framed):
         self.run_worker(self._turn(following), group="call", exclusive=True)
 
     async def _turn(self, params: Params) -> None:
-        self.params, self.answer = params, await answer_of(self.desk, self.operation, params)
+        self.params, self.answer = params, await answer_of(self.app_context, self.operation, params)
         self._show()
         self.query_one(Lines).scroll_home(animate=False)
 
@@ -78,12 +78,17 @@ class ResultScreen(Framed):
 
 
 async def answer_of(
-    desk: Desk, operation: AnyOperation, params: Params, *, plan_id: str | None = None, report: Report = say_nothing
+    app_context: AppContext,
+    operation: AnyOperation,
+    params: Params,
+    *,
+    plan_id: str | None = None,
+    report: Report = say_nothing,
 ) -> Answer:
     """Call an operation; its error is an answer like another, to be shown."""
     try:
         async with asyncio.timeout(TUI_CALL_TIMEOUT_S):
-            return await execute(desk.session(report), operation, params, plan_id=plan_id)
+            return await execute(app_context.session(report), operation, params, plan_id=plan_id)
     except DanubeError as error:
         return error
     except TimeoutError:

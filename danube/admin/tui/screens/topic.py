@@ -8,18 +8,18 @@ from textual.binding import Binding, BindingType
 from textual.command import CommandPalette
 from textual.widgets import Static
 
-from danube.admin.operations.topics import DELIVERY
+from danube.admin.operations.topics.topics import DELIVERY
 from danube.admin.present import UNKNOWN, cell
-from danube.admin.tui.desk import Desk
-from danube.admin.tui.frame import age, size
-from danube.admin.tui.lag_history import sparkline, trend
+from danube.admin.tui.app_context import AppContext
+from danube.admin.tui.data.lag_history import sparkline, trend
+from danube.admin.tui.data.watch import OpenedTopic, Part
+from danube.admin.tui.header import age, size
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.screens.framed import Framed
-from danube.admin.tui.watch import OpenedTopic, Part
 from danube.admin.tui.widgets.plain import plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
-from danube.model.admin_calls import SubscriptionActivity, SubscriptionDescription, TopicStorageDescription
-from danube.model.count_text import count_text
+from danube.model.calls.admin import SubscriptionActivity, SubscriptionDescription, TopicStorageDescription
+from danube.model.text import count_text
 from danube.model.topic import TopicName
 
 SPARK_CELLS = 16
@@ -48,8 +48,8 @@ class TopicScreen(Framed):
         Binding("o", "operations", "Operations"),
     ]
 
-    def __init__(self, desk: Desk, name: TopicName) -> None:
-        super().__init__(desk)
+    def __init__(self, app_context: AppContext, name: TopicName) -> None:
+        super().__init__(app_context)
         self._topic = name
 
     def parts(self) -> Sequence[Part]:
@@ -73,7 +73,7 @@ class TopicScreen(Framed):
 
     def draw(self) -> None:
         """The topic as it was last read."""
-        watch, rows = self.desk.watch, self.query_one(Rows)
+        watch, rows = self.app_context.watch, self.query_one(Rows)
         facts = self.query_one("#facts", Static)
         topic = watch.topic if watch.topic is not None and watch.topic.name == self._topic else None
         if problem := watch.problems.get(Part.TOPIC):
@@ -81,7 +81,7 @@ class TopicScreen(Framed):
         elif topic is None:
             facts.update(plain("reading ..."))
         else:
-            facts.update(plain(_facts(topic, self.desk)))
+            facts.update(plain(_facts(topic, self.app_context)))
         if topic is None:
             return
         if topic.description is None:
@@ -91,7 +91,7 @@ class TopicScreen(Framed):
 
     def action_back(self) -> None:
         """Back to the list; the topic is not asked for on its own any more."""
-        self.desk.watch.opened = None
+        self.app_context.watch.opened = None
         self.app.pop_screen()
 
     def action_operations(self) -> None:
@@ -104,7 +104,7 @@ class TopicScreen(Framed):
 
     def _cells(self, each: SubscriptionDescription) -> Cells:
         kept = each.reliable
-        points = self.desk.watch.lags.points(str(self._topic), each.name)
+        points = self.app_context.watch.lags.points(str(self._topic), each.name)
         is_blocked = each.state is SubscriptionActivity.BLOCKED
         is_unread = kept is not None and kept.lag > 0 and each.connected_count == 0
         oldest = kept.oldest_unacknowledged_ms if kept else None
@@ -117,7 +117,7 @@ class TopicScreen(Framed):
             cell(kept.in_flight if kept else None),
             cell(kept.waiting if kept else None),
             cell(each.connected_count),
-            age(self.desk.clock.now_ms() - oldest) if oldest is not None else UNKNOWN,
+            age(self.app_context.clock.now_ms() - oldest) if oldest is not None else UNKNOWN,
         )
         return Cells(texts, "error" if is_blocked else "warning" if is_unread else "")
 
@@ -126,11 +126,11 @@ def _name(each: SubscriptionDescription) -> str:
     return each.name
 
 
-def _facts(topic: OpenedTopic, desk: Desk) -> str:
+def _facts(topic: OpenedTopic, app_context: AppContext) -> str:
     described = topic.description
     if described is None:
         return "This broker tells the names of subscriptions, and not their lag."
-    line = desk.watch.topics.get(str(topic.name))
+    line = app_context.watch.topics.get(str(topic.name))
     shown = len(topic.subscriptions)
     total = described.subscription_count
     more = f" · the first {shown:,} of {total:,} subscriptions" if shown < total else ""

@@ -11,23 +11,23 @@ from textual.command import CommandPalette
 from textual.widgets import Input, Static
 
 from danube.admin.operations.plan_views import PlanView
-from danube.admin.operations.topics import DELIVERY
+from danube.admin.operations.topics.topics import DELIVERY
 from danube.admin.present import UNKNOWN, View, cell
-from danube.admin.tui.acts import acts_on, whole_view
-from danube.admin.tui.desk import Desk
-from danube.admin.tui.frame import age
+from danube.admin.tui.app_context import AppContext
+from danube.admin.tui.data.topic_rows import Order, TopicRow, arranged
+from danube.admin.tui.data.watch import Part, Watch
+from danube.admin.tui.header import age
 from danube.admin.tui.palette import SelectionCommands
+from danube.admin.tui.plan_actions import acts_on, whole_view
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.detail import DetailScreen
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.screens.topic import TopicScreen
-from danube.admin.tui.topic_lines import Order, TopicLine, arranged
-from danube.admin.tui.watch import Part, Watch
 from danube.admin.tui.widgets.plain import PlainInput, plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
-from danube.model.admin_calls import BrokerInfo
-from danube.model.audit import AuditRecord, Outcome
-from danube.model.plans import PlanStatus
+from danube.model.calls.admin import BrokerInfo
+from danube.model.plans.plan import PlanStatus
+from danube.model.records.audit import AuditRecord, Outcome
 
 
 class Pane(StrEnum):
@@ -90,8 +90,8 @@ class Workspace(Framed):
         Binding("escape", "clear_filter", "No filter", show=False),
     ]
 
-    def __init__(self, desk: Desk) -> None:
-        super().__init__(desk)
+    def __init__(self, app_context: AppContext) -> None:
+        super().__init__(app_context)
         self.pane = Pane.TOPICS
         self.order = Order.NAME
         self._words = ""
@@ -126,7 +126,7 @@ class Workspace(Framed):
 
     def draw(self) -> None:
         """The list that is shown."""
-        watch = self.desk.watch
+        watch = self.app_context.watch
         self.query_one("#tabs", Static).update(plain(self._tabs(watch)))
         draw = {
             Pane.TOPICS: self._draw_topics,
@@ -205,11 +205,11 @@ class Workspace(Framed):
                 self._open_record(int(event.key))
 
     def _open_topic(self, name: str) -> None:
-        line = self.desk.watch.topics.get(name)
+        line = self.app_context.watch.topics.get(name)
         if line is None:
             return
-        self.desk.watch.opened = line.topic
-        self.app.push_screen(TopicScreen(self.desk, line.topic))
+        self.app_context.watch.opened = line.topic
+        self.app.push_screen(TopicScreen(self.app_context, line.topic))
         self.app.call_later(self.app.run_action, "look")
 
     def _show_topics_of(self, broker_id: str) -> None:
@@ -218,15 +218,15 @@ class Workspace(Framed):
         self.action_open(Pane.TOPICS)
 
     def _open_plan(self, plan_id: str | None, key: str | None) -> None:
-        plan = next((plan for plan in self.desk.watch.plans if plan.plan_id == plan_id), None)
+        plan = next((plan for plan in self.app_context.watch.plans if plan.plan_id == plan_id), None)
         if plan is not None:
             act = acts_on(plan).get(key) if key else None
-            self.app.push_screen(DecideScreen(self.desk, whole_view(plan), plan=plan, act=act))
+            self.app.push_screen(DecideScreen(self.app_context, whole_view(plan), plan=plan, act=act))
 
     def _open_record(self, sequence: int) -> None:
-        record = next((each for each in self.desk.watch.audit.records if each.sequence == sequence), None)
+        record = next((each for each in self.app_context.watch.audit.records if each.sequence == sequence), None)
         if record is not None:
-            self.app.push_screen(DetailScreen(self.desk, f"audit record {sequence}", _record_view(record)))
+            self.app.push_screen(DetailScreen(self.app_context, f"audit record {sequence}", _record_view(record)))
 
     def _rows(self, pane: Pane) -> Rows:
         return self.query_one(f"#{pane}", Rows)
@@ -266,7 +266,7 @@ class Workspace(Framed):
         return "Enter shows the topics of a broker."
 
     def _draw_plans(self, watch: Watch) -> str:
-        now_ms = self.desk.clock.now_ms()
+        now_ms = self.app_context.clock.now_ms()
         self._rows(Pane.PLANS).show(
             watch.plans, key=lambda plan: plan.plan_id, cells=lambda plan: _plan_cells(plan, now_ms), empty="no plans"
         )
@@ -300,7 +300,7 @@ def _topic_columns(order: Order) -> tuple[Column, ...]:
     )
 
 
-def _topic_cells(line: TopicLine) -> Cells:
+def _topic_cells(line: TopicRow) -> Cells:
     rate = UNKNOWN if line.rate is None else f"{line.rate:,.1f}"
     return Cells(
         (

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from danube.admin.__main__ import app
 from danube.runtime.clock import SystemClock
-from danube.testing.gateway import connect_to
-from danube.testing.seeded import PLAN_ID, seeded_gateway
+from danube.testing.gateway.gateway import connect_to
+from lab.kernel.seeded import PLAN_ID, seeded_gateway
 
 
 def main() -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from danube.admin.cli.commands import _with_interval
-from danube.admin.cli.help_text import command_line
+from danube.admin.cli.output.help_text import command_line
+from danube.admin.cli.typer_classes import _with_interval
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation, Example
 from danube.model.errors import BrokerUnreachableError
-from danube.testing.gateway import ANY_CALL, MemoryGateway
+from danube.testing.gateway.gateway import ANY_CALL, MemoryGateway
 from tests.unit.admin.cli.conftest import Admin
 
 EXAMPLES = [

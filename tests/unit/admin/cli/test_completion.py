@@ -8,8 +8,8 @@ import pytest
 from danube.admin.cli import completion
 from danube.admin.cli.completion import offered
 from danube.model.errors import BrokerUnreachableError
-from danube.model.face_limits import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
-from danube.testing.gateway import ANY_CALL, HOSTILE, MemoryGateway
+from danube.model.limits.faces import CLI_COMPLETION_TIMEOUT_S, CLI_COMPLETIONS_MAX
+from danube.testing.gateway.gateway import ANY_CALL, HOSTILE, MemoryGateway
 from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.cli.conftest import Admin
 

@@ -3,13 +3,13 @@
 from pydantic import Field
 
 from danube.admin.cli.call import new_shell
-from danube.admin.cli.look import Look
+from danube.admin.cli.output.options import OutputOptions
 from danube.admin.operations.fields import PageParams, PageResult, Params, Result
 from danube.admin.operations.operation import Call, Example, Listing, Operation
 from danube.admin.target import Target
-from danube.model.face_limits import CLI_PAGES_MAX
-from danube.model.plans import Effect
-from danube.testing.gateway import MemoryGateway, connect_to
+from danube.model.limits.faces import CLI_PAGES_MAX
+from danube.model.plans.plan import Effect
+from danube.testing.gateway.gateway import MemoryGateway, connect_to
 
 
 class Row(Result):
@@ -46,7 +46,7 @@ def listing(last: int | None) -> Operation[PageParams, Rows]:
 
 
 def rows_of(gateway: MemoryGateway, last: int | None, params: Params) -> list[str]:
-    result = new_shell(connect_to(gateway), Target(), Look()).call(listing(last), params)
+    result = new_shell(connect_to(gateway), Target(), OutputOptions()).call(listing(last), params)
     assert isinstance(result, Rows)
     return [row.name for row in result.rows]
 

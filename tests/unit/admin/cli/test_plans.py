@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from danube.model.plans import Approval
-from danube.testing.gateway import MemoryGateway
-from danube.testing.seeded import ORDERS, PLAN_ID
+from danube.model.plans.plan import Approval
+from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.seeded import ORDERS, PLAN_ID
 from tests.unit.admin.cli.conftest import Admin
 
 DELETE = ("topics", "delete", "/default/orders")

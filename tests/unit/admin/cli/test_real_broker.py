@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(120)]
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from danube.testing.gateway import MemoryGateway
-from danube.testing.seeded import seeded_gateway
+from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.seeded import seeded_gateway
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from mcp.server.lowlevel import Server
 from mcp_types import CallToolResult, ElicitRequestParams, ElicitResult, Implementation
 
 from danube.admin.access import AccessLevel, ApprovalMode, Guard
-from danube.admin.mcp.http import HttpOptions, HttpServer
-from danube.admin.mcp.offer import DEFAULT_TOOLSETS, Offer
 from danube.admin.mcp.server import build_server
-from danube.admin.mcp.tokens import BearerToken
-from danube.testing.gateway import MemoryGateway
+from danube.admin.mcp.tool_catalogue import DEFAULT_TOOLSETS, ToolCatalogue
+from danube.admin.mcp.transport.http import HttpOptions, HttpServer
+from danube.admin.mcp.transport.tokens import BearerToken
+from danube.testing.gateway.gateway import MemoryGateway
 
 ERAS = ("2026-07-28", "legacy")
 HOST = Implementation(name="test-host", version="7")
@@ -43,8 +43,8 @@ async def host(
     person: Person | None = None,
 ) -> AsyncIterator[Client]:
     """A host that is connected to a server in this process."""
-    offer = Offer(guard=Guard(access, approval), toolsets=toolsets)
-    server = build_server(gateway, gateway.clock, offer, who="ann@desk")
+    catalogue = ToolCatalogue(guard=Guard(access, approval), toolsets=toolsets)
+    server = build_server(gateway, gateway.clock, catalogue, who="ann@desk")
     async with Client(server, mode=era, elicitation_callback=person, client_info=HOST) as client:
         yield client
 

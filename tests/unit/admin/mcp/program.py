@@ -1,9 +1,9 @@
 """`danube-admin` on the seeded cluster in memory, as a process of its own: `python program.py mcp --http`."""
 
 from danube.admin.__main__ import app
-from danube.testing.clock import SimClock
-from danube.testing.gateway import connect_to
-from danube.testing.seeded import seeded_gateway
+from danube.testing.gateway.gateway import connect_to
+from danube.testing.simulated.clock import SimClock
+from lab.kernel.seeded import seeded_gateway
 
 if __name__ == "__main__":
     app(connect_to(seeded_gateway(SimClock())))(prog_name="danube-admin")

@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.admin.mcp.answers import answer_of
-from danube.admin.mcp.fence import fenced
+from danube.admin.mcp.untrusted_text import fenced
 from danube.admin.operations import operation_of
-from danube.admin.operations.topics import TopicList, TopicRow
-from danube.model.face_limits import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
+from danube.admin.operations.topics.topics import TopicList, TopicRow
+from danube.model.limits.faces import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.gateway import HOSTILE, MemoryGateway
-from danube.testing.gateway_state import MemorySubscription
+from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
+from danube.testing.gateway.state import MemorySubscription
 from tests.unit.admin.mcp.hosts import ERAS, host, size_of, text_of
 
 pytestmark = pytest.mark.slow  # together they take long

@@ -5,8 +5,8 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult, InputRequiredResult
 
 from danube.admin.access import ApprovalMode
-from danube.model.plans import Approval, Face
-from danube.testing.gateway import MemoryGateway
+from danube.model.plans.plan import Approval, Face
+from danube.testing.gateway.gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, Person, host, text_of
 
 pytestmark = pytest.mark.slow  # together they take long

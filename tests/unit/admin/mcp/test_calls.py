@@ -6,11 +6,11 @@ import pytest
 
 from danube.admin.access import AccessLevel
 from danube.admin.operations import REGISTRY
-from danube.model.audit import Outcome
 from danube.model.errors import BrokerUnreachableError
-from danube.model.face_limits import MCP_CALLS_MAX
-from danube.model.plans import Caller, Face
-from danube.testing.gateway import MemoryGateway
+from danube.model.limits.faces import MCP_CALLS_MAX
+from danube.model.plans.plan import Caller, Face
+from danube.model.records.audit import Outcome
+from danube.testing.gateway.gateway import MemoryGateway
 from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.mcp.hosts import ERAS, host, text_of
 

@@ -11,8 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.admin.__main__ import app
-from danube.testing.gateway import connect_to
-from danube.testing.seeded import seeded_gateway
+from danube.testing.gateway.gateway import connect_to
+from lab.kernel.seeded import seeded_gateway
 
 PAGES = sorted((Path(__file__).parents[4] / "docs" / "mcp").glob("*.md"))
 PARSERS = {"json": json.loads, "toml": tomllib.loads}

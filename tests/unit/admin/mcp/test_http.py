@@ -15,12 +15,12 @@ from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
 from danube.admin.access import Guard
-from danube.admin.mcp.http import HttpOptions
-from danube.admin.mcp.offer import Offer
 from danube.admin.mcp.server import build_server
-from danube.admin.mcp.tokens import VARIABLE, find_token
+from danube.admin.mcp.tool_catalogue import ToolCatalogue
+from danube.admin.mcp.transport.http import HttpOptions
+from danube.admin.mcp.transport.tokens import VARIABLE, find_token
 from danube.model.errors import SettingsError
-from danube.testing.gateway import MemoryGateway
+from danube.testing.gateway.gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, Person, listening, text_of
 from tests.unit.admin.mcp.test_stdio import HELLO, WAIT_S, process
 
@@ -34,7 +34,7 @@ HOLDER = {"Authorization": f"Bearer {SECRET}"}
 @asynccontextmanager
 async def serving(gateway: MemoryGateway) -> AsyncIterator[str]:
     """The address of a server in this process."""
-    server = build_server(gateway, gateway.clock, Offer(guard=Guard()), who="ann@desk")
+    server = build_server(gateway, gateway.clock, ToolCatalogue(guard=Guard()), who="ann@desk")
     async with asyncio.timeout(WAIT_S), listening(server, SECRET) as address:
         yield address
 

@@ -7,9 +7,9 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import PromptReference, ResourceTemplateReference, TextContent, TextResourceContents
 
 from danube.admin.access import AccessLevel
-from danube.admin.mcp.prompts import WAYS
+from danube.admin.mcp.protocol.prompts import WAYS
 from danube.model.errors import BrokerUnreachableError
-from danube.testing.gateway import MemoryGateway
+from danube.testing.gateway.gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, host
 
 LAG = PromptReference(name="diagnose_consumer_lag")

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client, StdioServerParameters
 
 from danube.testing.patience import PATIENCE_S
-from danube.testing.process import BrokerProcess
+from danube.testing.processes.broker import BrokerProcess
 from tests.unit.admin.mcp.hosts import ERAS, text_of
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]

@@ -16,8 +16,8 @@ from mcp import Client, StdioServerParameters
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCResponse
 
-from danube.admin.mcp.stdio import MessageReader, MessageWriter, OpenRequests
-from danube.model.face_limits import MCP_MESSAGE_BYTES_MAX
+from danube.admin.mcp.transport.stdio import MessageReader, MessageWriter, OpenRequests
+from danube.model.limits.faces import MCP_MESSAGE_BYTES_MAX
 from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.mcp.hosts import ERAS, text_of
 

@@ -9,13 +9,13 @@ import pytest
 from jsonschema import Draft202012Validator  # type: ignore[import-untyped]  # the SDK brings it, without types
 
 from danube.admin.access import AccessLevel, Guard
-from danube.admin.mcp.instructions import access_of, instructions_of
-from danube.admin.mcp.offer import ALL_TOOLSETS, DEFAULT_TOOLSETS, Offer, check_toolsets
+from danube.admin.mcp.protocol.instructions import access_of, instructions_of
+from danube.admin.mcp.tool_catalogue import ALL_TOOLSETS, DEFAULT_TOOLSETS, ToolCatalogue, check_toolsets
 from danube.admin.mcp.tools import tools_of
 from danube.admin.operations import REGISTRY
 from danube.model.errors import SettingsError
-from danube.model.face_limits import MCP_LIST_BYTES_MAX
-from danube.model.plans import Effect
+from danube.model.limits.faces import MCP_LIST_BYTES_MAX
+from danube.model.plans.plan import Effect
 
 GOLDEN = Path(__file__).parents[3] / "snapshots" / "mcp"
 LEVELS = list(AccessLevel)
@@ -25,7 +25,7 @@ TOOLSETS = list(dict.fromkeys(each.toolset for each in REGISTRY if each.is_tool)
 
 
 def listed(level: AccessLevel = AccessLevel.DESTROY, *toolsets: str) -> list[dict[str, Any]]:
-    tools = tools_of(Offer(guard=Guard(level), toolsets=toolsets or DEFAULT_TOOLSETS))
+    tools = tools_of(ToolCatalogue(guard=Guard(level), toolsets=toolsets or DEFAULT_TOOLSETS))
     return [tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in tools]
 
 
@@ -58,7 +58,7 @@ def test_a_list_of_all_toolsets_is_small_too() -> None:
 
 def test_a_list_of_twice_as_many_tools_says_less_of_each_and_stays_small() -> None:
     twins = [replace(each, name=f"{each.name}_twin") for each in REGISTRY]
-    tools = tools_of(Offer(guard=Guard(), registry=(*REGISTRY, *twins)))
+    tools = tools_of(ToolCatalogue(guard=Guard(), registry=(*REGISTRY, *twins)))
     assert len(tools) == 2 * len(listed())
     assert (
         size_of([tool.model_dump(by_alias=True, mode="json", exclude_none=True) for tool in tools]) < MCP_LIST_BYTES_MAX
@@ -122,19 +122,19 @@ def test_a_description_begins_with_what_the_tool_does(tool: dict[str, Any]) -> N
 
 
 def test_what_is_missing_is_told_with_its_reason() -> None:
-    offer = Offer(guard=Guard(AccessLevel.READ))
-    missing = access_of(offer)["missing"]
+    catalogue = ToolCatalogue(guard=Guard(AccessLevel.READ))
+    missing = access_of(catalogue)["missing"]
     assert "--access destroy" in missing["delete_topic"]
     assert "plans approve" in missing["approve_plan"]
-    assert "danube://access" in instructions_of(offer)
+    assert "danube://access" in instructions_of(catalogue)
 
 
 def test_a_toolset_that_is_off_is_told_with_the_flag_that_switches_it_on() -> None:
-    offer = Offer(guard=Guard())
-    assert "--toolsets default,messages" in access_of(offer)["missing"]["peek_messages"]
-    assert "that are off: raft, policies, messages; " in instructions_of(offer)
-    assert "`danube-admin mcp --toolsets default,raft`" in instructions_of(offer)
-    assert "that are off" not in instructions_of(Offer(guard=Guard(), toolsets=(ALL_TOOLSETS,)))
+    catalogue = ToolCatalogue(guard=Guard())
+    assert "--toolsets default,messages" in access_of(catalogue)["missing"]["peek_messages"]
+    assert "that are off: raft, policies, messages; " in instructions_of(catalogue)
+    assert "`danube-admin mcp --toolsets default,raft`" in instructions_of(catalogue)
+    assert "that are off" not in instructions_of(ToolCatalogue(guard=Guard(), toolsets=(ALL_TOOLSETS,)))
 
 
 def test_a_toolset_that_is_not_there_is_refused_by_name() -> None:

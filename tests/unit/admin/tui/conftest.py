@@ -14,11 +14,11 @@ from danube.admin.access import AccessLevel, Guard
 from danube.admin.target import Target
 from danube.admin.tui.app import AdminApp
 from danube.admin.tui.screens.framed import Framed
-from danube.model.plans import Caller, Face
-from danube.testing.clock import SimClock
-from danube.testing.gateway import MemoryGateway
+from danube.model.plans.plan import Caller, Face
+from danube.testing.gateway.gateway import MemoryGateway
 from danube.testing.patience import PATIENCE_S
-from danube.testing.seeded import seeded_gateway
+from danube.testing.simulated.clock import SimClock
+from lab.kernel.seeded import seeded_gateway
 
 ANN = Caller(who="ann@desk", face=Face.TUI)
 

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from danube.admin.tui.command import add_commands
 from danube.model.exit_codes import ExitCode
 from danube.runtime.clock import SystemClock
-from danube.testing.gateway import connect_to
-from danube.testing.seeded import seeded_gateway
+from danube.testing.gateway.gateway import connect_to
+from lab.kernel.seeded import seeded_gateway
 
 pytestmark = pytest.mark.slow  # together they take long
 

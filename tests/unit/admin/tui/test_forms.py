@@ -9,8 +9,8 @@ from danube.admin.operations import BY_NAME, REGISTRY, operation_of
 from danube.admin.operations.fields import Completes, PageParams, Params, Result, TopicText
 from danube.admin.operations.operation import AnyOperation, Example, Operation
 from danube.admin.tui.forms import FormField, Kind, arguments_of, bounded_page, fields_of, judge, text_of
-from danube.model.face_limits import TUI_RESULT_ROWS
-from danube.model.plans import Effect
+from danube.model.limits.faces import TUI_RESULT_ROWS
+from danube.model.plans.plan import Effect
 
 pytestmark = pytest.mark.slow  # together they take long
 

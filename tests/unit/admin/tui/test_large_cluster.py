@@ -5,9 +5,9 @@ import asyncio
 import pytest
 
 from danube.admin.tui.screens.workspace import Workspace
-from danube.model.face_limits import TUI_PAGE_TOPICS, TUI_PAGES_A_ROUND
+from danube.model.limits.faces import TUI_PAGE_TOPICS, TUI_PAGES_A_ROUND
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.gateway import MemoryGateway
+from danube.testing.gateway.gateway import MemoryGateway
 from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.tui.conftest import Open
 
@@ -36,7 +36,7 @@ async def test_the_first_page_is_on_the_screen_before_the_others_are_read(
 @pytest.mark.slow
 async def test_all_are_read_in_a_few_rounds_and_can_be_filtered(open_terminal: Open, large: MemoryGateway) -> None:
     async with open_terminal(size=(100, 30)) as terminal, asyncio.timeout(PATIENCE_S):
-        while not terminal.app.desk.watch.topics.is_complete:
+        while not terminal.app.app_context.watch.topics.is_complete:
             await terminal.look()
         assert large.calls.count("describe_topics") == -(-len(large.cluster.topics) // TUI_PAGE_TOPICS)
         await terminal.press("slash", *"t0777", "enter")

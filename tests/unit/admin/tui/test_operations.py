@@ -10,9 +10,9 @@ from danube.admin.tui.pilot import run_operation
 from danube.admin.tui.screens.form import FormScreen
 from danube.admin.tui.screens.result import ResultScreen
 from danube.admin.tui.widgets.field import FieldEditor
-from danube.model.audit import Outcome
 from danube.model.errors import InvalidRequestError, NamespaceNotFoundError
-from danube.model.plans import Face
+from danube.model.plans.plan import Face
+from danube.model.records.audit import Outcome
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long
@@ -31,7 +31,7 @@ async def test_the_form_of_each_operation_answers_what_the_operation_answers(
 
 @pytest.mark.slow
 async def test_a_form_shows_descriptions_and_defaults(terminal: Terminal) -> None:
-    await terminal.app.push_screen(FormScreen(terminal.app.desk, operation_of("create_topic")))
+    await terminal.app.push_screen(FormScreen(terminal.app.app_context, operation_of("create_topic")))
     await terminal.rest()
     assert "name (needed)  The topic to create: /namespace/name." in terminal.text
     assert "▌0" in terminal.text
@@ -39,7 +39,7 @@ async def test_a_form_shows_descriptions_and_defaults(terminal: Terminal) -> Non
 
 
 async def test_validation_errors_stand_beside_their_field_and_nothing_is_called(terminal: Terminal) -> None:
-    await terminal.app.push_screen(FormScreen(terminal.app.desk, operation_of("create_topic")))
+    await terminal.app.push_screen(FormScreen(terminal.app.app_context, operation_of("create_topic")))
     await terminal.press("enter")
     assert "! This is needed." in terminal.text
     assert terminal.gateway.audit_records == []
@@ -53,7 +53,7 @@ async def test_what_the_form_refuses_raises_from_the_driver(terminal: Terminal) 
 
 async def test_an_error_of_the_cluster_is_shown_with_its_sentence(terminal: Terminal) -> None:
     operation = operation_of("get_namespace_policies")
-    await terminal.app.push_screen(FormScreen(terminal.app.desk, operation, {"namespace": "nowhere"}))
+    await terminal.app.push_screen(FormScreen(terminal.app.app_context, operation, {"namespace": "nowhere"}))
     await terminal.press("ctrl+s")
     assert isinstance(terminal.app.screen, ResultScreen)
     assert isinstance(terminal.app.screen.answer, NamespaceNotFoundError)
@@ -68,7 +68,7 @@ async def test_a_change_goes_through_the_audit_log(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 async def test_the_right_arrow_completes_the_name_of_a_topic(terminal: Terminal) -> None:
-    form = FormScreen(terminal.app.desk, operation_of("describe_topic"))
+    form = FormScreen(terminal.app.app_context, operation_of("describe_topic"))
     await terminal.app.push_screen(form)
     await terminal.press(*"/def", "right")
     assert form.query_one("FieldEditor Input", Input).value == "/default/events-part-0"
@@ -103,7 +103,7 @@ async def test_above_the_level_an_operation_is_disabled_with_the_reason(open_ter
 
 @pytest.mark.slow
 async def test_the_next_page_of_a_listing_comes_by_a_key(terminal: Terminal) -> None:
-    form = FormScreen(terminal.app.desk, operation_of("list_topics"), {"limit": 2})
+    form = FormScreen(terminal.app.app_context, operation_of("list_topics"), {"limit": 2})
     await terminal.app.push_screen(form)
     await terminal.press("ctrl+s")
     assert "There are more of them, 5 in all" in terminal.text
@@ -115,7 +115,7 @@ async def test_the_next_page_of_a_listing_comes_by_a_key(terminal: Terminal) -> 
 
 @pytest.mark.slow
 async def test_wide_fields_are_shown_when_asked_for(terminal: Terminal) -> None:
-    await terminal.app.push_screen(FormScreen(terminal.app.desk, operation_of("audit")))
+    await terminal.app.push_screen(FormScreen(terminal.app.app_context, operation_of("audit")))
     await terminal.press("ctrl+s")
     assert "Hash" not in terminal.text
     await terminal.press("w")
@@ -126,7 +126,7 @@ async def test_wide_fields_are_shown_when_asked_for(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 async def test_long_work_says_how_far_it_is(terminal: Terminal) -> None:
-    form = FormScreen(terminal.app.desk, operation_of("audit"))
+    form = FormScreen(terminal.app.app_context, operation_of("audit"))
     await terminal.app.push_screen(form)
     await terminal.rest()
     await form._report(3, 7, "reading the audit log")

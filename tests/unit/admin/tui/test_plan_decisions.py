@@ -6,15 +6,15 @@ from danube.admin.access import AccessLevel
 from danube.admin.execution import parse_arguments
 from danube.admin.operations import operation_of
 from danube.admin.operations.plan_views import PlannedResult
-from danube.admin.tui.acts import apply_act
 from danube.admin.tui.pilot import answer_shown, confirm, run_operation
+from danube.admin.tui.plan_actions import apply_act
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.form import FormScreen
 from danube.admin.tui.widgets.lines import Lines
-from danube.model.audit import Outcome
 from danube.model.errors import DanubeError, PlanRefusedError
-from danube.model.plans import Approval, Face, PlanStatus
-from danube.testing.seeded import PLAN_ID
+from danube.model.plans.plan import Approval, Face, PlanStatus
+from danube.model.records.audit import Outcome
+from lab.kernel.seeded import PLAN_ID
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long
@@ -25,7 +25,7 @@ ORDERS = {"topic": "/default/orders"}
 async def plan_to_delete_orders(terminal: Terminal) -> DecideScreen:
     """The plan on the screen, as the form made it."""
     operation = operation_of("delete_topic")
-    await terminal.app.push_screen(FormScreen(terminal.app.desk, operation, ORDERS))
+    await terminal.app.push_screen(FormScreen(terminal.app.app_context, operation, ORDERS))
     await terminal.press("ctrl+s")
     await terminal.app.workers.wait_for_complete()
     await terminal.rest()
@@ -157,7 +157,7 @@ async def test_a_decision_is_in_the_audit_list_with_an_intact_chain(terminal: Te
 @pytest.mark.slow
 async def test_a_plan_with_many_names_shows_all_that_it_knows(terminal: Terminal) -> None:
     await terminal.app.push_screen(
-        FormScreen(terminal.app.desk, operation_of("delete_topic"), {"topic": "/default/events"})
+        FormScreen(terminal.app.app_context, operation_of("delete_topic"), {"topic": "/default/events"})
     )
     await terminal.press("ctrl+s")
     await terminal.app.workers.wait_for_complete()

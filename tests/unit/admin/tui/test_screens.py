@@ -9,7 +9,7 @@ import pytest
 from danube.admin.operations import operation_of
 from danube.admin.tui.screens.form import FormScreen
 from danube.model.errors import BrokerUnreachableError
-from danube.testing.gateway import ANY_CALL
+from danube.testing.gateway.gateway import ANY_CALL
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long
@@ -36,7 +36,9 @@ async def topic(terminal: Terminal) -> None:
 
 async def audit(terminal: Terminal) -> None:
     for name in ("describe_topic", "delete_topic"):
-        await terminal.app.push_screen(FormScreen(terminal.app.desk, operation_of(name), {"topic": "/default/orders"}))
+        await terminal.app.push_screen(
+            FormScreen(terminal.app.app_context, operation_of(name), {"topic": "/default/orders"})
+        )
         await terminal.press("ctrl+s")
         await terminal.app.workers.wait_for_complete()
         await terminal.press("escape", "escape")
@@ -44,12 +46,12 @@ async def audit(terminal: Terminal) -> None:
 
 
 async def form(terminal: Terminal) -> None:
-    await terminal.app.push_screen(FormScreen(terminal.app.desk, operation_of("create_topic")))
+    await terminal.app.push_screen(FormScreen(terminal.app.app_context, operation_of("create_topic")))
     await terminal.press("ctrl+s")
 
 
 async def result(terminal: Terminal) -> None:
-    await terminal.app.push_screen(FormScreen(terminal.app.desk, operation_of("health_check")))
+    await terminal.app.push_screen(FormScreen(terminal.app.app_context, operation_of("health_check")))
     await terminal.press("enter")
 
 

@@ -34,7 +34,7 @@ async def test_the_lag_of_a_subscription_is_kept_over_looks(terminal: Terminal) 
     for position in (3, 4, 5):
         subscription.position = position
         await terminal.look()
-    assert terminal.app.desk.watch.lags.points("/default/orders", "billing")[-4:] == (3, 2, 1, 0)
+    assert terminal.app.app_context.watch.lags.points("/default/orders", "billing")[-4:] == (3, 2, 1, 0)
     billing = next(line for line in terminal.text.splitlines() if "billing" in line)
     assert "█▆▃▁" in billing
     assert "shrinking" in billing
@@ -45,7 +45,7 @@ async def test_escape_leads_back_to_the_same_row_and_the_topic_is_asked_for_no_m
     await open_orders(terminal)
     await terminal.press("escape")
     assert terminal.framed.selection() == {"topic": "/default/orders"}
-    assert terminal.app.desk.watch.opened is None
+    assert terminal.app.app_context.watch.opened is None
 
 
 @pytest.mark.slow

@@ -5,28 +5,28 @@ from dataclasses import replace
 import pytest
 
 from danube.admin.present import Table, View
-from danube.admin.tui.audit_tail import AuditTail
-from danube.admin.tui.lag_history import LagHistory, sparkline, trend
-from danube.admin.tui.topic_lines import Order, TopicLine, TopicLines, arranged
+from danube.admin.tui.data.audit_tail import AuditTail
+from danube.admin.tui.data.lag_history import LagHistory, sparkline, trend
+from danube.admin.tui.data.topic_rows import Order, TopicRow, TopicRows, arranged
 from danube.admin.tui.widgets.lines import Line, view_lines, wrapped
 from danube.admin.tui.widgets.rows import fitted
-from danube.model.audit import GENESIS, AuditEntry, AuditPage, AuditRecord, Outcome, next_record
-from danube.model.face_limits import TUI_LAG_POINTS
-from danube.model.plans import Caller, Effect, Face
+from danube.model.limits.faces import TUI_LAG_POINTS
+from danube.model.plans.plan import Caller, Effect, Face
+from danube.model.records.audit import GENESIS, AuditEntry, AuditPage, AuditRecord, Outcome, next_record
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.gateway_state import MemorySubscription, MemoryTopic, described_topic
+from danube.testing.gateway.state import MemorySubscription, MemoryTopic, described_topic
 
 pytestmark = pytest.mark.slow  # together they take long
 
 
-def line(name: str, *, lag: int | None = None, rate: float | None = None, broker_id: str = "1") -> TopicLine:
+def line(name: str, *, lag: int | None = None, rate: float | None = None, broker_id: str = "1") -> TopicRow:
     topic = TopicName("default", name)
-    return TopicLine(
+    return TopicRow(
         topic=topic, name=str(topic), strategy=DispatchStrategy.RELIABLE, broker_id=broker_id, lag=lag, rate=rate
     )
 
 
-def names(lines: list[TopicLine]) -> list[str]:
+def names(lines: list[TopicRow]) -> list[str]:
     return [each.topic.local for each in lines]
 
 
@@ -49,7 +49,7 @@ def test_a_topic_that_comes_on_two_pages_has_the_larger_lag() -> None:
     topic.subscriptions = {"s": MemorySubscription(name="s", position=2)}
     rest = MemoryTopic(name=topic.name, topic_id=1, strategy=topic.strategy, messages=9)
     rest.subscriptions = {"t": MemorySubscription(name="t", position=8)}
-    lines = TopicLines()
+    lines = TopicRows()
     lines.start()
     lines.add_described([described_topic(topic, "1")], 0.0)
     lines.add_described([described_topic(rest, "1")], 0.1)
@@ -59,7 +59,7 @@ def test_a_topic_that_comes_on_two_pages_has_the_larger_lag() -> None:
 
 def test_a_counter_that_starts_anew_gives_no_rate() -> None:
     topic = MemoryTopic(name=TopicName("default", "a"), topic_id=1, strategy=DispatchStrategy.RELIABLE, messages=9)
-    lines = TopicLines()
+    lines = TopicRows()
     for now_s, messages in ((0.0, 9), (1.0, 2)):
         topic.messages = messages
         lines.start()

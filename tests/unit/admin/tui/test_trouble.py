@@ -11,7 +11,7 @@ from danube.admin.tui.screens.help import HelpScreen
 from danube.admin.tui.screens.result import ResultScreen
 from danube.admin.tui.screens.topic import TopicScreen
 from danube.model.errors import BrokerUnreachableError
-from danube.testing.gateway import ANY_CALL, HOSTILE, MemoryGateway
+from danube.testing.gateway.gateway import ANY_CALL, HOSTILE, MemoryGateway
 from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.tui.conftest import Open, Terminal
 
@@ -23,7 +23,7 @@ DEAD = BrokerUnreachableError("nobody listens at broker-1:50051: start a broker"
 async def lost(terminal: Terminal) -> None:
     """Wait until the broker counts as lost."""
     async with asyncio.timeout(PATIENCE_S):
-        while terminal.app.desk.watch.unreachable_since_ms is None:
+        while terminal.app.app_context.watch.unreachable_since_ms is None:
             await terminal.pilot.pause()
     await terminal.pilot.pause()
 
@@ -52,7 +52,7 @@ async def test_a_broker_that_is_silent_at_the_start_does_not_hold_the_first_scre
 
 
 async def test_a_silent_broker_is_given_up_after_the_timeout_and_its_data_stays(terminal: Terminal) -> None:
-    terminal.app.desk.watch._timeout_s = 0.05
+    terminal.app.app_context.watch._timeout_s = 0.05
     terminal.gateway.held = asyncio.Event()
     terminal.app.action_look()
     await lost(terminal)
@@ -100,7 +100,7 @@ async def test_a_broker_that_comes_back_is_shown_without_a_key(terminal: Termina
 @pytest.mark.slow
 async def test_a_call_to_a_dead_broker_ends_in_a_sentence(terminal: Terminal) -> None:
     terminal.gateway.failures[ANY_CALL] = DEAD
-    form = FormScreen(terminal.app.desk, operation_of("create_namespace"), {"namespace": "a"})
+    form = FormScreen(terminal.app.app_context, operation_of("create_namespace"), {"namespace": "a"})
     await terminal.app.push_screen(form)
     await terminal.press("ctrl+s")
     assert isinstance(terminal.app.screen, ResultScreen)
@@ -109,7 +109,7 @@ async def test_a_call_to_a_dead_broker_ends_in_a_sentence(terminal: Terminal) ->
 
 
 async def test_a_call_that_hangs_can_be_given_up_and_says_what_that_means(terminal: Terminal) -> None:
-    form = FormScreen(terminal.app.desk, operation_of("create_namespace"), {"namespace": "a"})
+    form = FormScreen(terminal.app.app_context, operation_of("create_namespace"), {"namespace": "a"})
     await terminal.app.push_screen(form)
     await terminal.rest()
     terminal.gateway.held = asyncio.Event()
@@ -122,7 +122,7 @@ async def test_a_call_that_hangs_can_be_given_up_and_says_what_that_means(termin
 
 @pytest.mark.slow
 async def test_a_form_is_sent_off_once_however_often_enter_is_pressed(terminal: Terminal) -> None:
-    form = FormScreen(terminal.app.desk, operation_of("create_namespace"), {"namespace": "a"})
+    form = FormScreen(terminal.app.app_context, operation_of("create_namespace"), {"namespace": "a"})
     await terminal.app.push_screen(form)
     await terminal.rest()
     held = terminal.gateway.held = asyncio.Event()
@@ -152,7 +152,7 @@ async def test_hostile_names_are_shown_and_obeyed_on_no_list(terminal: Terminal)
 async def test_a_topic_with_a_hostile_name_can_be_opened_and_obeys_nothing(terminal: Terminal) -> None:
     terminal.gateway.serve_hostile_names()
     await terminal.look()
-    names = sorted(line.name for line in terminal.app.desk.watch.topics.lines)
+    names = sorted(line.name for line in terminal.app.app_context.watch.topics.lines)
     await terminal.press(*["down"] * names.index(f"/default/{HOSTILE}"), "enter")
     assert isinstance(terminal.app.screen, TopicScreen)
     assert "[bold]<script>" in terminal.text
@@ -169,7 +169,7 @@ async def test_markup_in_an_error_is_text(terminal: Terminal) -> None:
 
 @pytest.mark.slow
 async def test_a_hostile_name_in_a_field_obeys_nothing(terminal: Terminal) -> None:
-    form = FormScreen(terminal.app.desk, operation_of("describe_topic"), {"topic": f"/default/{HOSTILE}"})
+    form = FormScreen(terminal.app.app_context, operation_of("describe_topic"), {"topic": f"/default/{HOSTILE}"})
     await terminal.app.push_screen(form)
     await terminal.rest()
     assert "\\x1b[31mred" in terminal.text
@@ -180,7 +180,7 @@ async def test_a_hostile_name_in_a_field_obeys_nothing(terminal: Terminal) -> No
 async def test_names_that_do_not_print_are_not_offered_for_completion(terminal: Terminal) -> None:
     terminal.gateway.serve_hostile_names()
     await terminal.look()
-    form = FormScreen(terminal.app.desk, operation_of("describe_topic"))
+    form = FormScreen(terminal.app.app_context, operation_of("describe_topic"))
     await terminal.app.push_screen(form)
     form.query_one("FieldEditor Input", Input).value = "/default/\x1b"
     await terminal.rest()

@@ -119,7 +119,7 @@ async def test_the_pace_can_be_set_while_it_runs_within_bounds(terminal: Termina
     assert "every 4 s" in terminal.text
     for _ in range(9):
         terminal.app.action_pace(0.5)
-    assert terminal.app.desk.refresh_s == 0.5
+    assert terminal.app.app_context.refresh_s == 0.5
 
 
 async def test_the_original_broker_is_listed_without_lag_and_it_says_so(terminal: Terminal) -> None:

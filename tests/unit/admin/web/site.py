@@ -11,11 +11,11 @@ import httpx2
 
 from danube.admin.access import AccessLevel, Guard
 from danube.admin.web.app import build_app
-from danube.admin.web.exposure import Exposure, WebToken
+from danube.admin.web.protection.exposure import Exposure, WebToken
 from danube.admin.web.server import WebServer
-from danube.testing.clock import SimClock
-from danube.testing.gateway import MemoryGateway
-from danube.testing.seeded import seeded_gateway
+from danube.testing.gateway.gateway import MemoryGateway
+from danube.testing.simulated.clock import SimClock
+from lab.kernel.seeded import seeded_gateway
 
 TOKEN = "a-token-of-twenty-characters"
 BEARER = {"authorization": f"Bearer {TOKEN}"}

@@ -6,7 +6,7 @@ import pytest
 
 from danube.admin.operations import BY_NAME, REGISTRY
 from danube.admin.operations.operation import AnyOperation, Example
-from danube.admin.web.catalog import api_method, api_path, page_url
+from danube.admin.web.pages.catalog import api_method, api_path, page_url
 from danube.model.errors import (
     BrokerUnreachableError,
     DanubeError,
@@ -15,7 +15,7 @@ from danube.model.errors import (
     OverloadedError,
     UnsupportedError,
 )
-from danube.model.face_limits import WEB_BODY_BYTES_MAX, WEB_ROWS_DEFAULT, WEB_ROWS_MAX
+from danube.model.limits.faces import WEB_BODY_BYTES_MAX, WEB_ROWS_DEFAULT, WEB_ROWS_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from tests.unit.admin.web.site import BEARER, LABEL, Site
 

@@ -15,10 +15,10 @@ from danube.admin.profiles import TargetFlags
 from danube.admin.target import Connect, Target
 from danube.admin.web.command import McpWanted, ServeMcp, add_commands, read_tokens
 from danube.model.errors import SettingsError
-from danube.model.face_limits import WEB_TOKEN_FILE_BYTES_MAX
-from danube.testing.gateway import connect_to
+from danube.model.limits.faces import WEB_TOKEN_FILE_BYTES_MAX
+from danube.testing.gateway.gateway import connect_to
 from danube.testing.patience import PATIENCE_S
-from danube.testing.seeded import seeded_gateway
+from lab.kernel.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 
 Served = list[tuple[Target, McpWanted]]

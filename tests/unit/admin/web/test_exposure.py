@@ -3,7 +3,7 @@
 import pytest
 
 from danube.admin.access import AccessLevel
-from danube.admin.web.exposure import Exposure, WebToken, check_exposure, parse_tokens, warnings_of
+from danube.admin.web.protection.exposure import Exposure, WebToken, check_exposure, parse_tokens, warnings_of
 from danube.model.errors import SettingsError
 from tests.unit.admin.web.site import TOKEN
 

@@ -8,9 +8,9 @@ from pydantic import SecretStr
 
 from danube.admin.operations.fields import Completes, Params, Result, TopicText
 from danube.admin.operations.operation import AnyOperation, Example, Operation
-from danube.admin.web.forms import FieldKind, arguments_of, field_texts, fields_of, with_page_bound
+from danube.admin.web.pages.forms import FieldKind, arguments_of, field_texts, fields_of, with_page_bound
 from danube.model.errors import InvalidRequestError
-from danube.model.plans import Effect
+from danube.model.plans.plan import Effect
 from danube.model.topic import DispatchStrategy
 
 

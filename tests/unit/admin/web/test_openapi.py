@@ -10,8 +10,8 @@ import pytest
 
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.web.catalog import api_method, api_path
 from danube.admin.web.openapi import openapi
+from danube.admin.web.pages.catalog import api_method, api_path
 from danube.admin.web.statuses import STATUSES
 from tests.unit.admin.web.site import BEARER, Site
 

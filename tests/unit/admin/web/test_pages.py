@@ -11,12 +11,12 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.web import server
 from danube.admin.web.assets import STATIC
-from danube.admin.web.catalog import page_path, page_url, required_of
+from danube.admin.web.pages.catalog import page_path, page_url, required_of
 from danube.model.errors import BrokerUnreachableError
-from danube.model.face_limits import WEB_ROWS_DEFAULT
-from danube.model.plans import Effect
+from danube.model.limits.faces import WEB_ROWS_DEFAULT
+from danube.model.plans.plan import Effect
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.gateway import HOSTILE
+from danube.testing.gateway.gateway import HOSTILE
 from danube.testing.patience import PATIENCE_S
 from tests.unit.admin.web.site import TOKEN, Page, Site, site, visible
 

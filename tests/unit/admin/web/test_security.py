@@ -6,10 +6,10 @@ import pytest
 
 from danube.admin.access import AccessLevel
 from danube.admin.operations import REGISTRY
-from danube.admin.web.catalog import api_method, api_path, page_path
-from danube.admin.web.exposure import Exposure, WebToken
-from danube.admin.web.protection import SECURITY_HEADERS
-from danube.model.face_limits import WEB_LOGIN_FAILURES_MAX, WEB_LOGIN_WINDOW_S, WEB_SESSION_IDLE_S, WEB_SESSION_TTL_S
+from danube.admin.web.pages.catalog import api_method, api_path, page_path
+from danube.admin.web.protection.exposure import Exposure, WebToken
+from danube.admin.web.protection.protection import SECURITY_HEADERS
+from danube.model.limits.faces import WEB_LOGIN_FAILURES_MAX, WEB_LOGIN_WINDOW_S, WEB_SESSION_IDLE_S, WEB_SESSION_TTL_S
 from tests.unit.admin.web.site import BEARER, LABEL, TOKEN, URL, Site, site
 
 PATHS = ["/", "/topics/list", "/nope", "/api/v1/topics/list", "/api/v1/nope", "/openapi.json", "/healthz", "/login"]

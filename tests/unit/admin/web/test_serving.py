@@ -12,13 +12,13 @@ import pytest
 
 from danube.admin.access import AccessLevel, Guard
 from danube.admin.target import Target
-from danube.admin.web.exposure import Exposure, WebToken
+from danube.admin.web.protection.exposure import Exposure, WebToken
 from danube.admin.web.serving import serve_until_told, serving
 from danube.model.errors import SettingsError, UnavailableError
 from danube.runtime.ready_file import ReadyFile
-from danube.testing.gateway import connect_to
+from danube.testing.gateway.gateway import connect_to
 from danube.testing.patience import PATIENCE_S
-from danube.testing.seeded import seeded_gateway
+from lab.kernel.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 
 ANY_PORT = Exposure(listen_addr="127.0.0.1:0")

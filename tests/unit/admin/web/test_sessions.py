@@ -1,7 +1,7 @@
 """Logins and failed ones are bounded, and end."""
 
-from danube.admin.web.sessions import FailedLogins, Sessions
-from danube.model.face_limits import (
+from danube.admin.web.protection.sessions import FailedLogins, Sessions
+from danube.model.limits.faces import (
     WEB_LOGIN_ADDRESSES_MAX,
     WEB_LOGIN_FAILURES_MAX,
     WEB_LOGIN_WINDOW_S,

@@ -8,17 +8,17 @@ from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import Acknowledged, Nacked, Seek
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.model.calls import OutgoingMessage
+from danube.model.calls.client import OutgoingMessage
 from danube.model.errors import DamagedDataError, OffsetTrimmedError
-from danube.model.limits import DEAD_LETTER_RETRY_S, RECEIVE_FAILURE_DELAY_S
+from danube.model.limits.broker import DEAD_LETTER_RETRY_S, RECEIVE_FAILURE_DELAY_S
 from danube.model.policies import PoisonPolicy
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.rpc.carrier import ServerStream
 from danube.runtime.tasks import TaskScope
-from danube.storage.batch import encode_payloads
-from danube.storage.log import StoredBatch, TopicLog
-from danube.testing.clock import SimClock
+from danube.storage.batches.batch import encode_payloads
+from danube.storage.log.protocol import StoredBatch, TopicLog
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
 from danube.wire.decode import received_message
 from danube.wire.encode import send_message
 

@@ -17,7 +17,7 @@ from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, S
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.dispatch.views import ConsumerView
 from danube.model.errors import InternalError, InvalidRequestError
-from danube.model.limits import CURSOR_RANGES_MAX, REDELIVERY_RANGES_MAX
+from danube.model.limits.broker import CURSOR_RANGES_MAX, REDELIVERY_RANGES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange, SubscriptionType
 

@@ -2,7 +2,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.broker.dispatch.failure_counts import FailureCounts
-from danube.model.limits import CURSOR_FAILURES_MAX
+from danube.model.limits.broker import CURSOR_FAILURES_MAX
 from danube.model.subscription import FailedRange
 
 SPANS = st.tuples(st.integers(0, 20), st.integers(1, 8))

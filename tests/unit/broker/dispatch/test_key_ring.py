@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.broker.dispatch.key_filter import KeyBytes, KeyFilter, check_filters, check_filters_together
-from danube.broker.dispatch.key_ring import KeyRing, points_of, ring_hash
+from danube.broker.dispatch.selection.key_filter import KeyBytes, KeyFilter, check_filters, check_filters_together
+from danube.broker.dispatch.selection.key_ring import KeyRing, points_of, ring_hash
 from danube.model.errors import InvalidRequestError, LimitReachedError
-from danube.model.limits import KEY_CHARS_MAX, KEY_FILTER_BYTES_MAX, KEY_FILTERS_LOOK_BYTES, KEY_FILTERS_MAX
+from danube.model.limits.broker import KEY_CHARS_MAX, KEY_FILTER_BYTES_MAX, KEY_FILTERS_LOOK_BYTES, KEY_FILTERS_MAX
 from danube.model.message import consumer_id
 from danube.model.topic import TopicName
 

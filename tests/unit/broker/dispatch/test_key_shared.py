@@ -16,7 +16,7 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.instructions import ReadKeys, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.model.limits import KEY_SHARED_LOOKAHEAD, KEYS_READ_MAX
+from danube.model.limits.broker import KEY_SHARED_LOOKAHEAD, KEYS_READ_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, SubscriptionType
 

@@ -1,9 +1,9 @@
-from danube.broker.delivery import BatchWindow, dispatch_key
+from danube.broker.clients.delivery import BatchWindow, dispatch_key
 from danube.broker.dispatch.events import KeyRun
-from danube.model.calls import OutgoingMessage
-from danube.model.limits import KEY_CHARS_MAX
-from danube.storage.batch import encode_messages, encode_payloads
-from danube.storage.log import StoredBatch
+from danube.model.calls.client import OutgoingMessage
+from danube.model.limits.broker import KEY_CHARS_MAX
+from danube.storage.batches.batch import encode_messages, encode_payloads
+from danube.storage.log.protocol import StoredBatch
 from danube.wire.encode import send_message
 
 

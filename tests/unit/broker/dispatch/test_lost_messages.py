@@ -14,11 +14,11 @@ from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.rpc.carrier import ServerStream
 from danube.runtime.tasks import TaskScope
-from danube.storage.batch import encode_payloads
-from danube.storage.log import StoredBatch, TopicLog
-from danube.storage.lost import is_marker, markers
-from danube.testing.clock import SimClock
+from danube.storage.batches.batch import encode_payloads
+from danube.storage.batches.placeholder import is_marker, markers
+from danube.storage.log.protocol import StoredBatch, TopicLog
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import SimClock
 from tests.unit.broker.dispatch.test_driver import SHARED, ColdLog, Stream
 
 MARKED = range(1, 3)

@@ -1,5 +1,5 @@
-from danube.broker.dispatch.non_reliable import NonReliableSelection
-from danube.model.calls import OutgoingMessage
+from danube.broker.dispatch.selection.non_reliable import NonReliableSelection
+from danube.model.calls.client import OutgoingMessage
 from danube.model.subscription import SubscriptionType
 from danube.wire.encode import send_message
 

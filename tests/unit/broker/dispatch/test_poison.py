@@ -19,7 +19,7 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.dispatch.redelivery import NACK_REASON, RedeliveryPolicy
-from danube.model.limits import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_BYTES_MAX
+from danube.model.limits.broker import DEAD_LETTERS_AT_ONCE_MAX, FAILURE_REASON_BYTES_MAX
 from danube.model.policies import PoisonPolicy
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor, FailedRange, SubscriptionType

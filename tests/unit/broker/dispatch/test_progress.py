@@ -1,5 +1,5 @@
 from danube.broker.dispatch.progress import Progress
-from danube.model.limits import CURSOR_RANGES_MAX
+from danube.model.limits.broker import CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
 

@@ -1,5 +1,5 @@
 from danube.broker.dispatch.in_flight import AttachedConsumer
-from danube.broker.dispatch.selection import FirstSelection, Rotation, SharedSelection
+from danube.broker.dispatch.selection.selection import FirstSelection, Rotation, SharedSelection
 
 
 def consumer(consumer_id: int, window: int = 10, quantum: int = 1) -> AttachedConsumer:

@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata import replicated
-from danube.metadata.raft import leader_calls, seams
-from danube.testing.clock import SimClock
+from danube.metadata.raft import leader_calls
+from danube.metadata.raft.core import overrides
+from danube.metadata.replication import replicated
 from danube.testing.patience import PATIENCE_S
-from danube.testing.raft_local import GroupStore, open_group
-from danube.testing.raft_network import Agenda
+from danube.testing.simulated.clock import SimClock
+from lab.raft.local import GroupStore, open_group
+from lab.raft.network import Agenda
 from tests.unit.metadata.raft.groups import Group
 
 
@@ -25,8 +26,8 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def group(monkeypatch: pytest.MonkeyPatch) -> Group:
     agenda = Agenda()
-    monkeypatch.setattr(seams.core, "monotonicTime", lambda: agenda.now_s)
-    monkeypatch.setattr(seams.core, "random", random.Random(1))
+    monkeypatch.setattr(overrides.core, "monotonicTime", lambda: agenda.now_s)
+    monkeypatch.setattr(overrides.core, "random", random.Random(1))
     return Group(agenda)
 
 

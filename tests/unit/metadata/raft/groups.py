@@ -2,17 +2,17 @@
 
 import random
 
-from danube.metadata.membership import MemberRole
-from danube.metadata.raft.alignment import members_after
+from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.bootstrap import begin
-from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.keeper import Wanted
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log.alignment import members_after
 from danube.metadata.raft.member import Found, Member, MemberParts, Ordered, pack_batch
-from danube.metadata.raft.node import RaftNode
 from danube.metadata.raft.settings import LogBounds, RaftTiming
-from danube.testing.disk import SimDisk
-from danube.testing.raft_network import Agenda, SimNetwork, SimTransport
-from danube.testing.raft_world import NullPoller
+from danube.testing.simulated.disk import SimDisk
+from lab.raft.network import Agenda, SimNetwork, SimTransport
+from lab.raft.world import NullPoller
 
 NODES = [RaftNode(f"{number}@10.0.0.{number}:7650") for number in range(1, 5)]
 ORIGIN = 77
@@ -32,7 +32,7 @@ class One:
             MemberParts(
                 own=node,
                 log=self.folder.log,
-                images=self.folder,
+                snapshots=self.folder,
                 transport=self.transport,
                 poller=NullPoller(),
                 timing=RaftTiming(),

@@ -8,10 +8,10 @@ from typing import Any
 from pysyncobj.node import Node
 from pysyncobj.transport import Transport
 
-from danube.metadata.raft.dump import HeldImage, MemoryBytes
-from danube.metadata.raft.guard import Message
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.seams import NO_OP, REGULAR, Entry
+from danube.metadata.raft.core.message_filter import Message
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.overrides import NO_OP, REGULAR, Entry
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
 
 OWN = RaftNode("1@10.0.0.1:7650")
 LEADER = RaftNode("2@10.0.0.2:7650")
@@ -38,10 +38,10 @@ def append(*added: Entry, previous: Entry, term: int = 5, commit: int = 0) -> Me
     }
 
 
-def image_at(index: int, term: int = 1, *, size: int = 10, members: tuple[str, ...] = ("1@a:1",)) -> HeldImage:
+def image_at(index: int, term: int = 1, *, size: int = 10, members: tuple[str, ...] = ("1@a:1",)) -> HeldSnapshot:
     """An image of the state after this entry."""
     payload = MemoryBytes(bytes(number % 251 for number in range(size)))
-    return HeldImage(prev=(NO_OP, index - 1, term), last=(NO_OP, index, term), members=members, payload=payload)
+    return HeldSnapshot(prev=(NO_OP, index - 1, term), last=(NO_OP, index, term), members=members, payload=payload)
 
 
 class ListLog:
@@ -143,16 +143,16 @@ class Pieces:
 
 
 @dataclass
-class Images:
+class Snapshots:
     """Images in memory."""
 
-    image: HeldImage | None = None
+    snapshot: HeldSnapshot | None = None
     error: OSError | None = None
-    on_save: Callable[[HeldImage], None] = lambda _image: None
+    on_save: Callable[[HeldSnapshot], None] = lambda _snapshot: None
 
-    def save_image(self, image: HeldImage) -> None:
+    def save_snapshot(self, snapshot: HeldSnapshot) -> None:
         if self.error is not None:
             raise self.error
-        self.on_save(image)
-        if self.image is None or image.index > self.image.index:
-            self.image = image
+        self.on_save(snapshot)
+        if self.snapshot is None or snapshot.index > self.snapshot.index:
+            self.snapshot = snapshot

@@ -4,11 +4,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from danube.metadata.membership import MemberRole
-from danube.metadata.raft.handshake import Handshake, Side
-from danube.metadata.raft.hello import Identity
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.session import Event, Session
+from danube.metadata.cluster.membership import MemberRole
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.handshake.handshake import Handshake, Side
+from danube.metadata.raft.handshake.hello import Identity
+from danube.metadata.raft.port.session import Event, Session
 
 SECRET = b"a secret of thirty-two bytes ..."
 CLUSTER = "cluster-1"

@@ -6,13 +6,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from danube.metadata.membership import MemberRole
-from danube.metadata.raft.listener import listen
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.poller import Poller
-from danube.metadata.raft.tls import TlsSettings
-from danube.metadata.raft.transport import RaftTransport
-from danube.metadata.raft.wires import TransportSettings
+from danube.metadata.cluster.membership import MemberRole
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.poller import Poller
+from danube.metadata.raft.handshake.tls import TlsSettings
+from danube.metadata.raft.port.dialer import TransportSettings
+from danube.metadata.raft.port.listener import listen
+from danube.metadata.raft.port.transport import RaftTransport
 from danube.runtime.clock import Clock, SystemClock
 from danube.testing.patience import PATIENCE_S
 

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from danube.metadata.raft.dump import HeldImage, MemoryBytes
-from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.log_format import Entry
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log.format import Entry
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
 from danube.runtime.rng import SystemRng
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 
 MEMBERS = ("1@10.0.0.1:7650", "2@10.0.0.2:7650")
 
@@ -35,17 +35,17 @@ def fill(folder: RaftFolder, added: Sequence[Entry]) -> None:
     folder.log.sync()
 
 
-def image_at(index: int, term: int = 1, payload: bytes = b"state") -> HeldImage:
+def image_at(index: int, term: int = 1, payload: bytes = b"state") -> HeldSnapshot:
     """An image after this entry."""
-    return HeldImage(
+    return HeldSnapshot(
         prev=entry(index - 1, term), last=entry(index, term), members=MEMBERS, payload=MemoryBytes(payload)
     )
 
 
-def keep(folder: RaftFolder, image: HeldImage) -> None:
+def keep(folder: RaftFolder, snapshot: HeldSnapshot) -> None:
     """Save an image in its term, or in a later one."""
-    folder.log.setCurrentTerm(max(image.term, folder.log.getCurrentTerm()), folder.log.getVotedForNodeId())
-    folder.save_image(image)
+    folder.log.setCurrentTerm(max(snapshot.term, folder.log.getCurrentTerm()), folder.log.getVotedForNodeId())
+    folder.save_snapshot(snapshot)
 
 
 def put(files: dict[str, bytes]) -> SimDisk:

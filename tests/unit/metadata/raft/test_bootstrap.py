@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.membership import MemberRole
-from danube.metadata.raft.asking import Invitation, Probe
+from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.bootstrap import (
     FIRST_ENTRIES,
     Accept,
@@ -19,11 +18,12 @@ from danube.metadata.raft.bootstrap import (
     is_sound,
     takes_part,
 )
-from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.node import RaftNode
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.port.inquiry import Invitation, Probe
 from danube.model.errors import PreconditionFailedError
-from danube.model.metadata_limits import RAFT_VOTES_MAX
-from danube.testing.disk import SimDisk
+from danube.model.limits.metadata import RAFT_VOTES_MAX
+from danube.testing.simulated.disk import SimDisk
 
 A, B, C = (RaftNode(f"{number}@10.0.0.{number}:7650") for number in (1, 2, 3))
 SEEDS = (A.address, B.address, C.address)
@@ -156,11 +156,11 @@ def test_a_folder_that_begins_comes_up_with_its_members_whatever_the_power_does(
         except BaseException as error:
             assert type(error).__name__ == "MachineOffError"
         folder = RaftFolder.open(disk.power_cut())
-        if folder.image is None:
+        if folder.snapshot is None:
             begin(folder, folder.cluster_id or "c1", ("1@a:1", "2@b:1"))
         assert folder.cluster_id == "c1"
-        assert folder.image is not None
-        assert folder.image.members == ("1@a:1", "2@b:1")
+        assert folder.snapshot is not None
+        assert folder.snapshot.members == ("1@a:1", "2@b:1")
         assert folder.log[:] == list(FIRST_ENTRIES)
 
 

@@ -2,17 +2,17 @@
 
 import pytest
 
-from danube.metadata.raft.dump import HeldImage, MemoryBytes, load_image
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes, load_snapshot
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError
-from danube.model.metadata_limits import RAFT_MEMBER_ID_BYTES_MAX, RAFT_VOTERS_MAX
-from danube.testing.disk import Operation, SimDisk
+from danube.model.limits.metadata import RAFT_MEMBER_ID_BYTES_MAX, RAFT_VOTERS_MAX
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import MEMBERS, entry, image_at, keep, opened, put
 
 NAME = "raft/image-00000000000000000009"
 
 
-def _whole(image: HeldImage) -> bytes:
-    return b"".join(image.pieces())
+def _whole(snapshot: HeldSnapshot) -> bytes:
+    return b"".join(snapshot.pieces())
 
 
 def test_an_image_is_read_as_it_was_saved() -> None:
@@ -21,21 +21,21 @@ def test_an_image_is_read_as_it_was_saved() -> None:
     folder = opened(disk)
     folder.log.setCurrentTerm(3, None)
     keep(folder, image_at(9, 3, payload))
-    image = opened(disk.power_cut()).image
-    assert image is not None
-    assert (image.index, image.term, image.members) == (9, 3, MEMBERS)
-    assert (image.prev, image.last) == (entry(8, 3), entry(9, 3))
-    assert image.payload.size == len(payload)
-    assert image.payload.read(0, len(payload) + 9) == payload
-    assert image.payload.read(1_000_000, 3) == payload[1_000_000:1_000_003]
-    assert image.payload.read(len(payload), 10) == b""
+    snapshot = opened(disk.power_cut()).snapshot
+    assert snapshot is not None
+    assert (snapshot.index, snapshot.term, snapshot.members) == (9, 3, MEMBERS)
+    assert (snapshot.prev, snapshot.last) == (entry(8, 3), entry(9, 3))
+    assert snapshot.payload.size == len(payload)
+    assert snapshot.payload.read(0, len(payload) + 9) == payload
+    assert snapshot.payload.read(1_000_000, 3) == payload[1_000_000:1_000_003]
+    assert snapshot.payload.read(len(payload), 10) == b""
 
 
 def test_an_image_can_be_kept_again_from_its_file() -> None:
     disk = SimDisk()
     keep(opened(disk), image_at(9))
-    image = load_image(disk, NAME)
-    assert _whole(image) == disk.contents()[NAME] == _whole(image_at(9))
+    snapshot = load_snapshot(disk, NAME)
+    assert _whole(snapshot) == disk.contents()[NAME] == _whole(image_at(9))
 
 
 def test_a_newer_image_takes_the_place_of_an_older_one() -> None:
@@ -43,8 +43,8 @@ def test_a_newer_image_takes_the_place_of_an_older_one() -> None:
     folder = opened(disk)
     keep(folder, image_at(9))
     keep(folder, image_at(12))
-    assert folder.image is not None
-    assert folder.image.index == 12
+    assert folder.snapshot is not None
+    assert folder.snapshot.index == 12
     assert [name for name in disk.contents() if "image" in name] == ["raft/image-00000000000000000012"]
 
 
@@ -66,16 +66,16 @@ def test_an_image_that_could_not_be_saved_can_be_saved_again(operation: Operatio
     disk.fail(operation)
     with pytest.raises(OSError, match="Input/output"):
         keep(folder, image_at(12))
-    assert folder.image is not None
-    assert folder.image.payload.read(0, 5) == b"state"
+    assert folder.snapshot is not None
+    assert folder.snapshot.payload.read(0, 5) == b"state"
     keep(folder, image_at(12))
-    assert folder.image.index == 12
+    assert folder.snapshot.index == 12
 
 
 def test_a_piece_of_an_image_that_a_newer_one_replaced_cannot_be_read() -> None:
     folder = opened(SimDisk())
     keep(folder, image_at(9))
-    old = folder.image
+    old = folder.snapshot
     keep(folder, image_at(12))
     assert old is not None
     with pytest.raises(FileNotFoundError):
@@ -107,29 +107,31 @@ def test_an_image_under_the_name_of_another_is_refused() -> None:
 def test_what_is_left_of_an_interrupted_save_is_removed() -> None:
     files = {**SimDisk().contents(), f"{NAME}.0123456789abcdef.new": b"a part"}
     disk = put(files)
-    assert opened(disk).image is None
+    assert opened(disk).snapshot is None
     assert not any(name.endswith(".new") for name in disk.contents())
 
 
 @pytest.mark.parametrize(
     "wrong",
     [
-        HeldImage(prev=entry(3), last=entry(5), members=MEMBERS, payload=MemoryBytes()),
-        HeldImage(prev=entry(3, 2), last=entry(4, 1), members=MEMBERS, payload=MemoryBytes()),
-        HeldImage(prev=entry(3), last=entry(4), members=("m",) * (RAFT_VOTERS_MAX + 1), payload=MemoryBytes()),
-        HeldImage(prev=entry(3), last=entry(4), members=("m" * (RAFT_MEMBER_ID_BYTES_MAX + 1),), payload=MemoryBytes()),
+        HeldSnapshot(prev=entry(3), last=entry(5), members=MEMBERS, payload=MemoryBytes()),
+        HeldSnapshot(prev=entry(3, 2), last=entry(4, 1), members=MEMBERS, payload=MemoryBytes()),
+        HeldSnapshot(prev=entry(3), last=entry(4), members=("m",) * (RAFT_VOTERS_MAX + 1), payload=MemoryBytes()),
+        HeldSnapshot(
+            prev=entry(3), last=entry(4), members=("m" * (RAFT_MEMBER_ID_BYTES_MAX + 1),), payload=MemoryBytes()
+        ),
     ],
 )
-def test_an_image_without_a_place_in_a_log_is_refused(wrong: HeldImage) -> None:
+def test_an_image_without_a_place_in_a_log_is_refused(wrong: HeldSnapshot) -> None:
     disk = SimDisk()
     folder = opened(disk)
     with pytest.raises(InvalidRequestError):
-        folder.save_image(wrong)
-    assert folder.image is None
+        folder.save_snapshot(wrong)
+    assert folder.snapshot is None
 
 
 def test_an_image_of_a_term_to_come_is_refused() -> None:
     folder = opened(SimDisk())
     folder.log.setCurrentTerm(3, None)
     with pytest.raises(InvalidRequestError, match="came in term 3"):
-        folder.save_image(image_at(9, 4))
+        folder.save_snapshot(image_at(9, 4))

@@ -6,19 +6,19 @@ from dataclasses import replace
 
 import pytest
 
-from danube.metadata.image_format import encode_image
-from danube.metadata.raft.dump import HeldImage, MemoryBytes
-from danube.metadata.raft.feed import Feed
-from danube.metadata.raft.keeper import Wanted
+from danube.metadata.raft.apply_queue import ApplyQueue
+from danube.metadata.raft.core.overrides import NO_OP
+from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import Installed, Ordered
-from danube.metadata.raft.seams import NO_OP
-from danube.metadata.state import StateImage
+from danube.metadata.replication.snapshot_format import encode_state
+from danube.metadata.state import StateSnapshot
 from danube.model.errors import UnsupportedError
-from danube.model.metadata_limits import RAFT_APPLY_BATCHES_MAX
+from danube.model.limits.metadata import RAFT_APPLY_BATCHES_MAX
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.tasks import TaskScope
 
-STATE = StateImage(revision=7)
+STATE = StateSnapshot(revision=7)
 
 
 class Follower:
@@ -33,10 +33,10 @@ class Follower:
             raise self.error
         self.told.append(position)
 
-    def reset(self, position: int, image: StateImage) -> None:
-        self.told.append(("reset", position, image.revision))
+    def reset(self, position: int, snapshot: StateSnapshot) -> None:
+        self.told.append(("reset", position, snapshot.revision))
 
-    def image(self) -> StateImage:
+    def snapshot(self) -> StateSnapshot:
         self.told.append("image")
         return STATE
 
@@ -49,7 +49,7 @@ class Source:
 
     def __init__(self) -> None:
         self.bytes = 0
-        self.images: list[Sequence[bytes]] = []
+        self.snapshots: list[Sequence[bytes]] = []
         self.newest = 0
         self.not_made_for: list[Exception] = []
 
@@ -57,12 +57,12 @@ class Source:
         self.bytes += size
 
     def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
-        self.images.append(payload)
+        self.snapshots.append(payload)
 
     def not_made(self, error: Exception) -> None:
         self.not_made_for.append(error)
 
-    def newest_image_index(self) -> int:
+    def newest_snapshot_index(self) -> int:
         return self.newest
 
 
@@ -80,7 +80,7 @@ class Fed:
         self.follower, self.source = Follower(), Source()
         self.batches: list[int] = []
         self.failures: list[Exception] = []
-        self.feed = Feed(
+        self.feed = ApplyQueue(
             self.follower,
             InlineRunner(),
             tasks,
@@ -101,9 +101,11 @@ def _batch(position: int, *requests: bytes) -> Ordered:
     return Ordered(position, 1, 100 + position, requests or (b"x",), 10)
 
 
-def _image(index: int, payload: bytes | None = None) -> Installed:
-    packed = MemoryBytes(*encode_image(STATE)) if payload is None else MemoryBytes(payload)
-    return Installed(HeldImage(prev=(NO_OP, index - 1, 1), last=(NO_OP, index, 1), members=("1@a:1",), payload=packed))
+def _snapshot(index: int, payload: bytes | None = None) -> Installed:
+    packed = MemoryBytes(*encode_state(STATE)) if payload is None else MemoryBytes(payload)
+    return Installed(
+        HeldSnapshot(prev=(NO_OP, index - 1, 1), last=(NO_OP, index, 1), members=("1@a:1",), payload=packed)
+    )
 
 
 async def test_batches_are_applied_in_order_and_their_makers_told(fed: Fed) -> None:
@@ -120,7 +122,7 @@ async def test_a_batch_without_requests_is_a_question_and_reaches_no_follower(fe
 
 
 async def test_what_comes_behind_an_image_waits_for_it(fed: Fed) -> None:
-    fed.feed.take([_image(9), _batch(10)])
+    fed.feed.take([_snapshot(9), _batch(10)])
     assert fed.follower.told == []
     fed.feed.take([_batch(11)])
     for _ in range(3):
@@ -133,7 +135,7 @@ async def test_an_image_is_of_its_very_place_in_the_sequence(fed: Fed) -> None:
     fed.feed.take([_batch(4), wanted, _batch(5)])
     assert fed.follower.told == [4, "image", 5]
     await asyncio.sleep(0)
-    assert fed.source.images == [list(encode_image(STATE))]
+    assert fed.source.snapshots == [list(encode_state(STATE))]
 
 
 async def test_a_long_run_lets_others_have_their_turn(fed: Fed) -> None:
@@ -157,7 +159,7 @@ async def test_after_an_error_nothing_more_is_applied(fed: Fed, error: Exception
 
 
 async def test_an_image_that_cannot_be_read_ends_it(fed: Fed) -> None:
-    fed.feed.take([_image(9, b"nonsense"), _batch(10)])
+    fed.feed.take([_snapshot(9, b"nonsense"), _batch(10)])
     for _ in range(3):
         await asyncio.sleep(0)
     assert fed.follower.told == []
@@ -165,7 +167,7 @@ async def test_an_image_that_cannot_be_read_ends_it(fed: Fed) -> None:
 
 
 def _missed(index: int) -> Installed:
-    return Installed(replace(_image(index).image, payload=GoneBytes(b"x")))
+    return Installed(replace(_snapshot(index).snapshot, payload=GoneBytes(b"x")))
 
 
 async def test_an_image_that_a_newer_one_replaced_is_passed_over(fed: Fed) -> None:
@@ -174,7 +176,7 @@ async def test_an_image_that_a_newer_one_replaced_is_passed_over(fed: Fed) -> No
     fed.feed.take([_missed(9), _batch(10), wanted])
     await _settle()
     assert not fed.failures
-    fed.feed.take([_image(20), _batch(21)])
+    fed.feed.take([_snapshot(20), _batch(21)])
     await _settle()
     assert fed.follower.told == [("reset", 20, 7), 21]
     assert fed.source.bytes == 20  # those that were passed over count as applied

@@ -2,17 +2,17 @@
 
 import pytest
 
-from danube.metadata.raft import log_files
-from danube.metadata.raft.alignment import MEMBERSHIP, members_after
 from danube.metadata.raft.bootstrap import begin
-from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.log_mark import decode_log_mark
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.plain import dumps
-from danube.metadata.raft.sealed import sealed
+from danube.metadata.raft.core.encoding import dumps
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log import files
+from danube.metadata.raft.log.alignment import MEMBERSHIP, members_after
+from danube.metadata.raft.log.checksum import sealed
+from danube.metadata.raft.log.mark import decode_log_mark
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, PreconditionFailedError
-from danube.model.metadata_limits import RAFT_MARK_DELAY_S
-from danube.testing.disk import MachineOffError, Operation, SimDisk
+from danube.model.limits.metadata import RAFT_MARK_DELAY_S
+from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import entries, entry, fill, image_at, keep, opened, put
 
 IMAGE = "raft/image-00000000000000000009"
@@ -154,7 +154,7 @@ def test_a_received_image_is_there_with_its_log_after_any_power_cut() -> None:
                 while True:
                     disk.sync_folder("raft")
             again = opened(disk.power_cut())
-            assert again.log[:] == (entries(8, 10, term=2) if again.image else entries(1, 6))
+            assert again.log[:] == (entries(8, 10, term=2) if again.snapshot else entries(1, 6))
 
 
 # What no crash leaves
@@ -162,7 +162,7 @@ def test_a_received_image_is_there_with_its_log_after_any_power_cut() -> None:
 
 def _filled(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Several files of a log that was closed, and an image that they go on from."""
-    monkeypatch.setattr(log_files, "RAFT_LOG_FILE_BYTES_MAX", 300)
+    monkeypatch.setattr(files, "RAFT_LOG_FILE_BYTES_MAX", 300)
     disk = SimDisk()
     folder = opened(disk)
     for index in range(1, 30):
@@ -186,7 +186,7 @@ def test_each_missing_file_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_lost_image_of_a_log_that_begins_with_one_is_missed() -> None:
     disk = SimDisk()
     folder = opened(disk)
-    folder.save_image(image_at(2, term=0))
+    folder.save_snapshot(image_at(2, term=0))
     folder.log.clear()
     fill(folder, entries(1, 3, term=0))
     files = disk.contents()
@@ -199,7 +199,7 @@ def test_files_that_were_about_to_be_removed_are(monkeypatch: pytest.MonkeyPatch
     files = _filled(monkeypatch)
     logs = sorted(name for name in files if "log-" in name)
     second = opened(put(files))
-    assert second.image is not None
+    assert second.snapshot is not None
     without = _without(files, logs[0])
     without.replace_file("raft/log-0000000001", files[logs[0]])
     folder = opened(without)

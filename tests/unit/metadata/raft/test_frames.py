@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from danube.metadata.raft.frames import MAC_BYTES, FrameReader, FrameWriter
-from danube.metadata.raft.refusals import RefusedError
-from danube.model.metadata_limits import RAFT_FRAME_BYTES_MAX
+from danube.metadata.raft.handshake.frames import MAC_BYTES, FrameReader, FrameWriter
+from danube.metadata.raft.port.refusals import RefusedError
+from danube.model.limits.metadata import RAFT_FRAME_BYTES_MAX
 
 KEY, OTHER_KEY = b"k" * 32, b"o" * 32
 

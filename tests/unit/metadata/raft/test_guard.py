@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 from pysyncobj.node import Node
 
-from danube.metadata.raft.guard import Guard, Message, admit, trimmed
-from danube.metadata.raft.seams import MEMBERSHIP, REGULAR
-from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX
+from danube.metadata.raft.core.message_filter import Guard, Message, admit, trimmed
+from danube.metadata.raft.core.overrides import MEMBERSHIP, REGULAR
+from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX
 from tests.unit.metadata.raft.guarded import (
     LEADER,
     LEARNER,

@@ -5,20 +5,20 @@ from typing import Any
 import pytest
 from pysyncobj.config import SERIALIZER_STATE
 
-from danube.metadata.raft import keeper as keeper_module
-from danube.metadata.raft.keeper import ImageKeeper, Wanted
-from danube.metadata.raft.seams import NO_OP
-from danube.model.metadata_limits import RAFT_IMAGE_PIECE_BYTES, RAFT_IMAGE_RETRY_S, RAFT_IMAGE_WINDOW_BYTES
-from tests.unit.metadata.raft.guarded import VOTER, Images, ListLog, image_at
+from danube.metadata.raft.core import snapshot_keeper as keeper_module
+from danube.metadata.raft.core.overrides import NO_OP
+from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, Wanted
+from danube.model.limits.metadata import RAFT_SNAPSHOT_PIECE_BYTES, RAFT_SNAPSHOT_RETRY_S, RAFT_SNAPSHOT_WINDOW_BYTES
+from tests.unit.metadata.raft.guarded import VOTER, ListLog, Snapshots, image_at
 
 
 class Kept:
     """A keeper, and what it asked for."""
 
-    def __init__(self, images: Images | None = None, log: ListLog | None = None) -> None:
-        self.images = images or Images()
+    def __init__(self, snapshots: Snapshots | None = None, log: ListLog | None = None) -> None:
+        self.snapshots = snapshots or Snapshots()
         self.wanted: list[Wanted] = []
-        self.keeper = ImageKeeper(self.images, log or ListLog(1, 1), on_wanted=self.wanted.append)
+        self.keeper = SnapshotKeeper(self.snapshots, log or ListLog(1, 1), on_wanted=self.wanted.append)
         self.keeper.members_applied = lambda: {"2@b:1", "1@a:1"}
 
     def ask(self, index: int = 8) -> Wanted:
@@ -27,7 +27,7 @@ class Kept:
         return self.wanted[-1]
 
 
-def _pieces(keeper: ImageKeeper) -> list[Any]:
+def _pieces(keeper: SnapshotKeeper) -> list[Any]:
     """All pieces of the image that is there, each confirmed at once."""
     pieces = []
     while True:
@@ -44,7 +44,7 @@ def test_the_core_hears_of_an_image_once_it_is_kept() -> None:
     wanted = kept.ask()
     assert kept.keeper.checkSerializing() == (SERIALIZER_STATE.SERIALIZING, 7)
     kept.keeper.made(wanted, [b"state"])
-    assert kept.images.image is not None
+    assert kept.snapshots.snapshot is not None
     assert kept.keeper.checkSerializing() == (SERIALIZER_STATE.SUCCESS, 7)
     assert kept.keeper.checkSerializing() == (SERIALIZER_STATE.NOT_SERIALIZING, None)
 
@@ -52,34 +52,34 @@ def test_the_core_hears_of_an_image_once_it_is_kept() -> None:
 def test_an_image_says_who_voted_at_its_moment() -> None:
     kept = Kept()
     kept.keeper.made(kept.ask(), [b"state"])
-    assert kept.images.image is not None
-    assert kept.images.image.members == ("1@a:1", "2@b:1")
+    assert kept.snapshots.snapshot is not None
+    assert kept.snapshots.snapshot.members == ("1@a:1", "2@b:1")
 
 
 def test_an_image_that_cannot_be_written_is_wanted_again_after_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     times = [100.0]
     monkeypatch.setattr(keeper_module, "now_s", lambda: times[0])
-    kept = Kept(Images(error=OSError("full")))
+    kept = Kept(Snapshots(error=OSError("full")))
     kept.keeper.made(kept.ask(), [b"state"])
     assert kept.keeper.checkSerializing()[0] == SERIALIZER_STATE.FAILED
     assert kept.keeper.checkSerializing()[0] == SERIALIZER_STATE.SERIALIZING  # not at each tick
-    times[0] += RAFT_IMAGE_RETRY_S + 1
+    times[0] += RAFT_SNAPSHOT_RETRY_S + 1
     assert kept.keeper.checkSerializing()[0] == SERIALIZER_STATE.NOT_SERIALIZING
 
 
-@pytest.mark.parametrize("size", [1, RAFT_IMAGE_PIECE_BYTES, 3 * RAFT_IMAGE_PIECE_BYTES + 5])
+@pytest.mark.parametrize("size", [1, RAFT_SNAPSHOT_PIECE_BYTES, 3 * RAFT_SNAPSHOT_PIECE_BYTES + 5])
 def test_an_image_goes_to_another_member_whole(size: int) -> None:
-    sender, receiver = Kept(Images(image_at(40, 3, size=size))), Kept()
+    sender, receiver = Kept(Snapshots(image_at(40, 3, size=size))), Kept()
     pieces = _pieces(sender.keeper)
     assert [receiver.keeper.setTransmissionData(piece) for piece in pieces] == [False] * (len(pieces) - 1) + [True]
-    sent, got = sender.images.image, receiver.images.image
+    sent, got = sender.snapshots.snapshot, receiver.snapshots.snapshot
     assert sent is not None and got is not None
     assert (got.prev, got.last, got.members) == (sent.prev, sent.last, sent.members)
     assert got.payload.read(0, size) == sent.payload.read(0, size)
 
 
 def test_after_an_image_came_its_members_are_those_who_vote() -> None:
-    sender, receiver = Kept(Images(image_at(40))), Kept()
+    sender, receiver = Kept(Snapshots(image_at(40))), Kept()
     receiver.keeper.members_now = lambda: ("7@z:1",)
     for piece in _pieces(sender.keeper):
         receiver.keeper.setTransmissionData(piece)
@@ -90,18 +90,18 @@ def test_after_an_image_came_its_members_are_those_who_vote() -> None:
 
 
 def test_no_more_than_a_window_of_an_image_is_on_its_way() -> None:
-    kept = Kept(Images(image_at(40, size=2 * RAFT_IMAGE_WINDOW_BYTES)))
+    kept = Kept(Snapshots(image_at(40, size=2 * RAFT_SNAPSHOT_WINDOW_BYTES)))
     sent = 0
     while (piece := kept.keeper.getTransmissionData(VOTER)) is not None:
         sent += len(piece[0]["bytes"])
-    assert sent == RAFT_IMAGE_WINDOW_BYTES
-    kept.keeper.progressed(VOTER, 40, RAFT_IMAGE_PIECE_BYTES)
+    assert sent == RAFT_SNAPSHOT_WINDOW_BYTES
+    kept.keeper.progressed(VOTER, 40, RAFT_SNAPSHOT_PIECE_BYTES)
     assert kept.keeper.getTransmissionData(VOTER) is not None
     assert kept.keeper.getTransmissionData(VOTER) is None
 
 
 def test_a_member_that_reconnects_is_sent_the_image_from_its_beginning() -> None:
-    kept = Kept(Images(image_at(40, size=3 * RAFT_IMAGE_PIECE_BYTES)))
+    kept = Kept(Snapshots(image_at(40, size=3 * RAFT_SNAPSHOT_PIECE_BYTES)))
     kept.keeper.getTransmissionData(VOTER)
     kept.keeper.cancelTransmisstion(VOTER)
     piece = kept.keeper.getTransmissionData(VOTER)
@@ -110,7 +110,7 @@ def test_a_member_that_reconnects_is_sent_the_image_from_its_beginning() -> None
 
 
 def test_a_new_leader_begins_with_its_images_anew() -> None:
-    kept = Kept(Images(image_at(40, size=3 * RAFT_IMAGE_PIECE_BYTES)))
+    kept = Kept(Snapshots(image_at(40, size=3 * RAFT_SNAPSHOT_PIECE_BYTES)))
     kept.keeper.getTransmissionData(VOTER)
     kept.keeper.forget_sendings()
     assert not kept.keeper.sends
@@ -121,19 +121,19 @@ def test_a_new_leader_begins_with_its_images_anew() -> None:
 
 
 def test_an_image_that_a_member_declined_is_held_for_nobody() -> None:
-    kept = Kept(Images(image_at(40, size=3 * RAFT_IMAGE_PIECE_BYTES)))
+    kept = Kept(Snapshots(image_at(40, size=3 * RAFT_SNAPSHOT_PIECE_BYTES)))
     kept.keeper.getTransmissionData(VOTER)
     kept.keeper.declined(VOTER)
     assert not kept.keeper.holds
 
 
 def test_a_piece_that_does_not_follow_is_left_aside() -> None:
-    sender, receiver = Kept(Images(image_at(40, size=3 * RAFT_IMAGE_PIECE_BYTES))), Kept()
+    sender, receiver = Kept(Snapshots(image_at(40, size=3 * RAFT_SNAPSHOT_PIECE_BYTES))), Kept()
     first, second, third = _pieces(sender.keeper)
     assert not receiver.keeper.setTransmissionData(second)
     assert not receiver.keeper.setTransmissionData(first)
     assert not receiver.keeper.setTransmissionData(third)
-    assert receiver.keeper.received() == (40, RAFT_IMAGE_PIECE_BYTES)
+    assert receiver.keeper.received() == (40, RAFT_SNAPSHOT_PIECE_BYTES)
     assert not receiver.keeper.setTransmissionData(second)
     assert receiver.keeper.setTransmissionData(third)
 
@@ -143,7 +143,7 @@ def test_what_is_no_piece_is_left_aside(piece: Any) -> None:
     kept = Kept()
     assert not kept.keeper.setTransmissionData(piece)
     assert kept.keeper.needless(piece) == 0
-    assert kept.images.image is None
+    assert kept.snapshots.snapshot is None
 
 
 @pytest.mark.parametrize(
@@ -152,6 +152,6 @@ def test_what_is_no_piece_is_left_aside(piece: Any) -> None:
     ids=["behind it", "the entry is here", "another entry is here", "the same image", "a newer image", "an older one"],
 )
 def test_only_an_image_of_what_is_not_here_is_taken(own: int | None, terms: tuple[int, ...], agreed: int) -> None:
-    images = Images(image_at(own) if own else None)
-    piece = Kept(Images(image_at(4, 2))).keeper.getTransmissionData(VOTER)
-    assert Kept(images, ListLog(*terms)).keeper.needless(piece) == agreed
+    snapshots = Snapshots(image_at(own) if own else None)
+    piece = Kept(Snapshots(image_at(4, 2))).keeper.getTransmissionData(VOTER)
+    assert Kept(snapshots, ListLog(*terms)).keeper.needless(piece) == agreed

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.membership import Member, MemberRole, MembershipStatus
+from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.raft import leader_calls
+from danube.metadata.raft.core.encoding import dumps, loads
 from danube.metadata.raft.leader_calls import pack_result, unpack_result
-from danube.metadata.raft.plain import dumps, loads
 from danube.metadata.raft.sequencer import RaftSequencer
 from danube.model.errors import LimitReachedError, NotFoundError, PreconditionFailedError, UnavailableError
-from danube.model.metadata_limits import RAFT_ASKED_MAX, RAFT_MEMBERS_TOLD_MAX
+from danube.model.limits.metadata import RAFT_ASKED_MAX, RAFT_MEMBERS_TOLD_MAX
 from danube.testing.patience import PATIENCE_S
-from danube.testing.raft_local import QUICK, GroupStore
+from lab.raft.local import QUICK, GroupStore
 
 VOTER = Member(node_id=2, address="10.0.0.2:7650", role=MemberRole.VOTER, connected=True, lag=0)
 LEARNER = Member(node_id=3, address="10.0.0.3:7650", role=MemberRole.LEARNER, connected=False)
@@ -72,7 +72,7 @@ async def test_a_leader_that_does_not_answer_in_time_leaves_the_lag_unknown(
     three: GroupStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(leader_calls, "RAFT_LOOK_TIMEOUT_S", 0.05)
-    member = leader_of(three).sequencer._participant.member
+    member = leader_of(three).sequencer._local_node.member
     assert member is not None
     member.on_own = lambda _node, _message: None
     status = await three.sequencer.look()
@@ -82,7 +82,7 @@ async def test_a_leader_that_does_not_answer_in_time_leaves_the_lag_unknown(
 
 
 async def test_a_leader_that_does_not_know_the_question_leaves_the_lag_unknown(three: GroupStore) -> None:
-    member = leader_of(three).sequencer._participant.member
+    member = leader_of(three).sequencer._local_node.member
     assert member is not None
     take, asked = member.on_own, []
 
@@ -97,7 +97,7 @@ async def test_a_leader_that_does_not_know_the_question_leaves_the_lag_unknown(t
 
 async def test_only_who_was_asked_answers(three: GroupStore) -> None:
     """Another member that says something under the same number is not heard."""
-    member, leader = three.sequencer._participant.member, leader_of(three)
+    member, leader = three.sequencer._local_node.member, leader_of(three)
     assert member is not None
     take, strangers = member.on_own, []
 

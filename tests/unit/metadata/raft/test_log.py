@@ -5,11 +5,11 @@ from collections.abc import Callable
 import pytest
 from pysyncobj.journal import Journal
 
-from danube.metadata.raft import log_files
-from danube.metadata.raft.log import RaftLog
+from danube.metadata.raft.log import files as log_files
+from danube.metadata.raft.log.durable_log import RaftLog
 from danube.model.errors import JournalStoppedError
-from danube.model.metadata_limits import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX, RAFT_MARK_DELAY_S
-from danube.testing.disk import Operation, SimDisk
+from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX, RAFT_MARK_DELAY_S
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import entries, entry, fill, image_at, keep, opened
 
 

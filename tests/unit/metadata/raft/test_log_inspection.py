@@ -2,9 +2,9 @@
 
 import pytest
 
-from danube.metadata.raft.inspection import inspect_folder
+from danube.metadata.raft.folder.inspection import inspect_folder
 from danube.model.errors import DamagedDataError
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 from tests.golden.raft.make import CLUSTER, LOG, MEMBERS, files
 from tests.unit.metadata.raft.raft_files import opened, put
 
@@ -15,7 +15,7 @@ def test_a_sound_folder_is_told() -> None:
     report = inspect_folder(disk)
     assert not report.troubles
     assert (report.cluster_id, report.term, report.voted_for) == (CLUSTER, 3, MEMBERS[1])
-    assert (report.image_index, report.image_term, report.members) == (8, 1, MEMBERS[1:])
+    assert (report.snapshot_index, report.snapshot_term, report.members) == (8, 1, MEMBERS[1:])
     assert (report.first_index, report.last_index, report.last_term) == (LOG[0][1], LOG[-1][1], 3)
     assert report.node_id == opened(put(files())).node_id
     assert (disk.contents(), disk.changes_done) == before

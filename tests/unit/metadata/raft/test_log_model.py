@@ -4,11 +4,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from danube.metadata.raft import log_files
-from danube.metadata.raft.folder import RaftFolder
-from danube.metadata.raft.log_format import Entry
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log import files
+from danube.metadata.raft.log.format import Entry
 from danube.runtime.rng import SystemRng
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 from tests.unit.metadata.raft.raft_files import image_at, opened
 
 numbers = st.integers(0, 40)
@@ -42,7 +42,7 @@ class Lives:
         self.disk = SimDisk()
         self.folder: RaftFolder = opened(self.disk)
         self.list: list[Entry] = []
-        self.image = 0
+        self.snapshot = 0
         self.term = 0
 
     def do(self, kind: str, number: int) -> None:
@@ -64,19 +64,21 @@ class Lives:
         self.folder.log.setCurrentTerm(self.term, None)
 
     def do_cut(self, number: int) -> None:
-        kept = max(number, 2 if self.image else 1)  # an image covers the first two
+        kept = max(number, 2 if self.snapshot else 1)  # an image covers the first two
         self.folder.log.deleteEntriesFrom(kept)
         del self.list[kept:]
 
     def do_image(self, number: int) -> None:
         """As a compaction does: an image after some entry, and the log goes up to the one before it."""
-        if not 1 <= number < len(self.list) or self.list[number][1] <= self.image:
+        if not 1 <= number < len(self.list) or self.list[number][1] <= self.snapshot:
             return
         self.folder.log.setRaftCommitIndex(self.list[number][1])
-        image = image_at(self.list[number][1], self.list[number][2])
+        snapshot = image_at(self.list[number][1], self.list[number][2])
         prev, last = self.list[number - 1 : number + 1]
-        self.folder.save_image(type(image)(prev=prev, last=last, members=image.members, payload=image.payload))
-        self.image = last[1]
+        self.folder.save_snapshot(
+            type(snapshot)(prev=prev, last=last, members=snapshot.members, payload=snapshot.payload)
+        )
+        self.snapshot = last[1]
         self.folder.log.deleteEntriesTo(number - 1)
         del self.list[: number - 1]
 
@@ -98,14 +100,14 @@ class Lives:
 
     def do_clear(self, number: int) -> None:
         """As an image that is received does: the log begins anew behind what it had."""
-        index = max(self.image, self.list[-1][1] if self.list else 0) + number + 2
+        index = max(self.snapshot, self.list[-1][1] if self.list else 0) + number + 2
         self.do_term(1)
         self.list = [entry(index - 1, self.term), entry(index, self.term)]
-        image = image_at(index, self.term)
-        self.folder.save_image(
-            type(image)(prev=self.list[0], last=self.list[1], members=image.members, payload=image.payload)
+        snapshot = image_at(index, self.term)
+        self.folder.save_snapshot(
+            type(snapshot)(prev=self.list[0], last=self.list[1], members=snapshot.members, payload=snapshot.payload)
         )
-        self.image = index
+        self.snapshot = index
         self.folder.log.clear()
         for each in self.list:
             self.folder.log.add(*each)
@@ -127,7 +129,7 @@ class Lives:
 @settings(max_examples=60)
 def test_a_log_is_a_list_that_survives(todo: list[tuple[str, int]], file_bytes_max: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_files, "RAFT_LOG_FILE_BYTES_MAX", file_bytes_max)
+        patch.setattr(files, "RAFT_LOG_FILE_BYTES_MAX", file_bytes_max)
         lives = Lives()
         for kind, number in todo:
             lives.do(kind, number)

@@ -4,16 +4,16 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.membership import MemberRole
-from danube.metadata.raft import keeper, seams
-from danube.metadata.raft.dump import HeldImage, MemoryBytes
-from danube.metadata.raft.keeper import Wanted
+from danube.metadata.cluster.membership import MemberRole
+from danube.metadata.raft.core import overrides, snapshot_keeper
+from danube.metadata.raft.core.overrides import LEADER
+from danube.metadata.raft.core.raft_core import RaftCore
+from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import Installed, pack_batch, unpack_batch
-from danube.metadata.raft.seams import LEADER
-from danube.metadata.raft.voting import Voting
 from danube.model.errors import DanubeError, MetadataError
-from danube.model.metadata_limits import RAFT_UNAPPLIED_BYTES_MAX
-from danube.testing.disk import Operation
+from danube.model.limits.metadata import RAFT_UNAPPLIED_BYTES_MAX
+from danube.testing.simulated.disk import Operation
 from tests.unit.metadata.raft.groups import ENTRIES_MAX, NODES, ORIGIN, TICK_S, Group, cut_off, role_of
 
 
@@ -69,9 +69,9 @@ def test_the_log_is_cut_once_an_image_is_kept(group: Group) -> None:
     for _ in range(3 * ENTRIES_MAX):
         group.submit(group.leader)
         group.run(TICK_S)
-    image = group.leader.folder.image
-    assert image is not None
-    assert image.index > ENTRIES_MAX
+    snapshot = group.leader.folder.snapshot
+    assert snapshot is not None
+    assert snapshot.index > ENTRIES_MAX
     assert len(group.leader.folder.log) <= ENTRIES_MAX + 2
 
 
@@ -84,7 +84,7 @@ def test_a_member_that_was_away_for_long_is_sent_an_image(group: Group) -> None:
         group.run(TICK_S)
     back = group.start(away.node, disk)
     group.run(2.0)
-    assert any(isinstance(found, Installed) and found.image.index > ENTRIES_MAX for found in back.found)
+    assert any(isinstance(found, Installed) and found.snapshot.index > ENTRIES_MAX for found in back.found)
     assert back.member.core.applied_index() == group.leader.member.core.applied_index()
 
 
@@ -97,9 +97,9 @@ def test_what_a_follower_still_needs_of_the_log_is_kept_for_it(group: Group, mon
     for _ in range(2 * ENTRIES_MAX):
         group.submit(leader)
         group.run(TICK_S)
-    image = leader.folder.image
-    assert image is not None
-    assert image.index > ENTRIES_MAX
+    snapshot = leader.folder.snapshot
+    assert snapshot is not None
+    assert snapshot.index > ENTRIES_MAX
     assert leader.folder.log.first_index <= has
     for _ in range(4 * ENTRIES_MAX):
         group.submit(leader)
@@ -115,10 +115,10 @@ def test_a_core_that_is_built_anew_keeps_what_is_behind_the_image(group: Group) 
     group.run(0.5)
     before = learner.folder.log[:]
     _, prev, last, *_ = before
-    image = HeldImage(
+    snapshot = HeldSnapshot(
         prev=prev, last=last, members=tuple(str(node.id) for node in NODES[:3]), payload=MemoryBytes(b"x")
     )
-    learner.folder.save_image(image)  # on the disk, and the core has not been told yet
+    learner.folder.save_snapshot(snapshot)  # on the disk, and the core has not been told yet
     learner.member.own_vote_changed()
     learner.tick()
     assert role_of(learner) is MemberRole.VOTER
@@ -146,8 +146,8 @@ def test_an_image_that_is_made_while_the_core_is_built_anew_does_not_stop_it(gro
 def test_a_leader_that_waits_for_its_window_sends_one_sign_of_life_a_tick(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(keeper, "RAFT_IMAGE_PIECE_BYTES", 2)
-    monkeypatch.setattr(keeper, "RAFT_IMAGE_WINDOW_BYTES", 4)
+    monkeypatch.setattr(snapshot_keeper, "RAFT_IMAGE_PIECE_BYTES", 2)
+    monkeypatch.setattr(snapshot_keeper, "RAFT_IMAGE_WINDOW_BYTES", 4)
     group.form(3)
     away = group.followers[0]
     disk = group.stop(away)
@@ -208,13 +208,13 @@ def test_a_new_leader_forgets_what_it_sent_and_changed_when_it_led_before(group:
 
 def test_no_image_is_wanted_while_more_was_told_than_is_applied(group: Group) -> None:
     group.form(1)
-    member, image = group.leader.member, group.leader.folder.image
+    member, snapshot = group.leader.member, group.leader.folder.snapshot
     member._told += 1_000  # as by a core that was here before
     for _ in range(2 * ENTRIES_MAX):
         group.submit(group.leader)
         group.run(TICK_S)
-    assert image is not None
-    assert group.leader.folder.image is image
+    assert snapshot is not None
+    assert group.leader.folder.snapshot is snapshot
 
 
 def test_an_image_has_whom_was_agreed_on_at_its_moment(group: Group) -> None:
@@ -282,6 +282,6 @@ def test_a_leader_that_sees_no_majority_leads_no_more(group: Group) -> None:
 
 
 def test_every_method_that_is_taken_over_is_the_cores() -> None:
-    for name in vars(Voting):
+    for name in vars(RaftCore):
         if name.startswith("_SyncObj__"):
-            assert hasattr(seams.SyncObj, name)
+            assert hasattr(overrides.SyncObj, name)

@@ -2,11 +2,11 @@
 
 import pytest
 
-from danube.metadata.membership import MemberRole
-from danube.metadata.raft import seams
-from danube.metadata.raft.seams import MEMBERSHIP
+from danube.metadata.cluster.membership import MemberRole
+from danube.metadata.raft.core import overrides
+from danube.metadata.raft.core.overrides import MEMBERSHIP
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
-from danube.model.metadata_limits import RAFT_DISMISSED_S
+from danube.model.limits.metadata import RAFT_REMOVED_S
 from tests.unit.metadata.raft.groups import ENTRIES_MAX, NODES, TICK_S, Group, One, cut_off, role_of
 
 
@@ -124,7 +124,7 @@ def test_a_member_that_was_removed_disturbs_nobody(group: Group) -> None:
     group.form(3)
     leader, removed = group.leader, group.followers[0]
     leader.member.change("rem", removed.node)
-    group.run(RAFT_DISMISSED_S)
+    group.run(RAFT_REMOVED_S)
     assert removed.member.core.current_term() > leader.member.core.current_term()  # it stands, again and again
     assert group.leader is leader
     assert removed.member.missing() == removed.member.core.voters()  # it hears nothing, and asks all of them
@@ -171,7 +171,7 @@ def test_after_a_restart_the_newest_membership_in_the_log_counts(group: Group) -
 def test_a_member_that_sees_its_removal_agreed_on_stops(group: Group) -> None:
     group.form(3)
     one = group.followers[0]
-    command = MEMBERSHIP + seams.core.pickle.dumps(["rem", one.node.id, one.node])
+    command = MEMBERSHIP + overrides.core.pickle.dumps(["rem", one.node.id, one.node])
     one.member.core._SyncObj__doApplyCommand(command)  # it was given a vote again since
     index, term = one.folder.log.last_index, one.member.core.current_term()
     one.folder.log.add(command, index + 1, term)
@@ -184,7 +184,7 @@ def test_a_member_that_the_others_went_on_without_stops_after_a_while(group: Gro
     one = group.followers[0]
     group.leader.member.change("rem", one.node)
     group.run(3.0)
-    _hear_of_dismissal(group, one, RAFT_DISMISSED_S + 3.0)
+    _hear_of_dismissal(group, one, RAFT_REMOVED_S + 3.0)
     assert isinstance(one.error, MetadataError)
     assert "was removed" in str(one.error)
 
@@ -194,9 +194,9 @@ def test_a_member_that_one_voter_once_took_for_removed_goes_on(group: Group) -> 
     one = group.followers[0]
     cut_off(group, one)
     group.run(3.0)
-    one.member.dismissed()
-    group.run(RAFT_DISMISSED_S + 2.0)
-    one.member.dismissed()  # the first time was long ago
+    one.member.removed_member()
+    group.run(RAFT_REMOVED_S + 2.0)
+    one.member.removed_member()  # the first time was long ago
     group.run(TICK_S)
     assert one.error is None
 
@@ -206,15 +206,15 @@ def test_a_member_that_one_voter_still_knows_goes_on(group: Group) -> None:
     one = group.followers[0]
     cut_off(group, one)
     group.run(3.0)
-    _hear_of_dismissal(group, one, RAFT_DISMISSED_S - 2.0)
-    one.member.not_dismissed()
-    _hear_of_dismissal(group, one, RAFT_DISMISSED_S - 2.0)
+    _hear_of_dismissal(group, one, RAFT_REMOVED_S - 2.0)
+    one.member.not_removed()
+    _hear_of_dismissal(group, one, RAFT_REMOVED_S - 2.0)
     assert one.error is None
 
 
 def test_a_member_that_is_led_does_not_believe_that_it_was_removed(group: Group) -> None:
     group.form(3)
-    _hear_of_dismissal(group, group.followers[0], RAFT_DISMISSED_S + 2.0)
+    _hear_of_dismissal(group, group.followers[0], RAFT_REMOVED_S + 2.0)
     assert group.followers[0].error is None
 
 
@@ -258,4 +258,4 @@ def _hear_of_dismissal(group: Group, one: One, seconds: float) -> None:
     """Be told by another voter, each second, that this member takes no part."""
     for _ in range(round(seconds)):
         group.run(1.0)
-        one.member.dismissed()
+        one.member.removed_member()

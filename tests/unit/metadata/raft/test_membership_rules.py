@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from danube.metadata.membership import Member, MemberRole, MembershipStatus
+from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.raft.membership import as_leader_knows, refuse_promotion, refuse_removal, refuse_transfer
 from danube.model.errors import NotFoundError, PreconditionFailedError
-from danube.model.metadata_limits import RAFT_CATCH_UP_ENTRIES_MAX, RAFT_VOTES_MAX
+from danube.model.limits.metadata import RAFT_CATCH_UP_ENTRIES_MAX, RAFT_VOTES_MAX
 
 
 def _voter(node_id: int, *, connected: bool = True) -> Member:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from danube.metadata.raft import plain
-from danube.metadata.raft.node import RaftNode
-from danube.model.metadata_limits import PLAIN_CONTAINERS_MAX, PLAIN_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
+from danube.metadata.raft.core import encoding
+from danube.metadata.raft.core.node import RaftNode
+from danube.model.limits.metadata import ENCODING_CONTAINERS_MAX, ENCODING_DEPTH_MAX, RAFT_FRAME_BYTES_MAX
 
 NUMBERS = some.integers(-(2**63), 2**64 - 1)
 NODES = some.builds(
@@ -61,8 +61,10 @@ HOSTILE = {
     "a list cut short": b"\xd4\x01\x93",
     "a node without an address": b"\xd5\x02\x31\x40",
     "arrays that never end": b"\x91" * 5_000,
-    "arrays too deep": b"\x91" * PLAIN_DEPTH_MAX + b"\x90",
-    "too many arrays": b"\xdd" + (PLAIN_CONTAINERS_MAX + 1).to_bytes(4, "big") + b"\x90" * (PLAIN_CONTAINERS_MAX + 1),
+    "arrays too deep": b"\x91" * ENCODING_DEPTH_MAX + b"\x90",
+    "too many arrays": b"\xdd"
+    + (ENCODING_CONTAINERS_MAX + 1).to_bytes(4, "big")
+    + b"\x90" * (ENCODING_CONTAINERS_MAX + 1),
 }
 
 
@@ -77,39 +79,39 @@ def same(value: Any) -> Any:
 
 @given(VALUES)
 def test_what_is_written_is_read_as_it_was(value: Any) -> None:
-    assert same(plain.loads(plain.dumps(value))) == same(value)
+    assert same(encoding.loads(encoding.dumps(value))) == same(value)
 
 
 @given(some.binary(max_size=200))
 def test_any_bytes_are_plain_data_or_refused(packed: bytes) -> None:
     try:
-        value = plain.loads(packed)
-    except plain.PlainDataError:
+        value = encoding.loads(packed)
+    except encoding.EncodingError:
         return
-    assert repr(plain.loads(plain.dumps(value))) == repr(value)
+    assert repr(encoding.loads(encoding.dumps(value))) == repr(value)
 
 
 @given(VALUES, some.data())
 def test_a_message_with_a_changed_byte_is_plain_data_or_refused(value: Any, data: some.DataObject) -> None:
-    packed = bytearray(plain.dumps(value))
+    packed = bytearray(encoding.dumps(value))
     packed[data.draw(some.integers(0, len(packed) - 1))] = data.draw(some.integers(0, 255))
     try:
-        plain.loads(bytes(packed))
-    except plain.PlainDataError as error:
+        encoding.loads(bytes(packed))
+    except encoding.EncodingError as error:
         assert str(error)
 
 
 @pytest.mark.parametrize("value", FOREIGN, ids=lambda value: type(value).__name__)
 def test_what_is_no_plain_data_is_not_written(value: Any) -> None:
     for wrapped in (value, [value], (1, value), {"a": value}):
-        with pytest.raises(plain.PlainDataError):
-            plain.dumps(wrapped)
+        with pytest.raises(encoding.EncodingError):
+            encoding.dumps(wrapped)
 
 
 @pytest.mark.parametrize("packed", HOSTILE.values(), ids=HOSTILE)
 def test_what_is_no_plain_data_is_not_read(packed: bytes) -> None:
-    with pytest.raises(plain.PlainDataError):
-        plain.loads(packed)
+    with pytest.raises(encoding.EncodingError):
+        encoding.loads(packed)
 
 
 def test_lists_in_each_other_are_counted_before_they_are_read() -> None:
@@ -117,31 +119,31 @@ def test_lists_in_each_other_are_counted_before_they_are_read() -> None:
     for _ in range(1_000):
         packed = b"\xc9" + len(packed).to_bytes(4, "big") + b"\x01" + packed
     limit = sys.getrecursionlimit()
-    with pytest.raises(plain.PlainDataError, match="depth 16"):
-        plain.loads(packed)
+    with pytest.raises(encoding.EncodingError, match="depth 16"):
+        encoding.loads(packed)
     assert sys.getrecursionlimit() == limit
 
 
 def test_as_deep_as_it_may_be_is_read_and_one_deeper_is_not_written() -> None:
     for wrap in (lambda inner: [inner], lambda inner: (inner,), lambda inner: {"a": inner}):
         value: Any = 1
-        for _ in range(PLAIN_DEPTH_MAX):
+        for _ in range(ENCODING_DEPTH_MAX):
             value = wrap(value)
-        assert plain.loads(plain.dumps(value)) == value
-        with pytest.raises(plain.PlainDataError, match="deep"):
-            plain.dumps(wrap(value))
+        assert encoding.loads(encoding.dumps(value)) == value
+        with pytest.raises(encoding.EncodingError, match="deep"):
+            encoding.dumps(wrap(value))
 
 
 def test_a_message_that_is_too_large_is_neither_written_nor_read() -> None:
-    with pytest.raises(plain.PlainDataError, match="too many"):
-        plain.dumps(b"x" * RAFT_FRAME_BYTES_MAX)
-    with pytest.raises(plain.PlainDataError, match="too many"):
-        plain.loads(b"\x90" * (RAFT_FRAME_BYTES_MAX + 1))
+    with pytest.raises(encoding.EncodingError, match="too many"):
+        encoding.dumps(b"x" * RAFT_FRAME_BYTES_MAX)
+    with pytest.raises(encoding.EncodingError, match="too many"):
+        encoding.loads(b"\x90" * (RAFT_FRAME_BYTES_MAX + 1))
 
 
 def test_a_full_batch_of_small_entries_fits() -> None:
     entries = [(b"x" * 16, index, 7) for index in range(200_000)]
-    assert plain.loads(plain.dumps({"entries": entries}))["entries"] == entries
+    assert encoding.loads(encoding.dumps({"entries": entries}))["entries"] == entries
 
 
 def test_reading_a_pickle_that_would_run_something_runs_nothing() -> None:
@@ -150,9 +152,9 @@ def test_reading_a_pickle_that_would_run_something_runs_nothing() -> None:
             return sys.exit, ("run",)
 
     for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
-        with pytest.raises(plain.PlainDataError):
-            plain.loads(pickle.dumps(Bomb(), protocol))
+        with pytest.raises(encoding.EncodingError):
+            encoding.loads(pickle.dumps(Bomb(), protocol))
 
 
 def test_texts_become_bytes_as_pysyncobj_wants_it() -> None:
-    assert (plain.to_bytes("é"), plain.to_bytes(b"\xff")) == ("é".encode(), b"\xff")
+    assert (encoding.to_bytes("é"), encoding.to_bytes(b"\xff")) == ("é".encode(), b"\xff")

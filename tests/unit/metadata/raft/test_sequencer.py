@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.raft import participant
+from danube.metadata.raft import local_node
 from danube.metadata.raft.sequencer import RaftSequencer
 from danube.metadata.raft.settings import RaftSettings, RaftTiming
-from danube.metadata.replicated import ReplicatedStore
-from danube.metadata.sequencer import NotOrderedError
+from danube.metadata.replication.replicated import ReplicatedStore
+from danube.metadata.replication.sequencer import NotOrderedError
 from danube.model.errors import (
     InvalidRequestError,
     MetadataError,
@@ -23,11 +23,11 @@ from danube.runtime.clock import SystemClock
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
-from danube.testing.clock import SimClock
-from danube.testing.disk import Operation, SimDisk
-from danube.testing.free_ports import passing_ports
 from danube.testing.patience import PATIENCE_S
-from danube.testing.raft_local import QUICK, GroupStore, open_group
+from danube.testing.processes.free_ports import passing_ports
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import Operation, SimDisk
+from lab.raft.local import QUICK, GroupStore, open_group
 
 TRIES = 3
 """A machine that stands still for long enough elects, whatever the event loop does."""
@@ -55,7 +55,7 @@ async def test_a_broker_without_seeds_founds_its_cluster_and_is_back_after_a_res
 async def test_brokers_with_different_seeds_found_no_cluster_and_each_warns_with_both_lists(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(participant, "RAFT_WAITING_LINE_S", 0.0)
+    monkeypatch.setattr(local_node, "RAFT_WAITING_LINE_S", 0.0)
     a, b, c = (f"127.0.0.1:{port}" for port in passing_ports(3))
     tasks = TaskScope("starting")
     sequencers = [

@@ -2,11 +2,11 @@
 
 import pytest
 
-from danube.metadata.raft.handshake import refusal
-from danube.metadata.raft.plain import PlainDataError
-from danube.metadata.raft.refusals import Reason, RefusedError
-from danube.metadata.raft.session import Authenticated, Received, Refused, Session
-from danube.model.metadata_limits import (
+from danube.metadata.raft.core.encoding import EncodingError
+from danube.metadata.raft.handshake.handshake import refusal
+from danube.metadata.raft.port.refusals import Reason, RefusedError
+from danube.metadata.raft.port.session import Authenticated, Received, Refused, Session
+from danube.model.limits.metadata import (
     RAFT_HANDSHAKE_TIMEOUT_S,
     RAFT_PING_S,
     RAFT_RECEIVE_BYTES,
@@ -83,14 +83,14 @@ def test_a_refusal_within_a_session_is_no_frame() -> None:
 
 def test_a_message_that_is_no_plain_data_ends_the_session(monkeypatch: pytest.MonkeyPatch) -> None:
     one, other = sessions()
-    monkeypatch.setattr("danube.metadata.raft.plain.dumps", lambda message: message)
+    monkeypatch.setattr("danube.metadata.raft.core.encoding.dumps", lambda message: message)
     one.send(b"\xc1", 0.0)
     assert reason_of(carry(one, other)) is Reason.GARBAGE
 
 
 def test_what_is_no_plain_data_is_not_sent() -> None:
     one, other = sessions()
-    with pytest.raises(PlainDataError):
+    with pytest.raises(EncodingError):
         one.send(object(), 0.0)
     one.send("next", 0.0)
     assert carry(one, other) == [Received("next")]

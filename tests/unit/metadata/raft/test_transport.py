@@ -6,17 +6,17 @@ from functools import partial
 
 import pytest
 
-from danube.metadata.membership import MemberRole
-from danube.metadata.raft.asking import Invitation, PeerRefusedError, Probe
-from danube.metadata.raft.listener import listen
-from danube.metadata.raft.node import RaftNode
-from danube.metadata.raft.poller import Poller
-from danube.metadata.raft.refusals import Reason
-from danube.metadata.raft.transport import RaftTransport
-from danube.metadata.raft.wires import TransportSettings
+from danube.metadata.cluster.membership import MemberRole
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.poller import Poller
+from danube.metadata.raft.port.dialer import TransportSettings
+from danube.metadata.raft.port.inquiry import Invitation, PeerRefusedError, Probe
+from danube.metadata.raft.port.listener import listen
+from danube.metadata.raft.port.refusals import Reason
+from danube.metadata.raft.port.transport import RaftTransport
 from danube.model.errors import LimitReachedError, SettingsError, UnavailableError
-from danube.model.limits import MIB
-from danube.model.metadata_limits import (
+from danube.model.limits.broker import MIB
+from danube.model.limits.metadata import (
     RAFT_ASKS_MAX,
     RAFT_DIAL_ANYWAY_S,
     RAFT_HANDSHAKE_TIMEOUT_S,
@@ -26,7 +26,7 @@ from danube.model.metadata_limits import (
     RAFT_UNPROVED_PER_ADDRESS_MAX,
 )
 from danube.runtime.clock import SystemClock
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 from tests.unit.metadata.raft.ports import CLUSTER, SECRET, know, room
 
 LEARNER, VOTER = MemberRole.LEARNER, MemberRole.VOTER
@@ -79,10 +79,10 @@ def test_a_large_message_arrives_whole() -> None:
     with room() as here:
         one, two = here.group(1, 2)
         here.all_connected()
-        image = bytes(range(256)) * 32_768
-        assert one.transport.send(two.node, image)
+        snapshot = bytes(range(256)) * 32_768
+        assert one.transport.send(two.node, snapshot)
         here.until(two.messages)
-        assert two.messages() == [image]
+        assert two.messages() == [snapshot]
 
 
 def test_a_learner_dials_the_voters_and_is_told_as_one() -> None:
@@ -204,7 +204,7 @@ def test_a_known_voter_at_another_address_is_no_guest() -> None:
 
 
 def test_there_are_only_so_many_guests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("danube.metadata.raft.transport.RAFT_GUESTS_MAX", 1)
+    monkeypatch.setattr("danube.metadata.raft.port.transport.RAFT_GUESTS_MAX", 1)
     with room() as here:
         one, two, three = here.port(1), here.port(2), here.port(3)
         know(two, one)

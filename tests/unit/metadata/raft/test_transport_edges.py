@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.raft.door import Door
-from danube.metadata.raft.listener import Listener, is_loopback, joined, listen, split
-from danube.metadata.raft.names import Names, Target
-from danube.metadata.raft.poller import READ, Poller
-from danube.metadata.raft.troubles import Troubles
+from danube.metadata.raft.core.poller import READ, Poller
+from danube.metadata.raft.port.acceptor import Acceptor
+from danube.metadata.raft.port.listener import Listener, is_loopback, joined, listen, split
+from danube.metadata.raft.port.log_suppressor import LogSuppressor
+from danube.metadata.raft.port.resolver import Names, Target
 from danube.model.errors import SettingsError
-from danube.model.metadata_limits import (
+from danube.model.limits.metadata import (
     RAFT_LOG_LINE_S,
     RAFT_LOG_LINES_MAX,
     RAFT_NAME_RETRY_S,
@@ -168,7 +168,7 @@ def test_a_door_without_descriptors_rests_and_says_so_instead_of_spinning() -> N
     with room() as here:
         listener = listen("127.0.0.1:0")
         told: list[str] = []
-        door = Door(
+        door = Acceptor(
             Exhausted(listener._socket),
             here.poller,
             lambda *_: pytest.fail("let in"),
@@ -208,7 +208,7 @@ def is_closed(peer: socket.socket) -> bool:
 
 
 def test_the_same_trouble_is_told_once_a_minute_with_how_often_it_was_not() -> None:
-    troubles = Troubles()
+    troubles = LogSuppressor()
     told = [troubles.due("10.0.0.1", "secret", second) for second in range(int(RAFT_LOG_LINE_S))]
     assert told == [""] + [None] * 59
     assert troubles.due("10.0.0.1", "secret", RAFT_LOG_LINE_S) == " (59 more times since the last such line)"
@@ -217,7 +217,7 @@ def test_the_same_trouble_is_told_once_a_minute_with_how_often_it_was_not() -> N
 
 
 def test_strangers_from_ever_new_addresses_do_not_fill_the_log() -> None:
-    troubles = Troubles()
+    troubles = LogSuppressor()
     told = [troubles.due(f"10.0.{number}.1", "secret", 0.0) for number in range(10_000)]
     assert len([line for line in told if line is not None]) == RAFT_LOG_LINES_MAX
     assert len(troubles._told) == RAFT_LOG_LINES_MAX
@@ -225,7 +225,7 @@ def test_strangers_from_ever_new_addresses_do_not_fill_the_log() -> None:
 
 
 def test_a_trouble_that_does_not_come_back_is_forgotten() -> None:
-    troubles = Troubles()
+    troubles = LogSuppressor()
     for second in (0.0, 1.0):
         troubles.due("10.0.0.1", "secret", second)
     assert troubles.due("10.0.0.2", "secret", 2 * RAFT_LOG_LINE_S) == ""

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from pysyncobj import SyncObj, SyncObjConf, replicated
 
-from danube.metadata.membership import MemberRole
-from danube.metadata.raft.node import RaftNode
+from danube.metadata.cluster.membership import MemberRole
+from danube.metadata.raft.core.node import RaftNode
 from tests.unit.metadata.raft.ports import Port, Room, know, room
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.raft.handshake import Side
-from danube.metadata.raft.refusals import Reason, RefusedError
-from danube.metadata.raft.session import Refused, Session
-from danube.metadata.raft.tls import TlsContexts, TlsPipe, TlsSettings
+from danube.metadata.raft.handshake.handshake import Side
+from danube.metadata.raft.handshake.tls import TlsContexts, TlsPipe, TlsSettings
+from danube.metadata.raft.port.refusals import Reason, RefusedError
+from danube.metadata.raft.port.session import Refused, Session
 from danube.model.errors import SettingsError
-from danube.model.metadata_limits import RAFT_TLS_HANDSHAKE_BYTES_MAX
+from danube.model.limits.metadata import RAFT_TLS_HANDSHAKE_BYTES_MAX
 from tests.unit.metadata.raft.handshakes import acceptor
 from tests.unit.metadata.raft.ports import SECRET, know, room
 
@@ -31,11 +31,11 @@ def test_members_with_certificates_of_the_ca_connect(secret: bytes | None) -> No
     with room() as here:
         one, two = here.group(1, 2, tls=MEMBER, secret=secret)
         here.all_connected()
-        image = bytes(range(256)) * 8_192
-        assert one.transport.send(two.node, image)
+        snapshot = bytes(range(256)) * 8_192
+        assert one.transport.send(two.node, snapshot)
         assert two.transport.send(one.node, {"type": "next_node_idx"})
         here.until(lambda: two.messages() and one.messages())
-        assert (two.messages(), one.messages()) == ([image], [{"type": "next_node_idx"}])
+        assert (two.messages(), one.messages()) == ([snapshot], [{"type": "next_node_idx"}])
 
 
 def test_without_a_secret_a_port_with_tls_may_listen_anywhere() -> None:

@@ -2,10 +2,10 @@
 
 import pytest
 
-from danube.metadata.raft.vote import Vote, VoteFile, read_vote
+from danube.metadata.raft.folder.vote import Vote, VoteFile, read_vote
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, JournalStoppedError
-from danube.model.metadata_limits import RAFT_MEMBER_ID_BYTES_MAX
-from danube.testing.disk import MachineOffError, Operation, SimDisk
+from danube.model.limits.metadata import RAFT_MEMBER_ID_BYTES_MAX
+from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from tests.unit.metadata.raft.raft_files import entries, fill, opened, put
 
 NAME = "raft/vote"

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import Self
 
-from danube.metadata.command_format import Request, encode_request
 from danube.metadata.commands import Transact
+from danube.metadata.replication.command_format import Request, encode_request
 from danube.metadata.shared_log.sequencer import SharedLogSequencer
 from danube.metadata.shared_log.snapshots import SnapshotRule
-from danube.metadata.state import StateImage
+from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Put, Transaction
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
-from danube.testing.shared_log_backend import SimulatedBackend, SimulatedLog
+from lab.shared_log.backend import SimulatedBackend, SimulatedLog
 
 
 class Recorder:
@@ -21,7 +21,7 @@ class Recorder:
         self.applied: list[tuple[int, Sequence[bytes]]] = []
         self.resets: list[int] = []
         self.failures: list[str] = []
-        self.state = StateImage(revision=5)
+        self.state = StateSnapshot(revision=5)
 
     @property
     def requests(self) -> list[bytes]:
@@ -30,11 +30,11 @@ class Recorder:
     def apply(self, position: int, requests: Sequence[bytes]) -> None:
         self.applied.append((position, list(requests)))
 
-    def reset(self, position: int, image: StateImage) -> None:
+    def reset(self, position: int, snapshot: StateSnapshot) -> None:
         self.resets.append(position)
-        self.state = image
+        self.state = snapshot
 
-    def image(self) -> StateImage:
+    def snapshot(self) -> StateSnapshot:
         return self.state
 
     def failed(self, error: Exception) -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.metadata.command_format import packb
 from danube.metadata.commands import Applied
+from danube.metadata.replication.command_format import packb
 from danube.metadata.shared_log import entry_format
 from danube.metadata.shared_log.entry_format import (
     ENTRY_OVERHEAD_BYTES,
@@ -21,13 +21,13 @@ from danube.metadata.shared_log.entry_format import (
     pack_requests,
     packed_bytes,
 )
-from danube.metadata.state import StateImage
+from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import LimitReachedError, MetadataError
 
 numbers = st.integers(0, 2**64 - 1)
 requests = st.lists(st.binary(max_size=600) | st.just(bytes(3_000)), max_size=8)
-IMAGE = StateImage(
+IMAGE = StateSnapshot(
     7,
     1,
     tuple(Entry(f"/k/{number:04}", b"v", number + 1, number + 1) for number in range(500)),
@@ -104,7 +104,7 @@ def test_an_entry_of_a_newer_format_asks_for_an_upgrade() -> None:
 def test_a_snapshot_reads_back_from_pieces_of_any_size(size: int) -> None:
     pieces = encode_snapshot(3, 4, IMAGE, size)
     assert all(len(piece) == size for piece in pieces[:-1])
-    assert (decode_snapshot(pieces).link, decode_snapshot(pieces).image) == (4, IMAGE)
+    assert (decode_snapshot(pieces).link, decode_snapshot(pieces).snapshot) == (4, IMAGE)
 
 
 def test_a_snapshot_that_lacks_a_piece_is_refused() -> None:

@@ -6,11 +6,11 @@ from types import ModuleType
 
 import pytest
 
-from danube.metadata.shared_log.etcd import EtcdBackend
-from danube.metadata.shared_log.etcd_client import EtcdSettings
+from danube.metadata.shared_log.etcd.client import EtcdSettings
+from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend
 from danube.metadata.shared_log.keys import LogKeys, number_in
-from danube.metadata.shared_log.zookeeper import ZookeeperBackend
-from danube.metadata.shared_log.zookeeper_client import ZookeeperSettings
+from danube.metadata.shared_log.zookeeper.client import ZookeeperSettings
+from danube.metadata.shared_log.zookeeper.zookeeper_backend import ZookeeperBackend
 from danube.model.errors import SettingsError
 from danube.runtime.rng import SystemRng
 from danube.testing.patience import PATIENCE_S
@@ -21,7 +21,8 @@ ZOOKEEPER = ZookeeperSettings(hosts=["127.0.0.1:1"])
 
 def test_importing_the_backends_loads_no_client_of_a_service() -> None:
     program = (
-        "import sys, danube.metadata.shared_log.etcd, danube.metadata.shared_log.zookeeper;"
+        "import sys, danube.metadata.shared_log.etcd.etcd_backend;"
+        "import danube.metadata.shared_log.zookeeper.zookeeper_backend;"
         "print([name for name in ('aetcd', 'grpc', 'kazoo', 'google.protobuf') if name in sys.modules])"
     )
     ran = subprocess.run(
@@ -74,7 +75,7 @@ def test_a_missing_package_is_asked_for_by_its_extra(name: str, monkeypatch: pyt
     def missing(module: str) -> ModuleType:
         raise ModuleNotFoundError(f"No module named {module!r}")
 
-    monkeypatch.setattr("danube.metadata.shared_log.extra.importlib.import_module", missing)
+    monkeypatch.setattr("danube.metadata.shared_log.optional_package.importlib.import_module", missing)
     with pytest.raises(SettingsError, match=rf"pip install 'danube-messaging\[{name}\]'"):
         if name == "etcd":
             EtcdBackend(ETCD, SystemRng())

@@ -6,24 +6,24 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
 from typing import Any, TypeVar
 
 from danube.metadata.memory import MemoryStore
-from danube.metadata.storage_records import StorageRecords
-from danube.model.durability import Durability
+from danube.metadata.records.storage import StorageRecords
 from danube.model.errors import JournalFencedError
+from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import records
-from danube.storage.handover.giving import Giver
-from danube.storage.handover.old_epochs import read_for_restart
-from danube.storage.handover.reading import JOURNALS, journal_folder
-from danube.storage.handover.steps import PROTOCOL, Protocol
-from danube.storage.handover.taking import HandOver, Taken
+from danube.storage.batches.batch import records
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.fence import Fence
 from danube.storage.journal.topic_base import TopicBase
-from danube.storage.log import StoredBatch
-from danube.testing.clock import SimClock
-from danube.testing.disk import MachineOffError, SimDisk
+from danube.storage.log.protocol import StoredBatch
+from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
+from danube.storage.takeover.previous_epochs import read_for_restart
+from danube.storage.takeover.release import Release
+from danube.storage.takeover.steps import PROTOCOL, Protocol
+from danube.storage.takeover.takeover import TakenOver, Takeover
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import MachineOffError, SimDisk
 from tests.unit.storage.journal_world import HeldRunner, Told
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ class SharedBroker:
         self.writes = PausedRunner()
         self.reads = SteppedRunner()
         self.protocol = protocol
-        self.topics: dict[int, Taken] = {}
+        self.topics: dict[int, TakenOver] = {}
         self.pending: dict[int, list[Told]] = {}
         """What was appended since the broker began, by topic."""
         self.newest: dict[int, Cursor] = {}
@@ -139,11 +139,11 @@ class SharedBroker:
         for record in all_records:
             if record.topic_id in mine.bases:
                 log = self.journal.topic(record.topic_id, record.epochs[-1].epoch)
-                self.topics[record.topic_id] = Taken(record, log, mine.parts.get(record.topic_id, ()))
+                self.topics[record.topic_id] = TakenOver(record, log, mine.parts.get(record.topic_id, ()))
 
-    async def begin(self, *topic_ids: int, bases: Mapping[int, TopicBase] | None = None) -> dict[int, Taken]:
+    async def begin(self, *topic_ids: int, bases: Mapping[int, TopicBase] | None = None) -> dict[int, TakenOver]:
         """Own topics: new ones, given ones, or those of a broker that seems dead."""
-        hand_over = HandOver(
+        hand_over = Takeover(
             self.disk,
             self.world.records,
             self.journal,
@@ -173,7 +173,7 @@ class SharedBroker:
 
         taken = self.topics.pop(topic_id)
         newest = self.newest.pop(topic_id, None)
-        giver = Giver(self.world.records, self.journal, protocol=self.protocol)
+        giver = Release(self.world.records, self.journal, protocol=self.protocol)
         await giver.give(taken.record, taken.log, stop=stop)
 
     def append(self, topic_id: int, record: bytes) -> Told:

@@ -5,20 +5,20 @@ import contextlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from danube.metadata.draft import Draft
-from danube.metadata.journal_records import JournalRecords
 from danube.metadata.memory import MemoryStore
-from danube.metadata.storage_records import StorageRecords, bury, enter_topic
+from danube.metadata.records.journals import JournalRecords
+from danube.metadata.records.storage import StorageRecords, bury, enter_topic
 from danube.metadata.store import Entry, MetadataStore
+from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
-from danube.storage.handover.reading import JOURNALS
-from danube.storage.handover.shared import SharedPlace, SharedStorage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import SimClock
-from danube.testing.disk import MachineOffError, SimDisk
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.takeover.journal_reader import JOURNALS
+from danube.storage.takeover.shared_storage import SharedPlace, SharedStorage
+from danube.testing.simulated.clock import SimClock
+from danube.testing.simulated.disk import MachineOffError, SimDisk
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import cut_all, storage_settings
 
@@ -43,7 +43,7 @@ class StoragesWorld:
 
     async def create(self, *topic_ids: int) -> None:
         """Have topics created in the metadata."""
-        draft = Draft(self.metadata)
+        draft = TransactionBuilder(self.metadata)
         for topic_id in topic_ids:
             enter_topic(draft, topic_id)
         await self.metadata.transact(draft.transaction(f"create {topic_ids}"))
@@ -85,7 +85,7 @@ class StoragesWorld:
 
     async def delete(self, topic_id: int) -> None:
         """Have a topic deleted in the metadata."""
-        draft = Draft(self.metadata)
+        draft = TransactionBuilder(self.metadata)
         bury(draft, topic_id)
         await self.metadata.transact(draft.transaction(f"delete {topic_id}"))
 
@@ -131,7 +131,7 @@ async def cut_whole(storage: SharedStorage) -> None:
     """Have everything cut that this broker owns."""
     await cut_all(storage)
     if storage._topics.histories.with_older_epochs:
-        await storage.cut()
+        await storage.flush()
     assert not storage._topics.histories.with_older_epochs
 
 

@@ -4,13 +4,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from danube.metadata import keys
 from danube.metadata.commands import Command, Outcome
 from danube.metadata.memory import MemoryStore
+from danube.metadata.records import keys
 from danube.metadata.store import Entry, Watch
 from danube.metadata.writing import CommandWriter
 from danube.model.errors import MetadataError
-from danube.storage.handover.shared import SharedStorage
+from danube.storage.takeover.shared_storage import SharedStorage
 from tests.unit.storage.handover.storages_world import StoragesWorld, cut_whole, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
 

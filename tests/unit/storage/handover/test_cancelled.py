@@ -5,7 +5,7 @@ import logging
 
 import pytest
 
-from danube.storage.handover.shared import SharedStorage
+from danube.storage.takeover.shared_storage import SharedStorage
 from tests.unit.storage.handover.shared_world import PausedRunner
 from tests.unit.storage.handover.storages_world import StoragesWorld, rest, save, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all

@@ -2,11 +2,11 @@
 
 import pytest
 
-from danube.model.durability import Durability
 from danube.model.errors import DataFolderError
-from danube.model.limits import FENCE_BYTES_MAX
+from danube.model.limits.broker import FENCE_BYTES_MAX
+from danube.model.plans.durability import Durability
 from danube.storage.journal.fence import RECORD_BYTES, Fence
-from danube.testing.disk import Operation, SimDisk
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
 
 FOLDER = "journals/1"

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from danube.metadata import keys
+from danube.metadata.records import keys
 from danube.metadata.store import Transaction
 from danube.model.errors import (
     DamagedDataError,
@@ -16,7 +16,7 @@ from danube.model.errors import (
     UnknownOutcomeError,
     VersionConflictError,
 )
-from danube.storage.handover.shared import SharedStorage
+from danube.storage.takeover.shared_storage import SharedStorage
 from tests.unit.storage.handover.shared_world import SteppedRunner
 from tests.unit.storage.handover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
@@ -222,11 +222,11 @@ async def test_what_may_be_given_is_kept_in_the_journal_though_it_was_cut_elsewh
     await second.begin([A])
     await cut_whole(second)
     await first._journal.rotate()
-    await first.cut()
+    await first.flush()
     assert first._journal.closed_files(), "nobody knows yet that nothing of it is needed"
     with contextlib.suppress(StorageChangedError):
         await give_again(first)
-    await first.cut()
+    await first.flush()
     assert not first._journal.closed_files()
     assert await read_all(second.topic(A)) == records
 

@@ -1,8 +1,11 @@
 """What a broker makes of a topic's epochs when it begins with it, without any disk."""
 
-from danube.metadata.record_format import EpochRange, TopicStorage
+from danube.metadata.records.record_format import EpochRange, TopicStorage
 from danube.model.subscription import Cursor
-from danube.storage.handover.history import (
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
+from danube.storage.journal.index import Located, TopicIndex
+from danube.storage.journal.topic_base import TopicBase
+from danube.storage.takeover.epoch_history import (
     base_after,
     empty_base,
     own_bases,
@@ -10,10 +13,7 @@ from danube.storage.handover.history import (
     sealed_and_begun,
     wanted_epochs,
 )
-from danube.storage.handover.reading import FoundEpoch
-from danube.storage.journal.index import Located, TopicIndex
-from danube.storage.journal.topic_base import TopicBase
-from danube.storage.numbering import NumberedBatch, StoredNumbers
+from danube.storage.takeover.journal_reader import FoundEpoch
 
 A, MINE, OTHERS = 1, 41, 42
 SEALED, OPEN = EpochRange(3, OTHERS, 5, 9, 100), EpochRange(4, MINE, 9, None, 200)
@@ -71,7 +71,7 @@ def test_a_base_takes_over_times_numbers_and_cursors_but_nothing_beyond_its_end(
     numbers = []
     for first in (5, 6, 7):
         index.append(Located(first, first + 1, first * 100, 10, 1_000 + first))
-        numbers.append(StoredNumbers(NumberedBatch(9, first, 1, 0), first))
+        numbers.append(StoredNumbers(SequencedBatch(9, first, 1, 0), first))
     after = base_after(empty_base(A), [FoundEpoch(index, 7, numbers=numbers)], 7, {5: Cursor(6)})
     assert (after.end_offset, after.last_append_time_ms, after.cursors) == (7, 1_006, {5: Cursor(6)})
-    assert [[one.base_offset for one in row] for row in after.numberings] == [[5, 6]]
+    assert [[one.base_offset for one in row] for row in after.producer_states] == [[5, 6]]

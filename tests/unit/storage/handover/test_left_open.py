@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata import keys
-from danube.metadata.record_format import encode_journal
+from danube.metadata.records import keys
+from danube.metadata.records.record_format import encode_journal
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError
 from danube.runtime.disk import LocalDisk
 from danube.storage.journal.fence import Fence

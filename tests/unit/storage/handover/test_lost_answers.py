@@ -5,11 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from danube.metadata import keys
+from danube.metadata.records import keys
 from danube.metadata.store import Transaction
 from danube.model.errors import DanubeError, StorageUnavailableError, UnknownOutcomeError, VersionConflictError
-from danube.storage.handover.shared import SharedStorage
-from danube.testing.disk import Operation, SimDisk
+from danube.storage.takeover.shared_storage import SharedStorage
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.handover.storages_world import StoragesWorld, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
 
@@ -72,7 +72,7 @@ async def begun_without_answer(storages: StoragesWorld) -> tuple[SharedStorage, 
 async def cut_all_files(storage: SharedStorage) -> None:
     await fill(storage.topic(B), 5)
     await storage._journal.rotate()
-    await storage.cut()
+    await storage.flush()
 
 
 async def check_a(storages: StoragesWorld, records: list[bytes]) -> None:
@@ -163,7 +163,7 @@ async def test_a_journal_is_not_kept_for_ever_for_a_topic_that_nobody_begins_wit
 async def test_what_one_transaction_took_is_owned_though_the_next_one_was_not_answered(
     storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.handover.taking.STORAGE_POINTERS_MAX", 1)
+    monkeypatch.setattr("danube.storage.takeover.takeover.STORAGE_POINTERS_MAX", 1)
     first, second = await storages.start(1), await storages.start(2)
     await first.begin([A, B])
     records = await fill(first.topic(A), 5)
@@ -189,7 +189,7 @@ async def test_as_long_as_nobody_answers_the_journal_is_kept(storages: StoragesW
     await fill(second.topic(B), 5)
     await second._journal.rotate()
     with late.hold(), pytest.raises(UnknownOutcomeError):
-        await second.cut()
+        await second.flush()
     assert second._journal.closed_files()
     assert await second.begin([A]) == {A}
     assert await read_all(second.topic(A)) == records

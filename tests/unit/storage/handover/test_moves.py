@@ -3,12 +3,12 @@
 import pytest
 
 from danube.model.errors import StorageChangedError, StorageUnavailableError, TopicNotServedError
-from danube.model.message import NUMBERED_BIT
+from danube.model.message import SEQUENCED_BIT
 from danube.model.subscription import Cursor
-from danube.storage.batch import BatchOrigin, encode_messages
-from danube.storage.handover.giving import Giver
+from danube.storage.batches.batch import BatchOrigin, encode_messages
+from danube.storage.batches.producer_state import sequenced_batch
 from danube.storage.journal.fence import Fence
-from danube.storage.numbering import numbered_batch
+from danube.storage.takeover.release import Release
 from tests.unit.storage.handover.shared_world import SharedWorld
 from tests.unit.storage.journal_world import Told
 
@@ -64,8 +64,8 @@ async def test_a_topic_that_comes_back_survives_the_closing_of_its_file(world: S
 async def test_numbered_batches_are_known_to_the_next_owner_and_after_its_restart(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
     await first.begin(A)
-    body = encode_messages([b"0", b"1"], BatchOrigin(producer_id=NUMBERED_BIT | 7, base_sequence=0))
-    batch = numbered_batch(body)
+    body = encode_messages([b"0", b"1"], BatchOrigin(producer_id=SEQUENCED_BIT | 7, base_sequence=0))
+    batch = sequenced_batch(body)
     assert batch is not None
     told = Told()
     first.topics[A].log.append_batch(body, told)
@@ -101,7 +101,7 @@ async def test_what_is_sealed_is_opened_by_anybody_though_its_giver_died(world: 
 async def test_a_topic_of_another_journal_cannot_be_given(world: SharedWorld) -> None:
     first, second = await world.start(1), await world.start(2)
     await first.begin(A)
-    giver = Giver(world.records, second.journal)
+    giver = Release(world.records, second.journal)
     with pytest.raises(TopicNotServedError, match="its owner"):
         await giver.give(await world.records.get(A), first.topics[A].log, stop=lambda: pytest.fail("stopped"))
 

@@ -2,11 +2,11 @@
 
 import pytest
 
-from danube.metadata.storage_records import TopicStorage
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError, LimitReachedError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.runtime.disk import File
-from danube.storage.handover.reading import journal_folder
+from danube.storage.takeover.journal_reader import journal_folder
 from tests.unit.storage.handover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
 
@@ -124,7 +124,7 @@ async def test_an_older_journal_that_is_damaged_keeps_no_topic_from_being_taken_
 async def test_a_topic_with_too_many_owners_keeps_no_other_from_being_taken(
     storages: StoragesWorld, monkeypatch: pytest.MonkeyPatch, at_once: int
 ) -> None:
-    monkeypatch.setattr("danube.storage.handover.taking.STORAGE_POINTERS_MAX", at_once)
+    monkeypatch.setattr("danube.storage.takeover.takeover.STORAGE_POINTERS_MAX", at_once)
     first, second, third = await storages.start(1), await storages.start(2), await storages.start(3)
     await first.begin([B])
     await fill(first.topic(B), 10)
@@ -133,7 +133,7 @@ async def test_a_topic_with_too_many_owners_keeps_no_other_from_being_taken(
     await second.begin([A, B])
     await fill(second.topic(B), 10, first=10)
     storages.kill(2)
-    monkeypatch.setattr("danube.metadata.storage_records.TOPIC_EPOCHS_MAX", 2)
+    monkeypatch.setattr("danube.metadata.records.storage.TOPIC_EPOCHS_MAX", 2)
     with pytest.raises(LimitReachedError, match="let its owner cut first"):
         await third.begin([A, B])
     assert third.owned == {A}
@@ -187,7 +187,7 @@ def watched(storages: StoragesWorld, number: int) -> set[str]:
 async def test_a_topic_moves_as_often_as_one_likes_as_long_as_nothing_gathers_in_journals(
     storages: StoragesWorld, is_cut: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.metadata.storage_records.TOPIC_EPOCHS_MAX", 3)
+    monkeypatch.setattr("danube.metadata.records.storage.TOPIC_EPOCHS_MAX", 3)
     for number in (1, 2):
         await storages.start(number)
     for move in range(12):

@@ -4,16 +4,16 @@ import dataclasses
 
 import pytest
 
-from danube.metadata.record_format import EpochRange, TopicStorage
+from danube.metadata.records.record_format import EpochRange, TopicStorage
 from danube.model.errors import DamagedDataError, DataFolderError, StorageUnavailableError
-from danube.model.limits import JOURNAL_READ_ATTEMPTS_MAX
+from danube.model.limits.broker import JOURNAL_READ_ATTEMPTS_MAX
 from danube.runtime.blocking import InlineRunner
-from danube.storage.handover.foreign import ForeignPart
-from danube.storage.handover.history import empty_base, wanted_epochs
-from danube.storage.handover.reading import FoundJournal, Wanted, journal_folder, listed_journals, read_journal
 from danube.storage.journal.index import TopicIndex
 from danube.storage.journal.reader import JournalReader
-from danube.testing.disk import Operation, SimDisk
+from danube.storage.takeover.epoch_history import empty_base, wanted_epochs
+from danube.storage.takeover.journal_reader import FoundJournal, Wanted, journal_folder, listed_journals, read_journal
+from danube.storage.takeover.previous_owner_tail import PreviousOwnerTail
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
 
 A, B = 1, 2
@@ -105,7 +105,7 @@ async def test_what_an_epoch_takes_is_counted_without_going_through_its_batches_
     body_bytes = found.index.body_bytes - found.index[19].body_bytes
     reader = JournalReader(world.disk, owner.folder)
     monkeypatch.setattr(TopicIndex, "__getitem__", lambda *_: pytest.fail("a batch was looked at"))
-    part = ForeignPart(A, journal, found, 19, reader=reader, runner=InlineRunner())
+    part = PreviousOwnerTail(A, journal, found, 19, reader=reader, runner=InlineRunner())
     assert (part.start_offset, part.end_offset, part.body_bytes) == (0, 19, body_bytes)
 
 

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.metadata.storage_records import EpochRange, TopicStorage
-from danube.model.limits import JOURNALS_LOOK_S
+from danube.metadata.records.storage import EpochRange, TopicStorage
+from danube.model.limits.broker import JOURNALS_LOOK_S
 from danube.runtime.blocking import InlineRunner
-from danube.storage.handover.reading import journal_folder
-from danube.storage.handover.retiring import Retirer, named_journals
 from danube.storage.journal.fence import Fence
-from danube.testing.disk import Operation, SimDisk
+from danube.storage.takeover.journal_reader import journal_folder
+from danube.storage.takeover.journal_removal import Retirer, named_journals
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.handover.storages_world import StoragesWorld, cut_whole, fall_behind
 from tests.unit.storage.store.storage_world import fill
 

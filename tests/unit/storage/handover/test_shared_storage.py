@@ -14,12 +14,12 @@ from danube.model.errors import (
     StorageUnavailableError,
     TopicNotServedError,
 )
-from danube.model.limits import CUT_RETRY_S
+from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.runtime.disk import LocalDisk
-from danube.storage.handover.reading import journal_folder
-from danube.storage.histories import Histories
-from danube.storage.segment.retention import Retention
-from danube.testing.disk import Operation, SimDisk
+from danube.storage.flush.manifest_versions import Histories
+from danube.storage.retention.rules import Retention
+from danube.storage.takeover.journal_reader import journal_folder
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import PausedRunner, SteppedRunner
 from tests.unit.storage.handover.storages_world import (
     SUBSCRIPTION,
@@ -88,7 +88,7 @@ async def test_topics_of_former_owners_that_cannot_be_cut_are_not_listed_once_fo
     await storages.stop(1)
     await second.begin([A, B])
     storages.disks[2].fail(Operation.SYNC, name="segments/*", times=100)  # type: ignore[attr-defined]
-    assert (await second.cut()).failed == 2
+    assert (await second.flush()).failed == 2
     lists: list[frozenset[int]] = []
     original = vars(Histories)["with_older_epochs"].fget
 
@@ -97,7 +97,7 @@ async def test_topics_of_former_owners_that_cannot_be_cut_are_not_listed_once_fo
         return lists[-1]
 
     monkeypatch.setattr(Histories, "with_older_epochs", property(note))
-    assert not second._cutter.is_due
+    assert not second._flusher.is_due
     assert lists == [{A, B}]
 
 
@@ -140,7 +140,7 @@ async def test_what_is_wrong_with_a_topic_is_the_next_owners_business_once_it_is
     await first._journal.rotate()
     if step == "before":
         storages.disks[1].fail(Operation.SYNC, name=f"segments/{A}/*")  # type: ignore[attr-defined]
-        assert (await first.cut()).failed == 1
+        assert (await first.flush()).failed == 1
         await first.give(A, lambda: stop_at(log))
     else:
         point = storages.records.point
@@ -150,7 +150,7 @@ async def test_what_is_wrong_with_a_topic_is_the_next_owners_business_once_it_is
             return await point(changes)
 
         monkeypatch.setattr(storages.records, "point", give_first)
-        await first.cut()
+        await first.flush()
     assert first.stats.troubled_topics == 0
 
 
@@ -163,12 +163,12 @@ async def test_a_givers_files_stay_until_the_next_owner_has_cut_what_is_in_them(
     await second.begin([A])
     await fill(first.topic(B), 5)
     await first._journal.rotate()
-    await first.cut()
+    await first.flush()
     assert first._journal.closed_files()
     await cut_whole(second)
-    storages.clock.advance(CUT_RETRY_S)
-    assert first._cutter.is_due
-    await first.cut()
+    storages.clock.advance(FLUSH_RETRY_S)
+    assert first._flusher.is_due
+    await first.flush()
     assert not first._journal.closed_files()
     assert await read_all(second.topic(A)) == records
 
@@ -180,7 +180,7 @@ async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_mea
     await fill(first.topic(B), 3)
     await first._journal.rotate()
     storages.disks[1].fail(Operation.SYNC, name=f"segments/{B}/*")  # type: ignore[attr-defined]
-    assert (await first.cut()).failed == 1
+    assert (await first.flush()).failed == 1
     for giver, taker in ((first, second), (second, first)):
         log = giver.topic(A)
         await giver.give(A, lambda: stop_at(log))  # noqa: B023 - awaited in its turn
@@ -188,8 +188,8 @@ async def test_a_topic_that_came_back_holds_no_file_for_what_others_have_cut_mea
         if taker is second:
             records += await fill(second.topic(A), 3, first=3)
             await cut_whole(second)
-    storages.clock.advance(CUT_RETRY_S)
-    assert not (await first.cut()).failed
+    storages.clock.advance(FLUSH_RETRY_S)
+    assert not (await first.flush()).failed
     assert not first._journal.closed_files()
     assert await read_all(first.topic(A)) == records
 
@@ -270,7 +270,7 @@ async def test_an_owner_that_slept_through_a_take_over_changes_nothing_and_leave
     records += await fill(second.topic(A), 40, first=40)
     await cut_whole(second)
     named = await storages.records.get(A)
-    assert (await first.cut()).failed
+    assert (await first.flush()).failed
     assert await storages.records.get(A) == named
     assert await read_all(second.topic(A)) == records
     await second.sweep_orphans()
@@ -310,7 +310,7 @@ async def test_what_a_late_owner_leaves_of_a_deleted_topic_goes_with_the_next_st
     await fill(first.topic(A), 40)
     await storages.delete(A)
     await second.sweep_deleted()
-    await first.cut()
+    await first.flush()
     assert storages.disk.exists(f"segments/{A}")
     await second.sweep_orphans()
     assert not storages.disk.exists(f"segments/{A}")
@@ -352,12 +352,12 @@ async def test_a_topic_that_its_owner_cuts_while_it_is_taken_keeps_its_positions
     records = await fill(first.topic(A), 40)
     await save(first.topic(A), 30)
 
-    async def cut() -> None:
+    async def flush() -> None:
         with contextlib.suppress(DanubeError):  # its journal may be fenced by now
             await first._journal.rotate()
-            await first.cut()
+            await first.flush()
 
-    reads.happen_after(works, cut)
+    reads.happen_after(works, flush)
     assert await second.begin([A]) == {A}
     cursor = second.topic(A).cursor(SUBSCRIPTION)
     assert cursor is not None
@@ -378,7 +378,7 @@ async def test_a_taker_whose_own_journal_is_removed_meanwhile_takes_nothing(
 
     async def retire() -> None:
         await third.begin([A])
-        await third.cut()
+        await third.flush()
         assert await third.retire_journals() == 1
 
     reads.happen_after(works, retire)

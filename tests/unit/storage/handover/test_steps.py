@@ -10,9 +10,9 @@ import pytest
 from danube.model.errors import DanubeError, StorageUnavailableError
 from danube.model.subscription import Cursor
 from danube.runtime.disk import File
-from danube.storage.handover.steps import PROTOCOL, Part, Protocol, Step
 from danube.storage.journal.fence import Fence
-from danube.testing.disk import Operation, SimDisk
+from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
 from tests.unit.storage.journal_world import Told
 

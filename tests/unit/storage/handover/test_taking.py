@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from danube.metadata.draft import Draft
-from danube.metadata.storage_records import bury
+from danube.metadata.records.storage import bury
+from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import (
     DamagedDataError,
     StorageUnavailableError,
@@ -265,10 +265,10 @@ async def test_a_topic_whose_manifest_changes_during_the_take_over_is_taken_all_
     await first.begin(A)
     await first.store(A, [b"0", b"1"])
 
-    async def cut() -> None:
+    async def flush() -> None:
         await world.records.point([(await world.records.get(A), 1)])
 
-    second.reads.happen_after(4, cut)
+    second.reads.happen_after(4, flush)
     taken = await second.begin(A)
     assert taken[A].record.generation == 1
     assert await second.content(A) == [b"0", b"1"]
@@ -281,7 +281,7 @@ async def test_a_deleted_topic_is_not_taken(world: SharedWorld) -> None:
     store = world.store
 
     async def delete() -> None:
-        draft = Draft(store)
+        draft = TransactionBuilder(store)
         bury(draft, A)
         await store.transact(draft.transaction("delete"))
 

@@ -27,7 +27,7 @@ def folder(empty: FolderWorld) -> FolderWorld:
         await life.fill(ORDERS, 30)
         await life.subscribe(ORDERS, "billing", 11, 5)
         await life.fill(IDLE, 3)
-        await life.cut()
+        await life.flush()
         await life.fill(ORDERS, 20)
         await life.fill(CLICKS, 20)
         await life.subscribe(CLICKS, "audit", 12, 4)

@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
-from danube.broker.data_folder import METADATA, DataFolder, open_data_folder, read_identity
-from danube.metadata.records import Records
-from danube.metadata.sqlite import SqliteStore
-from danube.metadata.storage_records import StorageRecords
+from danube.data_folder.data_folder import METADATA, DataFolder, open_data_folder, read_identity
+from danube.data_folder.metadata_view import MetadataView, read_metadata_view
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.storage import StorageRecords
+from danube.metadata.sqlite.store import SqliteStore
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
+from danube.offline.storage.verify import Verification, verify
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import RecordView
-from danube.storage.inspection.known import Known, read_known
-from danube.storage.inspection.verifying import Verification, verify
-from danube.storage.lost import is_marker
+from danube.storage.batches.batch import RecordView
+from danube.storage.batches.placeholder import is_marker
+from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import SimClock
+from danube.testing.simulated.clock import SimClock
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import cut_all, fill, storage_settings
 
@@ -67,7 +67,7 @@ class Life:
         log.save_cursor(subscription_id, Cursor(position), told)
         assert await told.outcome() is None
 
-    async def cut(self) -> None:
+    async def flush(self) -> None:
         """Have everything in segments, and the journal's files gone."""
         await cut_all(self.storage)
 
@@ -118,7 +118,7 @@ class FolderWorld:
                 records=StorageRecords(store, SystemRng()),
                 runner=runners[0],
                 read_runner=runners[1],
-                cut_runner=runners[2],
+                flush_runner=runners[2],
                 broker_id=folder.broker_id,
                 has_begun=folder.identity.has_journal,
                 settings=self.settings,
@@ -128,8 +128,8 @@ class FolderWorld:
             await runners[0].run(lambda: folder.adopt("", is_shared=False, has_journal=True))
             return await work(Life(storage, metadata))
 
-    def known(self) -> Known:
-        return read_known(self.path)
+    def known(self) -> MetadataView:
+        return read_metadata_view(self.path)
 
     def verify(self) -> Verification:
         return verify(self.disk, self.known(), has_journal=read_identity(self.path).has_journal)
@@ -166,7 +166,7 @@ def orders_world(path: Path) -> FolderWorld:
     async def live(life: Life) -> None:
         await life.fill(ORDERS, 30)
         await life.subscribe(ORDERS, "billing", 11, 5)
-        await life.cut()
+        await life.flush()
         await life.fill(ORDERS, 20)
 
     world = FolderWorld(path)

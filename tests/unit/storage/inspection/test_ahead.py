@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.data_folder import METADATA
-from danube.metadata.sqlite import SqliteStore
-from danube.metadata.storage_records import StorageRecords
+from danube.data_folder.data_folder import METADATA
+from danube.data_folder.metadata_view import MetadataView
+from danube.data_folder.newer_than_metadata import Nameless, NewerThanMetadata, find_newer_than_metadata
+from danube.metadata.records.storage import StorageRecords
+from danube.metadata.sqlite.store import SqliteStore
 from danube.runtime.rng import SystemRng
-from danube.storage.envelope import ENVELOPE_BYTES, MAGIC, VERSION, Kind
-from danube.storage.inspection.ahead import Ahead, Nameless, find_ahead
-from danube.storage.inspection.known import Known
+from danube.storage.batches.envelope import ENVELOPE_BYTES, MAGIC, VERSION, Kind
 from danube.storage.segment.manifest import manifest_name
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life, flip
 
@@ -31,13 +31,13 @@ def world(tmp_path: Path) -> FolderWorld:
 
 async def _begin(life: Life) -> None:
     await life.fill(ORDERS, 30)
-    await life.cut()
+    await life.flush()
     await life.fill(ORDERS, 20)
 
 
 async def _go_on(life: Life) -> None:
     await life.fill(ORDERS, 10)
-    await life.cut()
+    await life.flush()
     await life.fill(ORDERS, 5)
 
 
@@ -46,11 +46,11 @@ async def _make_clicks(life: Life) -> None:
     await life.subscribe(CLICKS, "billing", 11, 5)
 
 
-def look(world: FolderWorld, known: Known, known_to: int = 1) -> Ahead:
-    return find_ahead(world.disk, known, known_to)
+def look(world: FolderWorld, known: MetadataView, known_to: int = 1) -> NewerThanMetadata:
+    return find_newer_than_metadata(world.disk, known, known_to)
 
 
-def point(world: FolderWorld, found: Ahead) -> None:
+def point(world: FolderWorld, found: NewerThanMetadata) -> None:
     async def change() -> None:
         store = await SqliteStore.open(world.path / METADATA, world.clock)
         await StorageRecords(store, SystemRng()).point(found.newer)
@@ -60,27 +60,27 @@ def point(world: FolderWorld, found: Ahead) -> None:
 
 
 def test_a_folder_is_not_ahead_of_its_own_metadata(world: FolderWorld) -> None:
-    assert look(world, world.known()) == Ahead(last_topic_id=1)
+    assert look(world, world.known()) == NewerThanMetadata(last_topic_id=1)
 
 
 def test_an_empty_folder_is_ahead_of_nothing(tmp_path: Path) -> None:
     world = FolderWorld(tmp_path)
-    assert look(world, Known()) == Ahead()
+    assert look(world, MetadataView()) == NewerThanMetadata()
 
 
 def test_a_topic_that_was_made_later_is_found_in_the_journal_and_in_segments(world: FolderWorld) -> None:
     before = world.known()
     world.live(_make_clicks)
-    expected = Ahead(nameless=[Nameless(2, 7)], last_topic_id=2)
+    expected = NewerThanMetadata(nameless=[Nameless(2, 7)], last_topic_id=2)
     assert look(world, before) == expected
 
-    async def cut(life: Life) -> None:
+    async def flush(life: Life) -> None:
         await life.topic(CLICKS)
         await life.topic(ORDERS)
-        await life.cut()
+        await life.flush()
         await life.fill(CLICKS, 3)
 
-    world.live(cut)
+    world.live(flush)
     assert look(world, before).nameless == [Nameless(2, 10)]
 
 
@@ -91,7 +91,7 @@ def test_a_later_topic_without_messages_is_no_loss_but_its_id_is_taken(world: Fo
         await life.subscribe(CLICKS, "billing", 11, 0)
 
     world.live(subscribe)
-    assert look(world, before) == Ahead(last_topic_id=2)
+    assert look(world, before) == NewerThanMetadata(last_topic_id=2)
 
 
 def test_what_was_deleted_before_the_backup_is_not_asked_about(world: FolderWorld) -> None:
@@ -136,12 +136,12 @@ def test_a_later_topic_whose_manifest_is_damaged_is_not_taken_for_empty(world: F
     before = world.known()
     world.live(_make_clicks)
 
-    async def cut(life: Life) -> None:
+    async def flush(life: Life) -> None:
         await life.topic(CLICKS)
         await life.topic(ORDERS)
-        await life.cut()
+        await life.flush()
 
-    world.live(cut)
+    world.live(flush)
     flip(world.path / manifest_name(2, 1), 40)
     assert look(world, before).nameless == [Nameless(2, 0)]
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from danube.storage.inspection.one_file import file_content
-from danube.storage.inspection.survey import survey
+from danube.offline.storage.one_file import file_content
+from danube.offline.storage.scan.scan import scan
 from danube.storage.journal.folder import JournalFolder
 from danube.storage.journal.format import FIRST_NAME, encode_first
 from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
@@ -53,7 +53,7 @@ def test_a_file_in_another_s_place_is_told_and_one_repair_is_enough(
     found = [one for one in seven.verify().findings if one.is_damage]
     assert found[0].file == f"journal/{strange.name}"
     assert found[0].what == f"it is file {source} of the journal"
-    assert not survey(seven.disk, seven.known()).is_sound
+    assert not scan(seven.disk, seven.known()).is_sound
     plan = repair(seven)
     told(plan, before)
     if place < 7:  # its own index tells what was in it

@@ -4,10 +4,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.limits import LOST_MARKERS_MAX
+from danube.model.limits.broker import PLACEHOLDERS_MAX
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from danube.storage.inspection.mending import Mended, Rewrite, Source, Stay, filled, merged, plan_topic, unread
+from danube.offline.storage.repair.repair_decision import (
+    RepairedTopic,
+    Rewrite,
+    Source,
+    Stay,
+    filled,
+    merged,
+    plan_topic,
+    unread,
+)
 from danube.storage.segment.manifest import Segment
 
 
@@ -24,15 +33,15 @@ def rest(name: str, *sound: range) -> Source:
 
 
 def test_a_hole_is_filled_between_segments_that_stay() -> None:
-    mended = plan_topic(0, [stays(0, 10), stays(15, 20)])
-    assert mended.steps == (Stay(segment(0, 10)), Rewrite([(None, range(10, 15))]), Stay(segment(15, 20)))
-    assert (mended.start_offset, mended.end_offset, mended.lost) == (0, 20, (range(10, 15),))
+    repaired = plan_topic(0, [stays(0, 10), stays(15, 20)])
+    assert repaired.steps == (Stay(segment(0, 10)), Rewrite([(None, range(10, 15))]), Stay(segment(15, 20)))
+    assert (repaired.start_offset, repaired.end_offset, repaired.lost) == (0, 20, (range(10, 15),))
 
 
 def test_what_is_left_of_a_segment_is_written_anew_with_the_hole_in_it() -> None:
-    mended = plan_topic(0, [rest("a", range(3), range(5, 10)), rest("journal", range(10, 12))])
+    repaired = plan_topic(0, [rest("a", range(3), range(5, 10)), rest("journal", range(10, 12))])
     parts = [("a", range(3)), (None, range(3, 5)), ("a", range(5, 10)), ("journal", range(10, 12))]
-    assert mended.steps == (Rewrite(parts),)
+    assert repaired.steps == (Rewrite(parts),)
 
 
 def test_what_another_place_has_of_a_hole_is_put_into_it() -> None:
@@ -49,29 +58,29 @@ def test_what_another_place_has_of_a_hole_is_put_into_it() -> None:
 
 
 def test_where_nothing_sound_is_before_the_hole_the_log_begins_behind_it() -> None:
-    mended = plan_topic(0, [rest("a"), stays(10, 20)])
-    assert (mended.start_offset, mended.steps, mended.lost) == (10, (Stay(segment(10, 20)),), (range(10),))
+    repaired = plan_topic(0, [rest("a"), stays(10, 20)])
+    assert (repaired.start_offset, repaired.steps, repaired.lost) == (10, (Stay(segment(10, 20)),), (range(10),))
 
 
 def test_a_log_goes_on_where_it_had_surely_come_to() -> None:
-    mended = plan_topic(0, [stays(0, 10)], end_at_least=12)
-    assert (mended.end_offset, mended.lost) == (12, (range(10, 12),))
+    repaired = plan_topic(0, [stays(0, 10)], end_at_least=12)
+    assert (repaired.end_offset, repaired.lost) == (12, (range(10, 12),))
 
 
 def test_a_log_of_which_nothing_is_left_goes_on_where_it_had_come_to() -> None:
-    mended = plan_topic(0, [], end_at_least=12)
-    assert (mended.start_offset, mended.end_offset, mended.steps) == (12, 12, ())
+    repaired = plan_topic(0, [], end_at_least=12)
+    assert (repaired.start_offset, repaired.end_offset, repaired.steps) == (12, 12, ())
 
 
 def test_past_the_most_markers_the_log_begins_behind_the_hole_and_what_was_sound_is_told() -> None:
-    far = 10 + LOST_MARKERS_MAX + 1
-    mended = plan_topic(0, [stays(0, 10), stays(far, far + 5)])
-    assert (mended.start_offset, mended.left_out, mended.dropped) == (far, (range(10),), (segment(0, 10),))
+    far = 10 + PLACEHOLDERS_MAX + 1
+    repaired = plan_topic(0, [stays(0, 10), stays(far, far + 5)])
+    assert (repaired.start_offset, repaired.left_out, repaired.dropped) == (far, (range(10),), (segment(0, 10),))
 
 
 def test_a_merged_segment_counts_before_those_it_was_made_of() -> None:
-    mended = plan_topic(None, [stays(0, 20), stays(0, 10), stays(10, 20)])
-    assert mended.steps == (Stay(segment(0, 20)),)
+    repaired = plan_topic(None, [stays(0, 20), stays(0, 10), stays(10, 20)])
+    assert repaired.steps == (Stay(segment(0, 20)),)
 
 
 @pytest.mark.parametrize(
@@ -100,21 +109,21 @@ def damaged_topics(draw: st.DrawFn) -> tuple[int, list[Source], int]:
 @given(damaged_topics())
 def test_every_offset_is_kept_or_lost_and_each_once(topic: tuple[int, list[Source], int]) -> None:
     start, sources, end_at_least = topic
-    mended = plan_topic(start, sources, end_at_least)
+    repaired = plan_topic(start, sources, end_at_least)
     sound = {offset for source in sources for part in source.sound for offset in part}
-    kept, marked = offsets_of(mended)
-    lost = [offset for part in mended.lost for offset in part]
+    kept, marked = offsets_of(repaired)
+    lost = [offset for part in repaired.lost for offset in part]
     assert sorted(kept) == sorted(sound)
-    assert sorted(kept + marked) == list(range(mended.start_offset, mended.end_offset))
-    assert sorted([*kept, *lost]) == list(range(start, mended.end_offset))
-    assert mended.end_offset >= end_at_least
+    assert sorted(kept + marked) == list(range(repaired.start_offset, repaired.end_offset))
+    assert sorted([*kept, *lost]) == list(range(start, repaired.end_offset))
+    assert repaired.end_offset >= end_at_least
 
 
-def offsets_of(mended: Mended) -> tuple[list[int], list[int]]:
+def offsets_of(repaired: RepairedTopic) -> tuple[list[int], list[int]]:
     """Those that are kept, and those that are marked, in the order of the steps."""
     kept: list[int] = []
     marked: list[int] = []
-    for step in mended.steps:
+    for step in repaired.steps:
         if isinstance(step, Stay):
             kept += range(step.segment.base_offset, step.segment.end_offset)
         else:

@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.data_folder import forget_journal
-from danube.metadata.storage_records import TopicStorage
+from danube.data_folder.data_folder import forget_journal
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import DamagedDataError
+from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
+from danube.offline.storage.repair.repair import carry_out
+from danube.offline.storage.repair.repair_plan import RepairPlan, TopicRepair, plan_repair
+from danube.offline.storage.report import finding_line, plan_lines, report_of
+from danube.offline.storage.scan.covered_journal import NAME, CoveredJournal, covered_to
 from danube.runtime.disk import LocalDisk
-from danube.storage.inspection.aside import Aside
-from danube.storage.inspection.covered_journal import NAME, CoveredJournal, covered_to
-from danube.storage.inspection.repair import carry_out
-from danube.storage.inspection.repair_plan import RepairPlan, TopicRepair, plan_repair
-from danube.storage.inspection.report import finding_line, plan_lines, report_of
 from danube.storage.journal.format import FIRST_NAME
 from danube.storage.journal.mark import MARK_NAME
 from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS, PASSED_OVER
@@ -82,7 +82,7 @@ def kept_of(plan: RepairPlan, name: str, before: Content) -> set[int]:
     topic = repaired(plan).get(name)
     if topic is None:
         return set(before[name])
-    return set(range(topic.mended.start_offset, topic.end_offset)) - lost_of(plan, name) - passed_over(plan, name)
+    return set(range(topic.repaired.start_offset, topic.end_offset)) - lost_of(plan, name) - passed_over(plan, name)
 
 
 @pytest.mark.parametrize("harm", ENDS)
@@ -115,7 +115,7 @@ def test_the_report_says_what_nobody_can_say(folder: FolderWorld) -> None:
     plan = plan_repair(folder.disk, folder.verify())
     text = "\n".join(plan_lines(plan))
     assert "The end of the journal is missing, and nobody can say how much was behind" in text
-    end = repaired(plan)[IDLE].mended.skipped.start
+    end = repaired(plan)[IDLE].repaired.skipped.start
     assert f"passed over: offsets {end} to {end + PASSED_OVER - 1}; nobody can say whether messages had them" in text
     facts = report_of(plan, None, is_done=False)
     assert (facts["end_missing"], repaired(plan)[IDLE].loses) == (True, True)
@@ -126,7 +126,7 @@ def test_a_missing_file_in_the_middle_is_told_by_its_own_index(folder: FolderWor
     journal[1].unlink()
     plan = repair(folder)
     assert (plan.unknown_bytes, plan.is_end_missing) == (0, False)
-    assert not any(topic.mended.skipped for topic in plan.topics)
+    assert not any(topic.repaired.skipped for topic in plan.topics)
     lost = {name: lost_of(plan, name) for name in before}
     assert any(lost.values())
     after = contents(folder)
@@ -225,7 +225,9 @@ def die_before_the_journal_moves(folder: FolderWorld) -> RepairPlan:
     found = folder.verify()
     plan = plan_repair(folder.disk, found)
     with pytest.raises(InterruptedError):
-        carry_out(folder.disk, found, plan, Aside(folder.path, 1_000), pointer(folder), forget_journal=killed)
+        carry_out(
+            folder.disk, found, plan, QuarantineFolder(folder.path, 1_000), pointer(folder), forget_journal=killed
+        )
     return plan
 
 
@@ -233,7 +235,7 @@ def cut_all_and_keep_the_files(folder: FolderWorld) -> None:
     """Segments hold more of the journal than is left of it when its last file is missing."""
 
     async def live(life: Life) -> None:
-        await life.cut()
+        await life.flush()
 
     journal, kept = folder.path / "journal", folder.path.parent / "kept"
     shutil.copytree(journal, kept)
@@ -264,7 +266,7 @@ def test_topics_that_an_interrupted_repair_did_not_come_to_are_still_passed_over
     folder: FolderWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remove_last(journal_of(folder))
-    monkeypatch.setattr("danube.storage.inspection.repair.CUT_TOPICS_MAX", 1)
+    monkeypatch.setattr("danube.offline.storage.repair.repair.CUT_TOPICS_MAX", 1)
     found, point, left = folder.verify(), pointer(folder), [1]
 
     def one_only(changes: Sequence[tuple[TopicStorage, int]]) -> None:
@@ -275,10 +277,10 @@ def test_topics_that_an_interrupted_repair_did_not_come_to_are_still_passed_over
 
     plan = plan_repair(folder.disk, found)
     with pytest.raises(InterruptedError):
-        carry_out(folder.disk, found, plan, Aside(folder.path, 1_000), one_only)
+        carry_out(folder.disk, found, plan, QuarantineFolder(folder.path, 1_000), one_only)
     rest = repair(folder)
     assert [one.name for one in rest.topics] == [one.name for one in plan.topics[1:]]
-    assert [one.mended.skipped for one in rest.topics] == [one.mended.skipped for one in plan.topics[1:]]
+    assert [one.repaired.skipped for one in rest.topics] == [one.repaired.skipped for one in plan.topics[1:]]
     assert folder.live(store_one_each) == {topic.name: topic.end_offset for topic in plan.topics}
 
 
@@ -292,11 +294,11 @@ def test_without_a_word_of_the_repair_before_offsets_are_passed_over_once_more(
     written.unlink() if content is None else written.write_text(content)
     again = repair(folder)
     for one in first.topics:
-        assert repaired(again)[one.name].mended.skipped.start == one.end_offset
+        assert repaired(again)[one.name].repaired.skipped.start == one.end_offset
 
 
 def test_what_a_repair_wrote_down_is_of_one_journal_that_ends_where_it_ended(tmp_path: Path) -> None:
-    disk, aside = LocalDisk(tmp_path), Aside(tmp_path, 1_000)
+    disk, aside = LocalDisk(tmp_path), QuarantineFolder(tmp_path, 1_000)
     aside.write(NAME, CoveredJournal(journal_id=7, end_position=100, covered=131).encode())
     assert covered_to(disk, 7, 100) == 131
     assert [covered_to(disk, 8, 100), covered_to(disk, 7, 101)] == [None, None]

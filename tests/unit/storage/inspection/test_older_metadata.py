@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.data_folder import METADATA
+from danube.data_folder.data_folder import METADATA
 from danube.model.errors import DamagedDataError
 from danube.storage.segment.manifest import manifest_name
 from danube.storage.segment.manifest_format import decode_manifest, encode_manifest
@@ -19,7 +19,7 @@ async def begin(life: Life) -> None:
     await life.fill(ORDERS, 10)
     await life.fill(CLICKS, 1)
     await life.fill(IDLE, 1)
-    await life.cut()
+    await life.flush()
 
 
 async def go_on(life: Life) -> None:
@@ -27,7 +27,7 @@ async def go_on(life: Life) -> None:
         await life.topic(name)
     await life.fill(ORDERS, 10)
     await life.subscribe(ORDERS, "billing", 11, 12)
-    await life.cut()
+    await life.flush()
     await life.fill(ORDERS, 3)
 
 
@@ -102,7 +102,7 @@ def test_what_a_newer_manifest_has_let_go_of_is_not_told_as_lost(empty: FolderWo
 
     async def live(life: Life) -> None:
         await life.fill(ORDERS, 30)
-        await life.cut()
+        await life.flush()
 
     empty.live(live)
     older = decode_manifest((empty.path / manifest_name(1, 1)).read_bytes())
@@ -112,7 +112,7 @@ def test_what_a_newer_manifest_has_let_go_of_is_not_told_as_lost(empty: FolderWo
     empty.files("segments/1/00000000000000000000-*.segment")[0].unlink()
     assert not empty.verify().is_sound
     (topic,) = repair(empty).topics
-    assert (topic.loses, topic.mended.start_offset, topic.end_offset) == (False, 15, 30)
+    assert (topic.loses, topic.repaired.start_offset, topic.end_offset) == (False, 15, 30)
     assert empty.verify().is_sound
 
 
@@ -127,19 +127,19 @@ def test_what_only_a_newer_manifest_has_is_missed_also_where_nothing_of_its_topi
         await life.fill(IDLE, 1)
         await life.fill(ORDERS, 10)
         await life.subscribe(ORDERS, "billing", 11, 12)
-        await life.cut()
+        await life.flush()
 
     async def begin_in_segments(life: Life) -> None:
         for name in (ORDERS, CLICKS, IDLE):
             await life.fill(name, 3)
         if is_kept:
-            await life.cut()
+            await life.flush()
 
     async def start(life: Life) -> None:
         await life.fill("/default/another", 1)
         with pytest.raises(DamagedDataError, match=r"manifest has messages.* the metadata.* is older"):
             await life.topic(ORDERS)
-        await life.cut()
+        await life.flush()
 
     empty.live(begin_in_segments)
     shutil.copy(empty.path / METADATA, tmp_path / "older")
@@ -170,12 +170,12 @@ def test_a_manifest_that_a_cut_left_unnamed_is_no_damage_as_the_journal_has_all_
     whole = tmp_path / "whole"
     shutil.copytree(empty.path, whole)
 
-    async def cut(life: Life) -> None:
+    async def flush(life: Life) -> None:
         for name in (ORDERS, CLICKS, IDLE):
             await life.topic(name)
-        await life.cut()
+        await life.flush()
 
-    empty.live(cut)
+    empty.live(flush)
     shutil.copytree(empty.path / "segments", whole / "segments")
     died = FolderWorld(whole)
     assert died.verify().is_sound

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.data_folder import METADATA, forget_journal
-from danube.metadata.sqlite import SqliteStore
-from danube.metadata.storage_records import StorageRecords, TopicStorage
+from danube.data_folder.data_folder import METADATA, forget_journal
+from danube.metadata.records.storage import StorageRecords, TopicStorage
+from danube.metadata.sqlite.store import SqliteStore
 from danube.model.errors import DamagedDataError
+from danube.offline.storage.repair.quarantine_folder import QuarantineFolder
+from danube.offline.storage.repair.repair import carry_out
+from danube.offline.storage.repair.repair_plan import RepairPlan, plan_repair
+from danube.offline.storage.scan.journal_contents import JournalTopic
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import encode_messages
-from danube.storage.cutter import Cutter
-from danube.storage.envelope import Envelope, decode, encode_data
-from danube.storage.inspection.aside import Aside
-from danube.storage.inspection.ledger import JournalTopic
-from danube.storage.inspection.repair import carry_out
-from danube.storage.inspection.repair_plan import RepairPlan, plan_repair
+from danube.storage.batches.batch import encode_messages
+from danube.storage.batches.envelope import Envelope, decode, encode_data
+from danube.storage.flush.segment_flusher import SegmentFlusher
 from tests.unit.storage.inspection.conftest import CLICKS, IDLE, ORDERS
 from tests.unit.storage.inspection.folder_world import FolderWorld, Life, bytes_of, flip
 from tests.unit.storage.journal_world import Told
@@ -53,17 +53,19 @@ def repair(folder: FolderWorld) -> RepairPlan:
     plan = plan_repair(folder.disk, found)
     if not plan.is_empty:
         forget = partial(forget_journal, folder.disk, folder.path)
-        carry_out(folder.disk, found, plan, Aside(folder.path, 1_000), pointer(folder), forget_journal=forget)
+        carry_out(
+            folder.disk, found, plan, QuarantineFolder(folder.path, 1_000), pointer(folder), forget_journal=forget
+        )
     return plan
 
 
 def lost_of(plan: RepairPlan, name: str) -> set[int]:
-    gone = [topic.mended for topic in plan.topics if topic.name == name]
-    return {offset for mended in gone for part in (*mended.lost, *mended.left_out) for offset in part}
+    gone = [topic.repaired for topic in plan.topics if topic.name == name]
+    return {offset for repaired in gone for part in (*repaired.lost, *repaired.left_out) for offset in part}
 
 
 def passed_over(plan: RepairPlan, name: str) -> set[int]:
-    return {offset for topic in plan.topics if topic.name == name for offset in topic.mended.skipped}
+    return {offset for topic in plan.topics if topic.name == name for offset in topic.repaired.skipped}
 
 
 def check(folder: FolderWorld, before: Content, plan: RepairPlan) -> None:
@@ -107,7 +109,7 @@ def test_a_sound_copy_that_the_journal_still_has_takes_the_place_of_a_damaged_on
 ) -> None:
     """The broker died after a cut, before it removed what was cut from the journal."""
     with monkeypatch.context() as killed:
-        killed.setattr(Cutter, "_remove_files", died)
+        killed.setattr(SegmentFlusher, "_remove_files", died)
         empty.live(cut_orders)
     before = empty.live(partial(Life.content, name=ORDERS))
     segment = empty.files("segments/*/*.segment")[0]
@@ -127,7 +129,7 @@ async def cut_orders(life: Life) -> None:
     await life.fill(ORDERS, 30)
     await life.storage._journal.rotate()
     for _ in life.storage._journal.closed_files():
-        assert not (await life.storage.cut()).failed
+        assert not (await life.storage.flush()).failed
 
 
 def test_of_a_batch_in_the_journal_that_is_not_all_in_the_hole_nothing_is_taken() -> None:
@@ -169,7 +171,7 @@ def test_messages_that_are_lost_before_all_sound_ones_move_the_start(folder: Fol
     segment.unlink()
     plan = repair(folder)
     (topic,) = plan.topics
-    assert topic.mended.start_offset == topic.mended.lost[0].stop
+    assert topic.repaired.start_offset == topic.repaired.lost[0].stop
     check(folder, before, plan)
 
 
@@ -193,8 +195,8 @@ def test_offsets_are_not_given_out_again_that_a_subscription_has_passed(empty: F
     journal = empty.files("journal/*.journal")[0]
     flip(journal, journal.read_bytes().rindex(b"DnEv", 0, journal.read_bytes().index(b"DnCu") - 60) + 30)
     plan = repair(empty)
-    mended = {topic.name: topic.mended for topic in plan.topics}[ORDERS]
-    assert (mended.lost[-1].stop, mended.skipped.start) == (3, 3)
+    repaired = {topic.name: topic.repaired for topic in plan.topics}[ORDERS]
+    assert (repaired.lost[-1].stop, repaired.skipped.start) == (3, 3)
 
 
 def test_a_payload_that_poses_as_a_record_is_never_taken_for_one(empty: FolderWorld) -> None:
@@ -258,7 +260,7 @@ def test_a_topic_takes_messages_after_a_repair_where_it_ended(folder: FolderWorl
 
     async def live(life: Life) -> dict[int, bytes | None]:
         await life.fill(ORDERS, 5)
-        await life.cut()
+        await life.flush()
         return await life.content(ORDERS)
 
     assert len(folder.live(live)) == 55
@@ -293,7 +295,7 @@ def interrupted(folder: FolderWorld, step: int) -> None:
         if not left[0]:
             raise InterruptedError("killed")
 
-    class Counting(Aside):
+    class Counting(QuarantineFolder):
         def keep(self, name: str) -> None:
             count()
             super().keep(name)
@@ -374,7 +376,7 @@ def test_a_topic_without_a_segment_left_goes_on_with_the_journal(tmp_path: Path)
 
     async def live(life: Life) -> None:
         await life.fill(ORDERS, 10)
-        await life.cut()
+        await life.flush()
         for _ in range(3):
             await folder.clock.run_for(10.0)
             await life.fill(ORDERS, 2)
@@ -396,7 +398,7 @@ def test_nobody_calls_a_topic_whole_whose_beginning_is_unknown(tmp_path: Path) -
 
     async def live(life: Life) -> None:
         await life.fill(ORDERS, 10)
-        await life.cut()
+        await life.flush()
         await life.fill(ORDERS, 2)
 
     folder.live(live)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from danube.storage.inspection.finding import Level
-from danube.storage.inspection.verifying import verify
+from danube.data_folder.findings import Level
+from danube.offline.storage.verify import verify
 from tests.unit.storage.inspection.conftest import CLICKS, ORDERS
 from tests.unit.storage.inspection.folder_world import FolderWorld, bytes_of, flip
 

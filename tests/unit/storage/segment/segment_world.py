@@ -7,12 +7,12 @@ from itertools import pairwise
 import pytest
 
 from danube.model.errors import StorageUnavailableError
-from danube.model.limits import SEGMENT_BLOCK_BYTES
+from danube.model.limits.broker import SEGMENT_BLOCK_BYTES
 from danube.runtime.disk import Disk
-from danube.storage.batch import encode_payloads
+from danube.storage.batches.batch import encode_payloads
+from danube.storage.batches.envelope import ENVELOPE_BYTES, Kind, encode_data
 from danube.storage.checksum import with_crc
-from danube.storage.envelope import ENVELOPE_BYTES, Kind, encode_data
-from danube.storage.log import StoredBatch
+from danube.storage.log.protocol import StoredBatch
 from danube.storage.segment.codec import BlockCodec, Codec
 from danube.storage.segment.format import EncodedBatch
 from danube.storage.segment.manifest import segment_name
@@ -20,7 +20,7 @@ from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import Take
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 
 TOPIC = 7
 GENERATION = 4

@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-from danube.model.limits import SEEN_MARKS_PER_AGE
-from danube.storage.segment.ahead import Marks, Seen, as_seen, note_seen
+from danube.model.limits.broker import SEEN_MARKS_PER_AGE
+from danube.storage.retention.clock_jump import Marks, Seen, as_seen, note_seen
+from danube.storage.retention.rules import Retention, segments_to_drop
 from danube.storage.segment.manifest import Manifest
-from danube.storage.segment.retention import Retention, segments_to_drop
 from tests.unit.storage.manifests import NOW_MS, manifest_of, sizes
 
 YEAR_MS = 365 * 86_400_000

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.storage.segment.kept import Kept
+from danube.storage.segment.reader_cache import Kept
 
 
 def test_what_was_not_asked_for_longest_goes_first() -> None:

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import StorageUnavailableError
-from danube.model.limits import SEGMENT_BLOCK_BYTES, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
+from danube.model.limits.broker import SEGMENT_BLOCK_BYTES, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
 from danube.runtime.disk import Disk
-from danube.storage.log import StoredBatch
+from danube.storage.log.protocol import StoredBatch
 from danube.storage.segment.codec import Codec
 from danube.storage.segment.format import EncodedBatch
-from danube.testing.disk import Operation, SimDisk
+from danube.testing.simulated.disk import Operation, SimDisk
 from tests.unit.storage.segment.segment_world import TOPIC, SegmentWorld, encoded, run, stored
 
 BLOCK = SEGMENT_BLOCK_BYTES

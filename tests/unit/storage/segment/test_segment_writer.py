@@ -5,8 +5,8 @@ from random import Random
 
 import pytest
 
-from danube.model.limits import SEGMENT_BLOCK_BYTES
-from danube.storage.envelope import ENVELOPE_BYTES
+from danube.model.limits.broker import SEGMENT_BLOCK_BYTES
+from danube.storage.batches.envelope import ENVELOPE_BYTES
 from danube.storage.segment.block import HEADER_BYTES as BLOCK_HEADER_BYTES
 from danube.storage.segment.block_index import ENTRY_BYTES
 from danube.storage.segment.codec import Codec

@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import DamagedDataError, StorageUnavailableError
-from danube.model.limits import SEGMENT_BLOCK_BYTES, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
-from danube.storage.log import StoredBatch
+from danube.model.limits.broker import SEGMENT_BLOCK_BYTES, SEGMENT_READ_BYTES_MAX, SEGMENT_TAIL_BYTES
+from danube.storage.log.protocol import StoredBatch
 from danube.storage.segment.codec import Codec
 from danube.storage.segment.manifest import Segment, segment_name
 from danube.storage.segment.reader import SegmentReader
 from danube.storage.segment.writer import encode_segment
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.segment.segment_world import GENERATION, TOPIC, CountingTier, run, stored, zlib_codecs
 
 BLOCK = SEGMENT_BLOCK_BYTES

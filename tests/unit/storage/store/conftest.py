@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill
 
 

@@ -5,19 +5,19 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from danube.metadata.memory import MemoryStore
-from danube.metadata.storage_records import StorageRecords
+from danube.metadata.records.storage import StorageRecords
 from danube.runtime.blocking import BlockingRunner, BlockingThread, InlineRunner
 from danube.runtime.disk import Disk
 from danube.runtime.rng import SystemRng
-from danube.storage.batch import encode_messages
+from danube.storage.batches.batch import encode_messages
 from danube.storage.journal import JournalSettings
-from danube.storage.log import StoredBatch
-from danube.storage.segment.retention import Retention
-from danube.storage.storage_settings import StorageSettings
+from danube.storage.log.protocol import StoredBatch
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention.rules import Retention
+from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import SimClock, end_tasks
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.clock import SimClock, end_tasks
+from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.journal_world import BROKER, Told, in_batch
 
 FILE_BYTES = 4_096
@@ -144,7 +144,7 @@ async def cut_all(storage: Storage) -> None:
     """Have everything that is in the journal cut, and wait until its files are gone."""
     await storage._journal.rotate()
     for _ in storage._journal.closed_files():
-        report = await storage.cut()
+        report = await storage.flush()
         assert not report.failed
     assert not storage._journal.closed_files()
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.draft import Draft, commit_draft
-from danube.metadata.storage_records import bury
+from danube.metadata.records.storage import bury
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import MetadataError, StorageUnavailableError
-from danube.model.limits import CUT_DELAY_S, CUT_FILES_WAIT_MAX, CUT_RETRY_S, CUT_WAIT_S
+from danube.model.limits.broker import FLUSH_DELAY_S, FLUSH_FILES_WAIT_MAX, FLUSH_RETRY_S, FLUSH_WAIT_S
 from danube.runtime.blocking import InlineRunner
 from danube.storage.journal.reader import JournalReader
 from danube.storage.segment.format import EncodedBatch
-from danube.testing.disk import Operation
+from danube.testing.simulated.disk import Operation
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
 
@@ -27,7 +27,7 @@ async def test_closed_journal_files_are_cut_after_a_while(world: StorageWorld) -
     log = storage.topic(1, 1)
     records = await fill(log, 20)
     assert journal_files(world) > 1
-    await world.clock.run_for(CUT_WAIT_S + 3)
+    await world.clock.run_for(FLUSH_WAIT_S + 3)
     assert journal_files(world) == 1
     assert await read_all(log) == records
     assert storage.stats.segments > 0
@@ -58,8 +58,8 @@ async def test_many_closed_files_do_not_wait_for_more(world: StorageWorld) -> No
     storage = await world.open()
     storage.start()
     await fill(storage.topic(1, 1), 120)
-    assert journal_files(world) > CUT_FILES_WAIT_MAX
-    await world.clock.run_for(CUT_DELAY_S + 3)
+    assert journal_files(world) > FLUSH_FILES_WAIT_MAX
+    await world.clock.run_for(FLUSH_DELAY_S + 3)
     assert journal_files(world) == 1
 
 
@@ -72,7 +72,7 @@ async def test_a_small_file_is_closed_when_it_is_old_where_that_is_set(world: St
     assert storage._journal.closed_files() == []
     await world.clock.run_for(12)
     assert len(storage._journal.closed_files()) == 1
-    await world.clock.run_for(CUT_WAIT_S + 3)
+    await world.clock.run_for(FLUSH_WAIT_S + 3)
     assert storage.stats.segments == 1
 
 
@@ -82,7 +82,7 @@ async def test_an_old_file_that_could_not_be_closed_is_closed_soon_after(world: 
     storage.start()
     await fill(storage.topic(1, 1), 3)
     world.sim.fail(Operation.CREATE, error=errno.ENOSPC, name="journal/*.journal")
-    await world.clock.run_for(3_600 + CUT_RETRY_S + 3)
+    await world.clock.run_for(3_600 + FLUSH_RETRY_S + 3)
     assert storage.stats.segments == 1  # it has been cut, too
 
 
@@ -91,7 +91,7 @@ async def test_what_live_readers_have_in_memory_is_not_cut_under_them(world: Sto
     storage.start()
     log = storage.topic(1, 1)
     await fill(log, 60)
-    await world.clock.run_for(CUT_DELAY_S / 2)
+    await world.clock.run_for(FLUSH_DELAY_S / 2)
     assert log.read_hot(0, 1_000) is not None
 
 
@@ -123,13 +123,13 @@ async def test_deleted_topics_are_swept_without_being_asked(world: StorageWorld)
     storage = await world.open()
     await fill(storage.topic(1, 1), 30)
     await storage._journal.rotate()
-    await storage.cut()
+    await storage.flush()
     storage.start()
 
-    async def delete(draft: Draft) -> None:
+    async def delete(draft: TransactionBuilder) -> None:
         bury(draft, 1)
 
-    await commit_draft(world.metadata, world.rng, delete)
+    await commit_transaction(world.metadata, world.rng, delete)
     storage.forget(1)
     await world.clock.run_for(2)
     assert world.files("segments/1") == []
@@ -148,10 +148,10 @@ async def test_a_metadata_store_that_fails_is_tried_again_later(
     storage.start()
     log = storage.topic(1, 1)
     records = await fill(log, 60)
-    await world.clock.run_for(CUT_WAIT_S + 3)
+    await world.clock.run_for(FLUSH_WAIT_S + 3)
     assert journal_files(world) > 3
     monkeypatch.setattr(world.records, "point", point)
-    await world.clock.run_for(CUT_RETRY_S + 3)
+    await world.clock.run_for(FLUSH_RETRY_S + 3)
     assert journal_files(world) == 1
     assert await read_all(log) == records
 
@@ -170,7 +170,7 @@ async def test_a_fault_of_its_own_does_not_end_the_background_work(
         await world.clock.run_for(2)
     assert "tried again later" in caplog.text
     await fill(storage.topic(1, 1), 60)
-    await world.clock.run_for(CUT_WAIT_S + CUT_RETRY_S)
+    await world.clock.run_for(FLUSH_WAIT_S + FLUSH_RETRY_S)
     assert journal_files(world) == 1
 
 
@@ -197,7 +197,7 @@ async def test_each_step_of_the_background_work_goes_on_while_another_fails(
     for step in STEPS:
         monkeypatch.setattr(storage, step, noting(step))
     storage.start()
-    await world.clock.run_for(CUT_WAIT_S + CUT_RETRY_S)
+    await world.clock.run_for(FLUSH_WAIT_S + FLUSH_RETRY_S)
     assert done == set(STEPS) - {failing}
 
 
@@ -214,7 +214,7 @@ async def test_what_a_cut_that_died_has_left_is_looked_for_again_when_that_faile
 
     monkeypatch.setattr(storage, "sweep_orphans", fail_once)
     storage.start()
-    await world.clock.run_for(3 * CUT_RETRY_S)
+    await world.clock.run_for(3 * FLUSH_RETRY_S)
     assert len(tries) == 2
 
 
@@ -223,7 +223,7 @@ async def test_a_replay_from_the_start_takes_nothing_out_of_the_cache(world: Sto
     log = storage.topic(1, 1)
     await fill(log, 60)
     await storage._journal.rotate()
-    await storage.cut()
+    await storage.flush()
     await fill(log, 10, first=60)
     before = storage.stats.journal.cache_bytes
     await read_all(log, 0)

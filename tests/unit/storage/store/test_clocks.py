@@ -5,8 +5,14 @@ import contextlib
 import pytest
 
 from danube.model.errors import MetadataError
-from danube.model.limits import CLOCK_SETTLED_S, CUT_DELAY_S, CUT_TOPIC_BYTES, CUT_WAIT_S, JOURNAL_FILE_AGE_MIN_S
-from danube.storage.segment.retention import Retention
+from danube.model.limits.broker import (
+    CLOCK_SETTLED_S,
+    FLUSH_DELAY_S,
+    FLUSH_TOPIC_BYTES,
+    FLUSH_WAIT_S,
+    JOURNAL_FILE_AGE_MIN_S,
+)
+from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 
@@ -44,7 +50,7 @@ async def test_a_message_from_the_future_does_not_keep_files_from_being_cut(worl
     storage.start()
     await fill_with_a_clock_that_is_ahead(storage, world)
     await storage._journal.rotate()
-    await world.clock.run_for(CUT_WAIT_S + CUT_DELAY_S + 2)
+    await world.clock.run_for(FLUSH_WAIT_S + FLUSH_DELAY_S + 2)
     assert storage._journal.closed_files() == []
     assert len(await read_all(storage.topic(OTHER, 1))) == 20
 
@@ -55,7 +61,7 @@ async def test_nor_does_it_after_a_restart(world: StorageWorld) -> None:
     await storage._journal.rotate()
     storage = await world.reopen()
     storage.start()
-    await world.clock.run_for(CUT_WAIT_S + CUT_DELAY_S + 2)
+    await world.clock.run_for(FLUSH_WAIT_S + FLUSH_DELAY_S + 2)
     assert storage._journal.closed_files() == []
 
 
@@ -64,7 +70,7 @@ async def test_files_that_waited_before_a_restart_do_not_wait_anew(world: Storag
     await fill(storage.topic(OTHER, 1), 5)
     await storage._journal.rotate()
     await world.close()
-    world.clock.advance(CUT_WAIT_S)
+    world.clock.advance(FLUSH_WAIT_S)
     storage = await world.open()
     storage.start()
     await world.clock.run_for(2)
@@ -74,16 +80,16 @@ async def test_files_that_waited_before_a_restart_do_not_wait_anew(world: Storag
 async def test_files_from_before_a_restart_that_its_first_pass_leaves_are_cut_after_their_wait(
     world: StorageWorld,
 ) -> None:
-    world.settings = storage_settings(file_bytes_max=CUT_TOPIC_BYTES)
+    world.settings = storage_settings(file_bytes_max=FLUSH_TOPIC_BYTES)
     storage = await world.open()
-    await fill(storage.topic(OTHER, 1), 6, size=CUT_TOPIC_BYTES * 2 // 3)
+    await fill(storage.topic(OTHER, 1), 6, size=FLUSH_TOPIC_BYTES * 2 // 3)
     storage = await world.reopen()
     storage.start()
     await world.clock.run_for(2)
     assert len(storage._journal.closed_files()) == 3
-    await world.clock.run_for(CUT_DELAY_S + 2)
+    await world.clock.run_for(FLUSH_DELAY_S + 2)
     assert len(storage._journal.closed_files()) == 1  # too little for a pass of its own
-    await world.clock.run_for(CUT_WAIT_S)
+    await world.clock.run_for(FLUSH_WAIT_S)
     assert storage._journal.closed_files() == []
 
 
@@ -180,7 +186,7 @@ async def test_messages_from_the_future_go_when_they_have_been_there_for_their_t
 async def test_messages_from_the_future_go_in_time_though_retention_of_another_topic_fails_all_the_while(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.retaining.CUT_TOPICS_MAX", 1)
+    monkeypatch.setattr("danube.storage.retention.enforcer.CUT_TOPICS_MAX", 1)
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 100)
     await fill_with_a_clock_that_is_ahead(storage, world, 30)

@@ -4,8 +4,8 @@ import pytest
 
 from danube.model.subscription import Cursor
 from danube.storage.store import Storage
-from danube.testing.clock import end_tasks
-from danube.testing.disk import MachineOffError, SimDisk
+from danube.testing.simulated.clock import end_tasks
+from danube.testing.simulated.disk import MachineOffError, SimDisk
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
 
@@ -34,7 +34,7 @@ async def changes_of_a_cut() -> int:
     await seeded(world)
     storage = await world.open()
     before = world.sim.changes_done
-    await storage.cut()
+    await storage.flush()
     done = world.sim.changes_done - before
     await world.end()
     return done
@@ -56,7 +56,7 @@ async def test_a_cut_that_ends_at_any_step_is_made_again_to_the_same_end(ending:
         storage = await world.open()
         world.sim.stop_at(step)
         with pytest.raises(MachineOffError):
-            await storage.cut()
+            await storage.flush()
         await end_tasks(world.clock)
         world.disk = world.sim.power_cut() if ending == "power" else world.sim.process_kill()
         storage = await world.open()

@@ -2,10 +2,10 @@
 
 import asyncio
 
-from danube.model.durability import Durability
+from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
-from danube.storage.batch import encode_messages
-from danube.testing.clock import end_tasks
+from danube.storage.batches.batch import encode_messages
+from danube.testing.simulated.clock import end_tasks
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, storage_settings
 
@@ -22,7 +22,7 @@ async def test_a_cursor_that_lost_its_messages_in_a_power_cut_is_brought_back_fo
     saved = Told()
     log.save_cursor(4, Cursor(20), saved)
     await saved.outcome()
-    await storage.cut()
+    await storage.flush()
     storage = await world.after_power_cut()
     log = storage.topic(1, 2)
     end = log.durable_end
@@ -45,7 +45,7 @@ async def test_cursors_that_were_brought_back_are_on_the_disk_before_anything_is
     last = Told()
     log.save_cursor(30, Cursor(50), last)
     await last.outcome()
-    await storage.cut()
+    await storage.flush()
     world.sim.chance.seed(2)
     log = (await world.after_power_cut()).topic(1, 2)
     end = log.durable_end

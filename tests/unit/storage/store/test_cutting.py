@@ -9,30 +9,30 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.model.limits import (
-    CUT_FILES_MAX,
-    CUT_FILES_WAIT_MAX,
-    CUT_TOPIC_BYTES,
-    CUT_WAIT_S,
+from danube.model.limits.broker import (
+    FLUSH_FILES_MAX,
+    FLUSH_FILES_WAIT_MAX,
+    FLUSH_TOPIC_BYTES,
+    FLUSH_WAIT_S,
     JOURNAL_FILE_AGE_MIN_S,
     JOURNAL_FILE_DEAD_BYTES,
     JOURNAL_FILE_DEAD_WAIT_S,
 )
 from danube.model.subscription import Cursor
-from danube.storage.cutting import (
+from danube.storage.batches.producer_state import SequencedBatch, StoredNumbers
+from danube.storage.flush.flush_plan import (
     Piece,
     Waiting,
     files_of_pass,
     first_needed,
     is_worth_a_pass,
     is_worth_closing,
-    manifest_after_cut,
+    manifest_after_flush,
     manifest_without,
     plan_pieces,
 )
 from danube.storage.journal.index import IndexRun
 from danube.storage.journal.topic_base import ClosedFile
-from danube.storage.numbering import NumberedBatch, StoredNumbers
 from danube.storage.segment.manifest import Manifest, Segment
 
 BYTES_MAX = 1_000
@@ -135,22 +135,22 @@ def test_a_pass_takes_the_oldest_files_and_at_least_one(topics_of_each: list[set
     taken = files_of_pass(closed)
     assert list(taken) == closed[: len(taken)]
     assert bool(taken) == bool(closed)
-    assert len(taken) <= CUT_FILES_MAX
+    assert len(taken) <= FLUSH_FILES_MAX
 
 
 def test_a_pass_takes_one_file_when_each_topic_has_enough_in_it() -> None:
-    assert len(files_of_pass(files([{1, 2}] * 5, file_bytes=2 * CUT_TOPIC_BYTES))) == 1
-    assert len(files_of_pass(files([{1, 2, 3}] * 5, file_bytes=2 * CUT_TOPIC_BYTES))) == 2
+    assert len(files_of_pass(files([{1, 2}] * 5, file_bytes=2 * FLUSH_TOPIC_BYTES))) == 1
+    assert len(files_of_pass(files([{1, 2, 3}] * 5, file_bytes=2 * FLUSH_TOPIC_BYTES))) == 2
 
 
 def test_few_bytes_of_many_topics_wait_for_more_but_not_for_ever() -> None:
     closed = files([{1, 2}] * 2)
     assert not is_worth_a_pass([], 0)
     assert not is_worth_a_pass(closed, 0)
-    assert is_worth_a_pass(closed, CUT_WAIT_S)
+    assert is_worth_a_pass(closed, FLUSH_WAIT_S)
     assert is_worth_a_pass(closed, 0, is_full=True)
-    assert is_worth_a_pass(files([{1, 2}] * CUT_FILES_WAIT_MAX), 0)
-    assert is_worth_a_pass(files([{1, 2}] * 2, file_bytes=CUT_TOPIC_BYTES), 0)
+    assert is_worth_a_pass(files([{1, 2}] * FLUSH_FILES_WAIT_MAX), 0)
+    assert is_worth_a_pass(files([{1, 2}] * 2, file_bytes=FLUSH_TOPIC_BYTES), 0)
 
 
 @pytest.mark.parametrize(("newest_ms", "waited_s"), [(0, 60.0), (59_000, 1.0), (10**12, 0.0)])
@@ -198,19 +198,19 @@ def test_a_file_goes_only_when_all_of_its_topics_are_covered_and_all_before_it_g
 
 def test_a_manifest_leaves_numbers_of_batches_that_are_not_in_it_to_the_journal() -> None:
     rows = tuple(
-        tuple(StoredNumbers(NumberedBatch(row, at, 1, 0), at) for at in offsets)
+        tuple(StoredNumbers(SequencedBatch(row, at, 1, 0), at) for at in offsets)
         for row, offsets in ((1, (3, 9)), (2, (12,)))
     )
-    after = manifest_after_cut(
+    after = manifest_after_flush(
         Manifest(topic_id=1, generation=4, journals={8: 5}),
         5,
         segments([1] * 10),
         cursors={7: Cursor(11)},
-        numberings=rows,
+        producer_states=rows,
         journal_id=9,
         position=1_000,
     )
-    assert after.numberings == (rows[0],)
+    assert after.producer_states == (rows[0],)
     assert (after.cursors, after.journals) == ({7: Cursor(11)}, {8: 5, 9: 1_000})
     assert (after.generation, after.end_offset) == (5, 10)
     after.validate()
@@ -218,8 +218,8 @@ def test_a_manifest_leaves_numbers_of_batches_that_are_not_in_it_to_the_journal(
 
 def test_a_manifest_of_cursors_alone_keeps_its_segments() -> None:
     before = Manifest(topic_id=1, generation=1, end_offset=2, segments=tuple(segments([1, 1])), last_append_time_ms=1)
-    after = manifest_after_cut(
-        before, 2, before.segments, cursors={1: Cursor(2)}, numberings=(), journal_id=3, position=50
+    after = manifest_after_flush(
+        before, 2, before.segments, cursors={1: Cursor(2)}, producer_states=(), journal_id=3, position=50
     )
     assert (after.segments, after.end_offset, after.last_append_time_ms) == (before.segments, 2, 1)
 

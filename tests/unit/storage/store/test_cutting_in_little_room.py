@@ -5,13 +5,13 @@ from typing import TypeVar
 
 import pytest
 
-from danube.metadata.storage_records import TopicStorage
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import MetadataError
-from danube.model.limits import CUT_RETRY_S, CUT_UNNAMED_SEGMENTS
+from danube.model.limits.broker import FLUSH_RETRY_S, FLUSH_UNNAMED_SEGMENTS
 from danube.runtime.blocking import InlineRunner
 from danube.storage.store import Storage
 from danube.storage.watermarks import Watermarks
-from danube.testing.disk import MachineOffError
+from danube.testing.simulated.disk import MachineOffError
 from tests.unit.storage.store.storage_world import (
     SEGMENT_BYTES,
     StorageWorld,
@@ -103,7 +103,7 @@ async def test_a_pass_has_what_it_wrote_named_before_it_writes_much_more(
         return await point(changes)
 
     monkeypatch.setattr(world.records, "point", count)
-    assert (await storage.cut()).topics == len(TOPICS)
+    assert (await storage.flush()).topics == len(TOPICS)
     assert named == groups
 
 
@@ -121,11 +121,11 @@ async def test_merges_of_many_topics_take_little_room_at_any_time(world: Storage
         most[0] = max(most[0], unnamed_bytes(world, storage))
 
     runner.afterwards = look
-    report = await storage.cut()
+    report = await storage.flush()
     assert report.merged >= len(TOPICS)
-    assert report.written_bytes > 1.5 * CUT_UNNAMED_SEGMENTS * SEGMENT_BYTES
+    assert report.written_bytes > 1.5 * FLUSH_UNNAMED_SEGMENTS * SEGMENT_BYTES
     one_topic = report.written_bytes // len(TOPICS) + 100
-    assert most[0] < CUT_UNNAMED_SEGMENTS * SEGMENT_BYTES + one_topic
+    assert most[0] < FLUSH_UNNAMED_SEGMENTS * SEGMENT_BYTES + one_topic
 
 
 async def test_a_pass_during_which_room_gets_short_ends_and_the_next_one_takes_one_file(
@@ -138,11 +138,11 @@ async def test_a_pass_during_which_room_gets_short_ends_and_the_next_one_takes_o
     await storage._journal.rotate()
     files = len(storage._journal.closed_files())
     runner.afterwards = lambda: leave(world, storage, 50_000)
-    report = await storage.cut()
+    report = await storage.flush()
     assert (report.files, report.topics, report.failed) == (files, 1, 0)
     runner.afterwards = None
     for gone in range(1, files + 1):
-        assert (await storage.cut()).files == 1
+        assert (await storage.flush()).files == 1
         assert len(storage._journal.closed_files()) == files - gone
     for topic_id, expected in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == expected
@@ -160,11 +160,11 @@ async def test_cuts_that_died_leave_nothing_for_good_in_the_way_of_the_next_one(
     for _ in range(2):
         world.sim.stop_at(change)
         with pytest.raises(MachineOffError):
-            await storage.cut()
+            await storage.flush()
         storage = await world.after_power_cut()
     for _ in range(3):
-        await storage.cut()
-        world.clock.advance(CUT_RETRY_S)
+        await storage.flush()
+        world.clock.advance(FLUSH_RETRY_S)
     assert not storage._journal.closed_files()
     assert await read_all(storage.topic(1, 2)) == records
 
@@ -187,13 +187,13 @@ async def test_while_the_metadata_has_no_room_a_pass_takes_little_and_goes_on_on
     left = set[int]()
     for _ in range(5):
         with pytest.raises(MetadataError):
-            await storage.cut()
+            await storage.flush()
         left.add(world.sim.room().free_bytes)
-        world.clock.advance(CUT_RETRY_S)
+        world.clock.advance(FLUSH_RETRY_S)
     assert len(left) == 1
-    assert min(left) > needs_bytes + 1_000 - 1.5 * CUT_UNNAMED_SEGMENTS * SEGMENT_BYTES
+    assert min(left) > needs_bytes + 1_000 - 1.5 * FLUSH_UNNAMED_SEGMENTS * SEGMENT_BYTES
     await leave(world, storage, 80_000)
     while storage._journal.closed_files():
-        assert not (await storage.cut()).failed
+        assert not (await storage.flush()).failed
     for topic_id, expected in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == expected

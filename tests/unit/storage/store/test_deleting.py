@@ -5,18 +5,18 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.draft import Draft, commit_draft
-from danube.metadata.storage_records import TopicStorage, bury
-from danube.model.limits import (
-    CUT_DELAY_S,
-    CUT_RETRY_S,
-    CUT_WAIT_S,
+from danube.metadata.records.storage import TopicStorage, bury
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
+from danube.model.limits.broker import (
+    FLUSH_DELAY_S,
+    FLUSH_RETRY_S,
+    FLUSH_WAIT_S,
     JOURNAL_FILE_AGE_MIN_S,
     JOURNAL_FILE_DEAD_BYTES,
     JOURNAL_FILE_DEAD_WAIT_S,
 )
-from danube.storage.segment.retention import Retention
-from danube.testing.disk import Operation
+from danube.storage.retention.rules import Retention
+from danube.testing.simulated.disk import Operation
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 
 GONE, LEFT = 1, 2
@@ -25,10 +25,10 @@ GONE, LEFT = 1, 2
 async def delete(world: StorageWorld, topic_id: int) -> None:
     """As the broker deletes a topic in metadata."""
 
-    async def change(draft: Draft) -> None:
+    async def change(draft: TransactionBuilder) -> None:
         bury(draft, topic_id)
 
-    await commit_draft(world.metadata, world.rng, change)
+    await commit_transaction(world.metadata, world.rng, change)
 
 
 async def two_topics(world: StorageWorld) -> list[bytes]:
@@ -94,12 +94,12 @@ async def test_what_cannot_be_removed_is_said_once_tried_again_now_and_then_and_
     storage.start()
     storage.forget(GONE)
     passes = storage.stats.passes
-    await world.clock.run_for(10 * CUT_RETRY_S)
+    await world.clock.run_for(10 * FLUSH_RETRY_S)
     assert caplog.text.count("deleted topic 1 could not be removed") == 1
     assert 10 <= world.sim.failed[Operation.REMOVE] <= 12
     assert storage.stats.passes - passes <= 12
     world.sim.clear_faults()
-    await world.clock.run_for(CUT_RETRY_S + 2)
+    await world.clock.run_for(FLUSH_RETRY_S + 2)
     assert world.files(f"segments/{GONE}") == []
 
 
@@ -108,7 +108,7 @@ async def test_a_topic_that_is_deleted_between_a_cut_and_its_pointer_leaves_no_r
     await fill(storage.topic(GONE, 1), 30)
     await storage._journal.rotate()
     await delete(world, GONE)  # the broker has not heard of it yet
-    report = await storage.cut()
+    report = await storage.flush()
     assert (report.topics, report.failed) == (0, 1)
     assert await storage.sweep_deleted() == 1
     assert GONE not in await world.records.all()
@@ -129,7 +129,7 @@ async def test_a_topic_that_is_deleted_while_it_is_cut_is_not_remembered_and_not
         return await point(changes)
 
     monkeypatch.setattr(world.records, "point", delete_first)
-    await storage.cut()
+    await storage.flush()
     assert (storage.stats.topics, storage.stats.troubled_topics) == (0, 0)
     assert "stays as it is" not in caplog.text
     assert await storage.sweep_deleted() == 1
@@ -167,7 +167,7 @@ async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_
         monkeypatch.setattr(world.records, method, original)
         world.runners["cut_runner"].run = delete_then_run  # type: ignore[method-assign]
     if step == "cut":
-        await storage.cut()
+        await storage.flush()
     else:
         world.clock.advance(60)
         await storage.retain(always(Retention(1_000, 1_000)), lambda _: None)
@@ -186,7 +186,7 @@ async def test_a_deleted_topic_is_never_opened_again(world: StorageWorld) -> Non
 # What is in the journal's open file
 
 
-CUT_S = CUT_WAIT_S + CUT_DELAY_S + 2
+CUT_S = FLUSH_WAIT_S + FLUSH_DELAY_S + 2
 
 
 async def two_topics_in_one_file(world: StorageWorld, size: int = 200) -> bytes:

@@ -5,12 +5,12 @@ import asyncio
 import pytest
 
 from danube.model.errors import OffsetTrimmedError
-from danube.model.limits import COLD_READ_WAIT_S_MAX
-from danube.storage.segment.retention import Retention
+from danube.model.limits.broker import COLD_READ_WAIT_S_MAX
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import settle
-from danube.testing.disk import SimFile
+from danube.testing.simulated.clock import settle
+from danube.testing.simulated.disk import SimFile
 from tests.unit.storage.journal_world import in_batch, store
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, storage_settings
 

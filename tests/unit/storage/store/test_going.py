@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.storage.segment.retention import Going, Retention
+from danube.storage.retention.rules import Going, Retention
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 
 TOPIC = 5

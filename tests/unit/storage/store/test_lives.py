@@ -11,13 +11,13 @@ from danube.model.errors import DanubeError, OffsetTrimmedError, ShuttingDownErr
 from danube.model.subscription import Cursor
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
-from danube.storage.batch import encode_messages
-from danube.storage.segment.retention import Retention
+from danube.storage.batches.batch import encode_messages
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.blocking import SimRunner
-from danube.testing.clock import end_tasks
-from danube.testing.disk import MachineOffError, SimDisk
+from danube.testing.simulated.blocking import SimRunner
+from danube.testing.simulated.clock import end_tasks
+from danube.testing.simulated.disk import MachineOffError, SimDisk
 from tests.unit.storage.store.storage_world import (
     StorageWorld,
     always,

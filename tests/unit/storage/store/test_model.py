@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from danube.model.errors import OffsetTrimmedError
 from danube.model.subscription import Cursor
-from danube.storage.batch import encode_messages
-from danube.storage.segment.retention import Retention
+from danube.storage.batches.batch import encode_messages
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.disk import SimDisk
+from danube.testing.simulated.disk import SimDisk
 from tests.unit.storage.journal_world import Told
 from tests.unit.storage.store.storage_world import (
     StorageWorld,
@@ -107,8 +107,8 @@ class Play:
     async def rotate(self, *_: Any) -> None:
         await self.storage._journal.rotate()
 
-    async def cut(self, *_: Any) -> None:
-        assert not (await self.storage.cut()).failed
+    async def flush(self, *_: Any) -> None:
+        assert not (await self.storage.flush()).failed
 
     async def retain(self, _: int, bytes_max: int) -> None:
         await self.storage.retain(always(Retention(None, bytes_max)), self.oldest_unread)

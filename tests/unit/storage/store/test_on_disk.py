@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.draft import Draft, commit_draft
-from danube.metadata.storage_records import bury
+from danube.metadata.records.storage import bury
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.runtime.disk import Buffer, LocalDisk
-from danube.storage.segment.retention import Retention
+from danube.storage.retention.rules import Retention
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 
 
@@ -71,12 +71,12 @@ async def test_what_is_deleted_on_a_full_disk_makes_room_at_once(world: StorageW
     await storage._journal.rotate()
     assert isinstance(world.disk, FullDisk)
     world.disk.is_full = True
-    assert (await storage.cut()).failed == 1  # it was to merge what is there
+    assert (await storage.flush()).failed == 1  # it was to merge what is there
 
-    async def delete(draft: Draft) -> None:
+    async def delete(draft: TransactionBuilder) -> None:
         bury(draft, 1)
 
-    await commit_draft(world.metadata, world.rng, delete)
+    await commit_transaction(world.metadata, world.rng, delete)
     storage.forget(1)
     assert await storage.sweep_deleted() == 1
     assert deleted_but_open(tmp_path) == []
@@ -100,6 +100,6 @@ async def test_storage_works_again_after_it_was_closed_in_the_middle_of_its_work
     log = storage.topic(1, 1)
     records = await fill(log, 60)
     await storage._journal.rotate()
-    storage._tasks.spawn(storage.cut(), "a cut")
+    storage._tasks.spawn(storage.flush(), "a cut")
     storage = await world.reopen()
     assert await read_all(storage.topic(1, 2)) == records

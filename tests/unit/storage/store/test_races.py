@@ -8,16 +8,16 @@ from typing import TypeVar
 
 import pytest
 
-from danube.metadata.storage_records import TopicStorage
+from danube.metadata.records.storage import TopicStorage
 from danube.model.errors import MetadataError, StorageUnavailableError
-from danube.model.limits import CUT_RETRY_S, CUT_WAIT_S, JOURNAL_FILE_AGE_MIN_S
+from danube.model.limits.broker import FLUSH_RETRY_S, FLUSH_WAIT_S, JOURNAL_FILE_AGE_MIN_S
 from danube.runtime.blocking import InlineRunner
-from danube.storage.generations import GenerationWriter, NextGeneration, TopicCut
-from danube.storage.segment.retention import Retention
+from danube.storage.flush.manifest_builder import ManifestBuilder, ManifestVersion, TopicFlush
+from danube.storage.retention.rules import Retention
 from danube.storage.watermarks import Watermarks
-from danube.testing.clock import settle
-from danube.testing.disk import Operation
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import settle
+from danube.testing.simulated.disk import Operation
 from tests.unit.storage.store.storage_world import (
     StorageWorld,
     always,
@@ -57,7 +57,7 @@ async def test_a_topic_that_is_forgotten_while_it_is_cut_gets_no_manifest_withou
     await fill(storage.topic(TOPIC, 1), 60)
     await storage._journal.rotate()
     interrupted.meanwhile = lambda: storage.forget(TOPIC)
-    await storage.cut()
+    await storage.flush()
     assert (await world.records.get(TOPIC)).generation == 0
 
 
@@ -80,9 +80,9 @@ async def test_journal_files_that_could_not_be_removed_are_removed_without_anoth
     await storage._journal.rotate()
     world.sim.fail(Operation.RENAME, name="journal/first")
     with pytest.raises(StorageUnavailableError, match="could not be removed"):
-        await storage.cut()
+        await storage.flush()
     storage.start()
-    await world.clock.run_for(2 * CUT_RETRY_S)
+    await world.clock.run_for(2 * FLUSH_RETRY_S)
     assert not storage._journal.closed_files()
 
 
@@ -91,9 +91,9 @@ async def test_a_cut_that_fails_half_way_leaves_no_segments_on_a_disk_that_is_fu
     records = await fill(storage.topic(TOPIC, 1), 60)
     await storage._journal.rotate()
     world.sim.fail(Operation.SYNC, number=3, name=f"segments/{TOPIC}/*")
-    assert (await storage.cut()).failed == 1
+    assert (await storage.flush()).failed == 1
     assert world.files(f"segments/{TOPIC}") == []
-    world.clock.advance(CUT_RETRY_S)
+    world.clock.advance(FLUSH_RETRY_S)
     await cut_all(storage)
     assert await read_all(storage.topic(TOPIC, 1)) == records
 
@@ -111,10 +111,10 @@ async def test_while_the_metadata_store_fails_nothing_is_written_twice(
     with monkeypatch.context() as away:
         away.setattr(world.records, "point", fail)
         with pytest.raises(MetadataError):
-            await storage.cut()
+            await storage.flush()
         written = world.files(f"segments/{TOPIC}")
         with pytest.raises(MetadataError):
-            await storage.cut()
+            await storage.flush()
         assert world.files(f"segments/{TOPIC}") == written
     await cut_all(storage)
     assert await read_all((await world.reopen()).topic(TOPIC, 2)) == records
@@ -135,10 +135,10 @@ async def test_a_generation_that_was_named_though_the_answer_got_lost_is_gone_on
     with monkeypatch.context() as away:
         away.setattr(world.records, "point", point_and_fail)
         with pytest.raises(MetadataError):
-            await storage.cut()
-    assert (await storage.cut()).failed == 1
+            await storage.flush()
+    assert (await storage.flush()).failed == 1
     assert await read_all(storage.topic(TOPIC, 1)) == records
-    world.clock.advance(CUT_RETRY_S)
+    world.clock.advance(FLUSH_RETRY_S)
     records += await fill(storage.topic(TOPIC, 1), 5, first=60)
     await cut_all(storage)
     assert await read_all((await world.reopen()).topic(TOPIC, 2)) == records
@@ -152,7 +152,7 @@ async def test_a_topic_in_trouble_does_not_have_a_new_journal_file_begun_every_m
     world.sim.fail(Operation.SYNC, name=f"segments/{TOPIC}/*", times=100)
     for number in range(5):
         await fill(other, 1, first=number)
-        await storage.cut()
+        await storage.flush()
         world.clock.advance(JOURNAL_FILE_AGE_MIN_S + 1)
         await storage.retain(lambda topic_id: Retention(1_000 if topic_id == TOPIC else None, None), lambda _: 0)
     assert len(storage._journal.closed_files()) == 1
@@ -189,7 +189,7 @@ async def test_retention_goes_on_from_what_metadata_names_when_an_answer_got_los
             await storage.retain(always(SMALL), lambda _: None)
     for _ in range(3):  # it is lost, looked up, done
         await storage.retain(always(SMALL), lambda _: None)
-        world.clock.advance(CUT_RETRY_S)
+        world.clock.advance(FLUSH_RETRY_S)
     assert log.start_offset > 0
     assert storage.stats.troubled_topics == 0
     assert await read_all(log) == records[log.start_offset :]
@@ -204,7 +204,7 @@ async def test_with_little_room_left_a_pass_cuts_one_journal_file(world: Storage
     files = len(storage._journal.closed_files())
     world.sim.capacity_bytes = 500_000
     await storage.look_at_space()
-    assert (await storage.cut()).files == 1
+    assert (await storage.flush()).files == 1
     assert len(storage._journal.closed_files()) == files - 1
 
 
@@ -234,16 +234,16 @@ async def test_closing_waits_for_the_topic_that_is_being_cut(monkeypatch: pytest
     records = await fill(storage.topic(TOPIC, 1), 60)
     await storage._journal.rotate()
     loop, begun, go_on = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
-    original = GenerationWriter.cut
+    original = ManifestBuilder.flush
 
-    def cut(self: GenerationWriter, what: TopicCut) -> NextGeneration:
+    def flush(self: ManifestBuilder, what: TopicFlush) -> ManifestVersion:
         loop.call_soon_threadsafe(begun.set)
         assert go_on.wait(PATIENCE_S)
         return original(self, what)
 
-    monkeypatch.setattr(GenerationWriter, "cut", cut)
+    monkeypatch.setattr(ManifestBuilder, "cut", flush)
     storage.start()
-    await world.clock.run_for(CUT_WAIT_S + 3)
+    await world.clock.run_for(FLUSH_WAIT_S + 3)
     await asyncio.wait_for(begun.wait(), PATIENCE_S)
     closing = asyncio.ensure_future(world.close())
     await settle()

@@ -6,11 +6,11 @@ from typing import TypeVar
 import pytest
 
 from danube.model.errors import DamagedDataError, OffsetTrimmedError
-from danube.model.limits import READ_AHEAD_ANSWERS
+from danube.model.limits.broker import READ_AHEAD_ANSWERS
 from danube.runtime.blocking import InlineRunner
-from danube.storage.segment.retention import Retention
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
 from tests.unit.storage.journal_world import in_batch
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, storage_settings
 

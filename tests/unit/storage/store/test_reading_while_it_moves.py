@@ -7,11 +7,11 @@ from typing import TypeVar
 import pytest
 
 from danube.model.errors import OffsetTrimmedError
-from danube.storage.segment.retention import Retention
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.clock import settle
 from danube.testing.patience import PATIENCE_S
+from danube.testing.simulated.clock import settle
 from tests.unit.storage.store.storage_world import StorageWorld, always, cut_all, fill, read_all, records_from
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ async def test_a_reader_of_a_journal_file_that_is_cut_goes_on_in_the_segment(
     log = storage.topic(TOPIC, 1)
     records = await fill(log, 60)
     await storage._journal.rotate()
-    found = await while_it_reads(late, log, 3, storage.cut)
+    found = await while_it_reads(late, log, 3, storage.flush)
     assert found
     assert found == records[3 : 3 + len(found)]
 
@@ -134,7 +134,7 @@ async def test_a_time_is_found_though_what_it_is_in_is_cut_meanwhile(
     async with asyncio.timeout(PATIENCE_S):
         asking = asyncio.ensure_future(log.offset_at(wanted_ms))
         await late.waiting.wait()
-        await storage.cut()
+        await storage.flush()
         late.go_on()
         assert await asking == 4
 

@@ -6,13 +6,13 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
-from danube.metadata.storage_records import EpochRange, TopicStorage
+from danube.metadata.records.storage import EpochRange, TopicStorage
 from danube.metadata.store import Transaction
 from danube.model.errors import MetadataError, OffsetTrimmedError, UnknownOutcomeError, VersionConflictError
-from danube.model.limits import CUT_RETRY_S
+from danube.model.limits.broker import FLUSH_RETRY_S
+from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
-from danube.testing.disk import Operation
+from danube.testing.simulated.disk import Operation
 from tests.unit.storage.store.storage_world import KEEP_ALL, StorageWorld, always, cut_all, fill, read_all
 from tests.unit.storage.store.test_retention import SMALL, no_subscription, nothing_read
 
@@ -48,8 +48,8 @@ async def cut_more(storage: Storage, world: StorageWorld) -> TieredLog:
     await fill(log, 10, first=100)
     await storage._journal.rotate()
     for _ in range(2):
-        await storage.cut()
-        world.clock.advance(CUT_RETRY_S)
+        await storage.flush()
+        world.clock.advance(FLUSH_RETRY_S)
     return log
 
 
@@ -73,7 +73,7 @@ async def test_who_subscribes_after_a_trim_whose_answer_got_lost_keeps_what_is_u
     unread = log.start_offset
     for _ in range(3):
         await storage.retain(always(SMALL), lambda _: unread)
-        world.clock.advance(CUT_RETRY_S)
+        world.clock.advance(FLUSH_RETRY_S)
     log = await then(storage, world)
     assert log.start_offset <= unread
 
@@ -105,7 +105,7 @@ async def test_what_cannot_be_looked_up_yet_is_not_trimmed_and_looked_up_later(
         away.setattr(world.records, "get", fail)
         assert await storage.retain(always(SMALL), no_subscription) == 0
     assert log.start_offset == start_offset
-    world.clock.advance(CUT_RETRY_S)
+    world.clock.advance(FLUSH_RETRY_S)
     await storage.retain(always(SMALL), no_subscription)
     with pytest.raises(OffsetTrimmedError) as refused:
         await log.read(0, 1_000)
@@ -130,7 +130,7 @@ async def test_a_trim_that_comes_to_metadata_after_it_was_looked_up_takes_nothin
         await world.metadata.transact(submitted[-1])
     for _ in range(3):
         await storage.retain(always(SMALL), lambda _: unread)
-        world.clock.advance(CUT_RETRY_S)
+        world.clock.advance(FLUSH_RETRY_S)
     assert log.start_offset == unread == 0
     assert (await start_anew(storage, world)).start_offset == unread
 
@@ -159,7 +159,7 @@ async def test_a_topic_that_somebody_took_over_is_not_trimmed_any_more(
     assert await storage.retain(always(SMALL), no_subscription) == 0
     files = world.files(f"segments/{TOPIC}")
     for _ in range(3):
-        world.clock.advance(CUT_RETRY_S)
+        world.clock.advance(FLUSH_RETRY_S)
         assert await storage.retain(always(SMALL), no_subscription) == 0
     assert world.files(f"segments/{TOPIC}") == files
 
@@ -221,7 +221,7 @@ async def test_a_trim_that_somebody_else_was_faster_than_moves_the_start_only_un
 ) -> None:
     await world.records.seal(await world.records.get(TOPIC), ())
     assert await storage.retain(always(SMALL), no_subscription) == 0
-    world.clock.advance(CUT_RETRY_S)
+    world.clock.advance(FLUSH_RETRY_S)
     assert await storage.retain(always(SMALL), nothing_read) == 0
     assert log.start_offset == 0
 
@@ -247,7 +247,7 @@ async def test_a_trim_that_failed_is_tried_again_a_while_later(
     world.sim.fail(Operation.SYNC, name=SEGMENTS)
     for _ in range(2):
         assert await storage.retain(always(SMALL), no_subscription) == 0
-    world.clock.advance(CUT_RETRY_S)
+    world.clock.advance(FLUSH_RETRY_S)
     assert await storage.retain(always(SMALL), no_subscription) > 0
     assert log.start_offset > 0
 
@@ -258,11 +258,11 @@ async def test_a_topic_that_cannot_be_cut_is_trimmed_all_the_same_and_cut_later(
     await fill(log, 10, first=100)
     await storage._journal.rotate()
     world.sim.fail(Operation.SYNC, name=SEGMENTS)
-    assert (await storage.cut()).failed == 1
+    assert (await storage.flush()).failed == 1
     assert await storage.retain(always(SMALL), no_subscription) > 0
     assert storage.stats.troubled_topics == 1
-    world.clock.advance(CUT_RETRY_S)
-    await storage.cut()
+    world.clock.advance(FLUSH_RETRY_S)
+    await storage.flush()
     assert not storage._journal.closed_files()
     assert storage.stats.troubled_topics == 0
 
@@ -278,9 +278,9 @@ async def test_a_trim_does_not_undo_a_cut_that_waits_for_the_metadata(
 
     with pytest.MonkeyPatch.context() as away, pytest.raises(MetadataError):
         away.setattr(world.records, "point", fail)
-        await storage.cut()
+        await storage.flush()
     assert await storage.retain(always(SMALL), no_subscription) > 0
-    assert not (await storage.cut()).failed
+    assert not (await storage.flush()).failed
     assert not storage._journal.closed_files()
     assert "somebody else" not in caplog.text
 
@@ -291,8 +291,8 @@ async def test_a_trim_does_not_have_it_forgotten_that_a_topic_is_to_be_cut_again
     await fill(log, 10, first=100)
     await storage._journal.rotate()
     world.sim.fail(Operation.SYNC, name=SEGMENTS)
-    assert (await storage.cut()).failed == 1
-    world.clock.advance(CUT_RETRY_S)
+    assert (await storage.flush()).failed == 1
+    world.clock.advance(FLUSH_RETRY_S)
     assert await storage.retain(always(SMALL), no_subscription) > 0
-    await storage.cut()
+    await storage.flush()
     assert not storage._journal.closed_files()

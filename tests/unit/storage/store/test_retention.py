@@ -3,10 +3,10 @@
 import pytest
 
 from danube.model.errors import OffsetTrimmedError
-from danube.model.limits import JOURNAL_FILE_AGE_MIN_S
-from danube.storage.segment.retention import Retention
+from danube.model.limits.broker import JOURNAL_FILE_AGE_MIN_S
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.retention.rules import Retention
 from danube.storage.store import Storage
-from danube.storage.tiered_log import TieredLog
 from tests.unit.storage.store.storage_world import (
     KEEP_ALL,
     StorageWorld,
@@ -106,7 +106,7 @@ async def test_old_messages_that_are_in_the_open_journal_file_go_too(world: Stor
     newest = await fill(log, 1, first=40)
     by_age = always(Retention(max_age_ms=60_000, max_bytes=None))
     await storage.retain(by_age, no_subscription)  # closes the file
-    assert (await storage.cut()).topics == 1
+    assert (await storage.flush()).topics == 1
     assert await storage.retain(by_age, no_subscription) > 0
     assert (await read_all(log))[-1:] == newest
 

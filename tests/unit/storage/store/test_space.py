@@ -6,12 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.metadata.draft import Draft, commit_draft
-from danube.metadata.storage_records import bury
+from danube.metadata.records.storage import bury
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import StorageUnavailableError
-from danube.model.limits import CUT_RETRY_S
+from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.runtime.disk import DiskRoom
-from danube.storage.space import SpaceGate
+from danube.storage.disk_space import SpaceGate
 from danube.storage.watermarks import SpaceLevel, Watermarks, space_level
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all, storage_settings
 
@@ -108,17 +108,17 @@ async def test_deleting_topics_frees_a_disk_that_is_so_full_that_nothing_can_be_
     await storage._journal.rotate()
     world.sim.capacity_bytes = sum(map(len, world.sim.contents().values()))
 
-    async def delete(draft: Draft) -> None:
+    async def delete(draft: TransactionBuilder) -> None:
         bury(draft, 1)
         bury(draft, 2)
 
-    await commit_draft(world.metadata, world.rng, delete)
+    await commit_transaction(world.metadata, world.rng, delete)
     for topic_id in (1, 2):
         storage.forget(topic_id)
     if is_restarted:
         storage = await world.reopen(known_topics=set())
     storage.start()
-    await world.clock.run_for(CUT_RETRY_S + 3)
+    await world.clock.run_for(FLUSH_RETRY_S + 3)
     assert world.files("segments/1") == []
     assert not storage._journal.closed_files()
 

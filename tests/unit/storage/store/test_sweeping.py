@@ -1,9 +1,15 @@
 """Which files in a topic's folder nobody needs."""
 
-from danube.metadata.storage_records import EpochRange, TopicStorage
-from danube.storage.cutting import epochs_after
+from danube.metadata.records.storage import EpochRange, TopicStorage
+from danube.storage.flush.flush_plan import epochs_after
+from danube.storage.flush.orphans import (
+    highest_manifest_version,
+    manifest_versions_of,
+    of_manifest_version,
+    orphans,
+    unfinished,
+)
 from danube.storage.segment.manifest import Manifest, Segment, segment_name
-from danube.storage.sweeping import generations_of, highest_generation, of_generation, orphans, unfinished
 
 SEGMENT = Segment(0, 5, 3, 0, 0, 1, 10, 20)
 MANIFEST = Manifest(topic_id=7, generation=4, end_offset=5, segments=(SEGMENT,))
@@ -24,26 +30,26 @@ def test_files_of_other_names_are_left_alone() -> None:
 
 
 def test_the_highest_generation_counts_segments_and_manifests() -> None:
-    assert highest_generation([]) == 0
-    assert highest_generation(["0000000002.manifest", f"{5:020d}-0000000009.segment", "x"]) == 9
+    assert highest_manifest_version([]) == 0
+    assert highest_manifest_version(["0000000002.manifest", f"{5:020d}-0000000009.segment", "x"]) == 9
 
 
 def test_each_epoch_has_generations_of_its_own_and_later_ones_are_higher() -> None:
     alone, first, second = (
-        generations_of(TopicStorage(7, epochs=epochs))
+        manifest_versions_of(TopicStorage(7, epochs=epochs))
         for epochs in ((), (EpochRange(1, 9, 0, 5),), (EpochRange(1, 9, 0, 5), EpochRange(2, 8, 5)))
     )
     assert alone.start == 0
     assert (alone.stop, first.stop) == (first.start, second.start)
     names = [f"{one.start + 3:010d}.manifest" for one in (alone, first, second)]
-    assert [highest_generation(names, one) for one in (alone, first, second)] == [
+    assert [highest_manifest_version(names, one) for one in (alone, first, second)] == [
         one.start + 3 for one in (alone, first, second)
     ]
 
 
 def test_the_files_of_one_generation_are_found() -> None:
     names = ["0000000002.manifest", f"{5:020d}-0000000002.segment", "0000000003.manifest", "x"]
-    assert of_generation(names, 2) == names[:2]
+    assert of_manifest_version(names, 2) == names[:2]
 
 
 def test_segments_above_every_manifest_are_of_cuts_that_died_and_of_no_other_owner() -> None:

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.storage_records import EpochRange
+from danube.metadata.records.storage import EpochRange
 from danube.model.errors import DamagedDataError
-from danube.model.limits import CUT_RETRY_S
+from danube.model.limits.broker import FLUSH_RETRY_S
 from danube.model.topic import TopicName
 from danube.storage.tiers.directory import DirectoryTier
-from danube.testing.disk import Operation
+from danube.testing.simulated.disk import Operation
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all, fill, read_all
 
 BAD, GOOD = 1, 2
@@ -55,7 +55,7 @@ async def test_the_journal_keeps_what_a_refused_topic_has_in_it(world: StorageWo
     world.sim.flip_bit(name, 20)
     storage = await world.open()
     await storage._journal.rotate()
-    await storage.cut()
+    await storage.flush()
     await world.close()
     world.sim.flip_bit(name, 20)
     assert await read_all((await world.open()).topic(BAD, 3)) == records[BAD]
@@ -64,7 +64,7 @@ async def test_the_journal_keeps_what_a_refused_topic_has_in_it(world: StorageWo
 async def test_files_that_one_topic_holds_do_not_keep_the_others_from_being_cut(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.cutting.CUT_FILES_MAX", 1)
+    monkeypatch.setattr("danube.storage.flush.flush_plan.CUT_FILES_MAX", 1)
     storage = await world.open()
     records: dict[int, list[bytes]] = {BAD: [], GOOD: []}
     for number in range(20):
@@ -74,13 +74,13 @@ async def test_files_that_one_topic_holds_do_not_keep_the_others_from_being_cut(
     files = len(storage._journal.closed_files())
     world.sim.fail(Operation.SYNC, name=f"segments/{BAD}/*", times=100)
     for _ in range(files):
-        await storage.cut()
+        await storage.flush()
     good = storage._topics.histories.get(GOOD)
     assert good is not None
     assert good.manifest.end_offset == 40
     assert len(storage._journal.closed_files()) == files
     world.sim.clear_faults()
-    world.clock.advance(CUT_RETRY_S)
+    world.clock.advance(FLUSH_RETRY_S)
     await cut_all(storage)
     for topic_id, kept in records.items():
         assert await read_all(storage.topic(topic_id, 1)) == kept
@@ -152,13 +152,13 @@ async def test_a_topic_that_cannot_be_cut_is_said_once_and_tried_again_later(
     records = {topic_id: await fill(storage.topic(topic_id, 1), 30) for topic_id in (BAD, GOOD)}
     await storage._journal.rotate()
     world.sim.fail(Operation.SYNC, name=f"segments/{BAD}/*", error=errno.EIO, times=2)
-    assert (await storage.cut()).failed == 1
-    assert (await storage.cut()).topics == 0  # it is not its time yet
-    world.clock.advance(CUT_RETRY_S)
-    assert (await storage.cut()).failed == 1
+    assert (await storage.flush()).failed == 1
+    assert (await storage.flush()).topics == 0  # it is not its time yet
+    world.clock.advance(FLUSH_RETRY_S)
+    assert (await storage.flush()).failed == 1
     assert caplog.text.count("what is stored of topic 1 stays as it is") == 1
     assert world.storage.stats.troubled_topics == 1
-    world.clock.advance(CUT_RETRY_S)
+    world.clock.advance(FLUSH_RETRY_S)
     await cut_all(storage)
     assert storage.stats.troubled_topics == 0
     for topic_id, expected in records.items():
@@ -173,9 +173,9 @@ async def test_a_topic_in_trouble_is_called_by_its_name_where_that_is_known(
     world.sim.fail(Operation.SYNC, name=f"segments/{GOOD}/*", error=errno.EIO)
     await fill(world.storage.topic(GOOD, 1, name=TopicName("default", "clicks")), 30, first=30)
     await world.storage._journal.rotate()
-    assert (await world.storage.cut()).failed == 1
+    assert (await world.storage.flush()).failed == 1
     assert f"what is stored of topic /default/clicks (id {GOOD}) stays as it is" in caplog.text
-    world.clock.advance(CUT_RETRY_S)
+    world.clock.advance(FLUSH_RETRY_S)
     await cut_all(world.storage)
     assert f"the storage of topic /default/clicks (id {GOOD}) is kept in order again" in caplog.text
     await world.close()
@@ -194,8 +194,8 @@ async def test_a_topic_that_somebody_took_over_is_not_cut_any_more(
     record = await world.records.get(BAD)
     await world.records.seal(record, (EpochRange(2, 77, 60, None),))
     for _ in range(3):
-        await storage.cut()
-        world.clock.advance(CUT_RETRY_S)
+        await storage.flush()
+        world.clock.advance(FLUSH_RETRY_S)
     assert "another broker has taken it over" in caplog.text
     assert (await world.records.get(BAD)).generation == record.generation
     assert await read_all(storage.topic(BAD, 1)) == records[BAD]
@@ -208,8 +208,8 @@ async def test_a_record_that_was_rewritten_by_nobody_else_is_looked_up_again(wor
     record = await world.records.get(BAD)
     await world.records.seal(record, ())  # as an outcome that was never learned leaves it
     await storage._journal.rotate()
-    assert (await storage.cut()).failed == 1
-    world.clock.advance(CUT_RETRY_S)
+    assert (await storage.flush()).failed == 1
+    world.clock.advance(FLUSH_RETRY_S)
     await cut_all(storage)
     assert await read_all(storage.topic(BAD, 1)) == records[BAD]
     assert storage.stats.troubled_topics == 0

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from danube.model.limits import MIB, SEGMENT_OPEN_FILES_MAX, SEGMENT_READS_AHEAD
+from danube.model.limits.broker import MIB, SEGMENT_OPEN_FILES_MAX, SEGMENT_READS_AHEAD
 from danube.runtime.disk import PARTIAL_SUFFIX, Buffer
 from danube.storage.tiers.directory import DirectoryTier
-from danube.testing.disk import MachineOffError, Operation, SimDisk, SimFile
+from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk, SimFile
 
 FOLDER = "segments/7"
 NAME = f"{FOLDER}/a"

@@ -1,0 +1,179 @@
+"""`danube-admin contexts`: named clusters, and which one is used when nothing else is said."""
+
+import os
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from danube.admin.access import AccessLevel, ApprovalMode
+from danube.admin.cli.call import stdout_screen
+from danube.admin.cli.output.draw import drawn
+from danube.admin.cli.output.help_text import examples_text
+from danube.admin.cli.output.options import OutputOptions
+from danube.admin.cli.output.serial import serialized
+from danube.admin.cli.typer_classes import HELP_SETTINGS, PROGRAM, AdminCommand, AdminGroup, flags_of, look_of
+from danube.admin.present import Table, View, label, printable
+from danube.admin.target import Colour
+from danube.model.errors import InvalidRequestError
+from danube.runtime import console
+from danube.runtime.paths import expanded
+
+_EXAMPLES = examples_text(
+    [
+        ("Name a cluster, and use it from now on", f"{PROGRAM} contexts set staging --endpoint 10.0.0.5:50051"),
+        (
+            "A cluster where nothing is destroyed",
+            f"{PROGRAM} contexts set live --endpoint 10.0.0.9:50051 --access write",
+        ),
+        ("Use another one", f"{PROGRAM} contexts use live"),
+        ("One command on another one", f"{PROGRAM} topics list --context staging"),
+    ]
+)
+
+app = typer.Typer(
+    cls=AdminGroup,
+    rich_markup_mode=None,
+    no_args_is_help=True,
+    context_settings=HELP_SETTINGS,
+    help="List, choose and change named clusters.",
+    epilog=_EXAMPLES,
+)
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The name of the context.", show_default=False)]
+
+
+@app.command("list", cls=AdminCommand)
+def list_command(context: typer.Context) -> None:
+    """List the contexts; the current one is marked."""
+    from danube.admin.profiles import list_contexts  # noqa: PLC0415 - `--help` reads no contexts
+
+    rows = [
+        {
+            "name": name,
+            "current": is_current,
+            "endpoint": each.endpoint,
+            "access": each.access,
+            "approval": each.approval,
+        }
+        for name, each, is_current in list_contexts(_file(context))
+    ]
+    _show(look_of(context), rows)
+
+
+@app.command("show", cls=AdminCommand)
+def show_command(
+    context: typer.Context,
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The current one without a name.")] = None,
+) -> None:
+    """Show what a context says; its token is not shown."""
+    from danube.admin.profiles import show_context  # noqa: PLC0415 - as above
+
+    _show(look_of(context), show_context(_file(context), name))
+
+
+@app.command("use", cls=AdminCommand)
+def use_command(context: typer.Context, name: Name) -> None:
+    """Use a context from now on."""
+    from danube.admin.profiles import use_context  # noqa: PLC0415 - as above
+
+    use_context(_file(context), name)
+    _say(context, f"context {name} is used from now on")
+
+
+@app.command("remove", cls=AdminCommand)
+def remove_command(context: typer.Context, name: Name) -> None:
+    """Forget a context."""
+    from danube.admin.profiles import remove_context  # noqa: PLC0415 - as above
+
+    remove_context(_file(context), name)
+    _say(context, f"context {name} is forgotten")
+
+
+@app.command("set", cls=AdminCommand, epilog=_EXAMPLES)
+def set_command(
+    context: typer.Context,
+    name: Name,
+    *,
+    endpoint: Annotated[
+        str | None, typer.Option("--endpoint", help="http://host:port of a broker's admin port.")
+    ] = None,
+    access: Annotated[AccessLevel | None, typer.Option("--access", help="The most that may be done there.")] = None,
+    approval: Annotated[
+        ApprovalMode | None, typer.Option("--approval", help="Which plans of assistants wait for a person.")
+    ] = None,
+    tls: Annotated[bool | None, typer.Option("--tls/--no-tls", help="Use TLS; an https:// endpoint does too.")] = None,
+    ca: Annotated[Path | None, typer.Option("--ca", callback=expanded, help="PEM file of who is trusted.")] = None,
+    cert: Annotated[
+        Path | None, typer.Option("--cert", callback=expanded, help="PEM file of the client's certificate.")
+    ] = None,
+    key: Annotated[Path | None, typer.Option("--key", callback=expanded, help="PEM file of its key.")] = None,
+    domain: Annotated[str | None, typer.Option("--domain", help="The name in the broker's certificate.")] = None,
+    token_file: Annotated[
+        Path | None, typer.Option("--token-file", callback=expanded, help="File that holds the token.")
+    ] = None,
+    token_env: Annotated[str | None, typer.Option("--token-env", help="Variable that holds the token.")] = None,
+    always_yes: Annotated[
+        bool | None,
+        typer.Option("--always-yes/--never-yes", help="Apply plans made on the command line without a question."),
+    ] = None,
+    colour: Annotated[Colour | None, typer.Option("--colour", help="What faces mark the cluster with.")] = None,
+    unset: Annotated[
+        list[str] | None, typer.Option("--unset", metavar="FIELD", help="Take a field away; may be repeated.")
+    ] = None,
+) -> None:
+    """Create a context, or change what is given of one; the first one is used from then on."""
+    from danube.admin.profiles import Context, set_context  # noqa: PLC0415 - as above
+
+    given: dict[str, Any] = {
+        "endpoint": endpoint,
+        "access": access,
+        "approval": approval,
+        "tls": tls,
+        "ca": ca,
+        "cert": cert,
+        "key": key,
+        "domain": domain,
+        "token_file": token_file,
+        "token_env": token_env,
+        "yes": always_yes,
+        "colour": colour,
+    }
+    changes = {field: value for field, value in given.items() if value is not None}
+    for field in unset or []:
+        if field.replace("-", "_") not in Context.model_fields:
+            raise InvalidRequestError(f"a context has no {field}: it has {', '.join(Context.model_fields)}")
+        changes[field.replace("-", "_")] = None
+    set_context(_file(context), name, changes)
+    _say(context, f"context {name} is kept; see `{PROGRAM} contexts show {name}`")
+
+
+def _file(context: typer.Context) -> Path:
+    from danube.admin.profiles import contexts_file  # noqa: PLC0415 - as above
+
+    return contexts_file(flags_of(context).config_file, os.environ)
+
+
+def _say(context: typer.Context, text: str) -> None:
+    if not look_of(context).quiet:
+        console.say(text, PROGRAM)
+
+
+def _show(output: OutputOptions, data: Any) -> None:  # noqa: ANN401 - JSON
+    """One mapping, or rows of one shape."""
+    if not output.output.is_for_people:
+        console.write(serialized(data, output.output))
+        return
+    if isinstance(data, dict):
+        view = View(tuple((label(key), printable(value)) for key, value in data.items()))
+    else:
+        columns = tuple(label(key) for key in data[0]) if data else ()
+        rows = tuple(tuple(_cell(value) for value in row.values()) for row in data)
+        view = View((), (Table("Contexts", columns, rows),))
+    console.write(drawn(view, stdout_screen(output)))
+    if not data and not output.quiet:
+        console.say(f"there are no contexts; `{PROGRAM} contexts set NAME --endpoint HOST:PORT` makes one", PROGRAM)
+
+
+def _cell(value: object) -> str:
+    return "yes" if value is True else "" if value is False else "-" if value is None else printable(str(value))

@@ -1,0 +1,168 @@
+"""How the commands parse, show help and fail: Typer's classes with the options of the root accepted everywhere."""
+
+import difflib
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from typer import Abort, Exit, TyperException
+from typer._click import Context, HelpFormatter, Parameter
+from typer._click.exceptions import NoArgsIsHelpError, NoSuchOption, UsageError
+from typer.core import TyperCommand, TyperGroup
+
+from danube.admin.cli.output.options import EVERYWHERE, OUTPUT_OPTIONS, OutputOptions, flags_from, given_of
+from danube.model.exit_codes import ExitCode
+from danube.runtime import console
+
+if TYPE_CHECKING:
+    from danube.admin.profiles import TargetFlags
+
+PROGRAM = "danube-admin"
+_GIVEN = "danube.given"
+WATCH = "--watch"
+WATCH_DEFAULT = "2"
+HELP_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
+
+
+def look_of(context: Context) -> OutputOptions:
+    """How the command that runs shows what it found."""
+    return OutputOptions(**given_of(_given(context), OUTPUT_OPTIONS))
+
+
+def flags_of(context: Context) -> "TargetFlags":
+    """What the command line says about the target."""
+    flags: TargetFlags = context.find_root().obj
+    return flags
+
+
+def remember(context: Context, params: Mapping[str, Any]) -> None:
+    """Let what was given on the command line count for the command that runs."""
+    _given(context).update(given_of(params, EVERYWHERE))
+
+
+def _given(context: Context) -> dict[str, Any]:
+    given: dict[str, Any] = context.meta.setdefault(_GIVEN, {})
+    return given
+
+
+class AdminCommand(TyperCommand):
+    """A command that takes the options of the root too."""
+
+    def get_params(self, ctx: Context) -> list[Parameter]:
+        own = super().get_params(ctx)
+        taken = {word for param in own for word in (param.name, *param.opts)}
+        root = ctx.find_root().command
+        return own + [
+            param for param in root.params if param.name in EVERYWHERE and not taken & {param.name, *param.opts}
+        ]
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, _with_interval(args))
+        except NoSuchOption as error:
+            raise _suggesting(error, self.get_params(ctx)) from None
+
+    def invoke(self, ctx: Context) -> Any:  # noqa: ANN401 - as in Typer
+        own = {param.name for param in self.params}
+        given = {name: ctx.params.pop(name) for name in EVERYWHERE - own if name in ctx.params}
+        remember(ctx, given)
+        ctx.find_root().obj = flags_from(_given(ctx))
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # Typer would end with 1
+            console.forget_stdout()
+            raise Exit from None
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        own = {id(param) for param in self.params}
+        arguments, options, everywhere = [], [], []
+        for param in self.get_params(ctx):
+            record = param.get_help_record(ctx)
+            if record is None:
+                continue
+            if param.param_type_name == "argument":
+                arguments.append((record[0].removesuffix(" <str>"), record[1]))
+            elif id(param) in own or param.name == "help":
+                options.append(record)
+            else:
+                everywhere.append("/".join(param.opts))
+        for heading, records in (("Arguments", arguments), ("Options", options)):
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+        if everywhere:
+            with formatter.section(f"Options of every command, which `{PROGRAM} --help` explains"):
+                formatter.write_text(", ".join(everywhere))
+
+
+class AdminGroup(TyperGroup):
+    """A group whose errors are one sentence, and whose root ends the process with our exit codes."""
+
+    def parse_args(self, ctx: Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except NoSuchOption as error:
+            raise _suggesting(error, self.get_params(ctx)) from None
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Groups first, each in the order in which they came."""
+        return sorted(super().list_commands(ctx), key=lambda name: not isinstance(self.commands[name], TyperGroup))
+
+    def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:
+        self.format_commands(ctx, formatter)
+        records = [record for param in self.get_params(ctx) if (record := param.get_help_record(ctx)) is not None]
+        with formatter.section("Options"):
+            formatter.write_dl(records)
+
+    def main(  # type: ignore[override]  # it never returns, whatever the mode
+        self,
+        args: Sequence[str] | None = None,
+        prog_name: str | None = None,
+        **extra: Any,  # noqa: ANN401 - as in Typer
+    ) -> NoReturn:
+        """Run and exit."""
+        words = list(sys.argv[1:] if args is None else args)
+        extra["standalone_mode"] = False
+
+        def work() -> ExitCode:
+            return self._run(words, prog_name or PROGRAM, extra)
+
+        sys.exit(console.ended(work, PROGRAM, debug="--debug" in words))
+
+    def _run(self, words: list[str], prog_name: str, extra: dict[str, Any]) -> ExitCode:
+        try:
+            return ExitCode(super().main(words, prog_name, **extra) or ExitCode.OK)
+        except NoArgsIsHelpError as error:
+            sys.stderr.write(f"{error.ctx.get_help()}\n")
+            return ExitCode.USAGE
+        except Abort:
+            return ExitCode.INTERRUPTED
+        except TyperException as error:
+            console.say(_sentence(error), PROGRAM)
+            return ExitCode.USAGE
+
+
+def _with_interval(args: Sequence[str]) -> list[str]:
+    """The words with a number after each `--watch`, which may stand alone."""
+    found: list[str] = []
+    for word in args:
+        if found and found[-1] == WATCH and word.replace(".", "", 1).isdigit():
+            found[-1] = f"{WATCH}={word}"
+        else:
+            found.append(word)
+    return [f"{WATCH}={WATCH_DEFAULT}" if word == WATCH else word for word in found]
+
+
+def _suggesting(error: NoSuchOption, params: Sequence[Parameter]) -> UsageError:
+    """The error with the nearest option there is."""
+    known = [word for param in params for word in (*param.opts, *param.secondary_opts)]
+    near = difflib.get_close_matches(error.option_name, known, n=1)
+    question = f". Did you mean {near[0]!r}?" if near else ""
+    return UsageError(f"There is no option {error.option_name!r}{question}", error.ctx)
+
+
+def _sentence(error: TyperException) -> str:
+    text = " ".join(error.format_message().replace("Value error, ", "").split()).removesuffix(".")
+    text = text[:1].lower() + text[1:]
+    context = error.ctx if isinstance(error, UsageError) else None
+    return f"{text}; `{context.command_path} --help` shows how" if context else text

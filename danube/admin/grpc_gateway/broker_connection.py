@@ -1,0 +1,163 @@
+"""Calls to the ports of brokers: deadlines, the token, TLS, and errors as sentences that say what to do next."""
+
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from danube.admin.target import Target
+from danube.model.errors import (
+    BrokerUnreachableError,
+    DanubeError,
+    DeadlineExceededError,
+    SettingsError,
+    UnauthenticatedError,
+)
+from danube.model.limits.broker import CLIENT_CHANNELS_MAX
+from danube.rpc.address import is_loopback, join_address
+from danube.rpc.carrier import Channel, ClientStream
+from danube.rpc.grpc.carrier import GrpcCarrier
+from danube.rpc.grpc.credentials import channel_credentials
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
+from danube.wire.encode_admin import EMPTY
+
+_ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - what brokers advertise that were told no better; compared, not bound
+
+
+class BrokerConnection:
+    """Calls to one port of one broker."""
+
+    def __init__(self, channel: Channel, url: str, target: Target) -> None:
+        self.url = url
+        self._channel = channel
+        self._target = target
+        self._metadata = (("authorization", f"Bearer {target.token}"),) if target.token else ()
+
+    async def call(self, path: str, request: bytes = EMPTY) -> bytes:
+        """One unary call. Raises DanubeError."""
+        try:
+            return await self._channel.call(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)
+        except DanubeError as error:
+            raise self._told(error) from error
+
+    def stream(self, path: str, request: bytes) -> ClientStream:
+        """A server stream that ends with the deadline of one call."""
+        return self._channel.server_stream(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._channel.close()
+
+    def _told(self, error: DanubeError) -> DanubeError:
+        match error:
+            case BrokerUnreachableError():
+                return BrokerUnreachableError(f"no broker answers at {self.url}{_cause(error)}: {self._next_step()}")
+            case DeadlineExceededError():
+                return DeadlineExceededError(
+                    f"the broker at {self.url} did not answer within {self._target.timeout_s:g} s, and may still do"
+                    " what it was asked: look, and try again or with a larger --timeout-s"
+                )
+            case UnauthenticatedError():
+                had = "refuses the token" if self._target.token else "wants a token"
+                return UnauthenticatedError(
+                    f"the broker at {self.url} {had}: set DANUBE_ADMIN_TOKEN, or the token of a context ({error})"
+                )
+            case _:
+                return error
+
+    def _next_step(self) -> str:
+        if self.url != self._target.endpoint:
+            named = f"the broker at {self._target.endpoint} names that address"
+            return f"{named}; check that a broker runs there, and that this machine resolves and reaches the address"
+        if self._target.tls:
+            return "start it, check that it serves TLS and that DANUBE_ADMIN_CA is who signed its certificate"
+        return "start one with `danube-broker`, or name another with --endpoint, DANUBE_ADMIN_ENDPOINT or a context"
+
+
+class ConnectionPool:
+    """The lines of one target: to the broker behind its endpoint, and to others that it names."""
+
+    def __init__(self, target: Target, carrier: GrpcCarrier) -> None:
+        self._target = target
+        self._carrier = carrier
+        self._lines: dict[str, BrokerConnection] = {}
+        self.endpoint = self.to(target.endpoint)
+
+    def to(self, advertised: str) -> BrokerConnection:
+        """A line to a broker's URL; `0.0.0.0` there is the host that was dialled. Raises SettingsError."""
+        url = self.dialled(advertised)
+        if url not in self._lines:
+            if len(self._lines) >= CLIENT_CHANNELS_MAX:
+                raise SettingsError(f"the broker names more than {CLIENT_CHANNELS_MAX} addresses to go to")
+            check_token_is_safe(self._target, url)
+            self._lines[url] = BrokerConnection(self._carrier.connect(_host_and_port(url)), url, self._target)
+        return self._lines[url]
+
+    def dialled(self, advertised: str) -> str:
+        """An address as this machine reaches it; one that cannot be read stays as it is."""
+        parts = _parts(advertised)
+        if parts is None or parts[0] not in _ANY_HOST:
+            return advertised
+        host, _ = _parts(self._target.endpoint) or parts
+        scheme, separator, _ = advertised.partition("://")
+        return f"{scheme if separator else 'http'}://{join_address(host, parts[1])}"
+
+    async def close(self) -> None:
+        """Disconnect all of them."""
+        for line in self._lines.values():
+            await line.close()
+
+
+def check_token_is_safe(target: Target, url: str) -> None:
+    """Raise SettingsError where the target's token would go to this URL in plain text."""
+    parts = _parts(url)
+    if target.token is None or target.tls or (parts is not None and is_loopback(parts[0])):
+        return
+    raise SettingsError(
+        f"a token would go to {url} in plain text, for everybody on the way to read: use an https:// endpoint or"
+        " DANUBE_ADMIN_TLS=true, or forward the port to this machine"
+    )
+
+
+async def carrier_for(target: Target, clock: Clock, runner: BlockingRunner) -> GrpcCarrier:
+    """A carrier with the target's TLS. Raises SettingsError."""
+    if not target.tls:
+        return GrpcCarrier(clock)
+    files = (target.ca_file, target.cert_file, target.key_file)
+    ca, certificate, key = await runner.run(lambda: [_pem(path) for path in files])
+    credentials = channel_credentials(ca=ca, certificate=certificate, key=key)
+    return GrpcCarrier(clock, channel_credentials=credentials, tls_name=target.tls_domain)
+
+
+def _pem(path: Path | None) -> bytes | None:
+    if path is None:
+        return None
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise SettingsError(f"cannot read the PEM file {path}: {error.strerror}") from None
+    if b"-----BEGIN" not in content:
+        raise SettingsError(f"{path} is no PEM file: it has no line with -----BEGIN")
+    return content
+
+
+def _host_and_port(url: str) -> str:
+    parts = _parts(url)
+    if parts is None:
+        raise SettingsError(f"the broker is said to be at {url[:80]!r}, which is no address: mend what it advertises")
+    return join_address(*parts)
+
+
+def _parts(url: str) -> tuple[str, int] | None:
+    try:
+        parts = urlsplit(url if "://" in url else f"http://{url}")
+        return (parts.hostname, parts.port) if parts.hostname and parts.port else None
+    except ValueError:
+        return None
+
+
+def _cause(error: DanubeError) -> str:
+    """What gRPC says of it, where it is more than that nobody listens."""
+    _, _, said = str(error).rpartition("last error: ")
+    if "Connection refused" in said or not said.isprintable():
+        return ""
+    return f" ({said.removeprefix('UNKNOWN: ').removeprefix('UNAVAILABLE: ')[:200]})"

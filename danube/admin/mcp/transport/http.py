@@ -1,0 +1,122 @@
+"""The protocol over HTTP, for hosts on this machine and beyond: with a token, for named hosts and origins alone."""
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.server.lowlevel import Server
+from mcp.server.transport_security import TransportSecuritySettings
+
+from danube.admin.mcp.transport.tokens import BearerToken
+from danube.model.errors import SettingsError
+from danube.model.limits.faces import (
+    MCP_DRAIN_S,
+    MCP_MESSAGE_BYTES_MAX,
+    MCP_REQUESTS_MAX,
+    MCP_SESSION_IDLE_S,
+    MCP_SESSIONS_MAX,
+)
+from danube.rpc.address import is_loopback
+from danube.rpc.http_port import App, HttpPort, Message, Receive, Send, listen
+from danube.runtime.tasks import TaskScope
+
+DEFAULT_PORT = 8765
+DEFAULT_PATH = "/mcp"
+_THIS_MACHINE = ("127.0.0.1", "localhost", "[::1]")
+_UNAUTHORIZED = b"a token is needed: Authorization: Bearer ..."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpOptions:
+    """Where the server listens, and what it is called by those who may reach it."""
+
+    host: str = "127.0.0.1"
+    port: int = DEFAULT_PORT
+    """0 takes a free one."""
+    path: str = DEFAULT_PATH
+    allow_remote: bool = False
+    """Said in words, since whoever has the token then administers the cluster from anywhere."""
+    public_hosts: tuple[str, ...] = ()
+    """`name` or `name:port`, as they stand in the addresses that hosts use."""
+
+    def __post_init__(self) -> None:
+        """Raise SettingsError for what would be open without having been asked for."""
+        if not self.path.startswith("/"):
+            raise SettingsError(f"--path {self.path[:60]!r} has to begin with a slash")
+        if is_loopback(self.host):
+            return
+        if not self.allow_remote:
+            raise SettingsError(
+                f"--host {self.host[:60]} can be reached from other machines: add --allow-remote if that is meant, or"
+                " listen on 127.0.0.1 behind a proxy with TLS"
+            )
+        if not self.public_hosts:
+            raise SettingsError("--allow-remote needs --public-host NAME: the name by which hosts know this server")
+
+    def security(self) -> TransportSecuritySettings:
+        """Names in Host, and origins of web pages, that are answered: against DNS rebinding."""
+        names = [*_THIS_MACHINE, *self.public_hosts]
+        hosts = [each for name in names for each in (name, f"{name}:*")]
+        origins = [f"{scheme}://{host}" for scheme in ("http", "https") for host in hosts]
+        return TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=origins)
+
+
+class HttpServer:
+    """The listening port."""
+
+    def __init__(self, server: Server[Any], options: HttpOptions, token: BearerToken) -> None:
+        self._options = options
+        self._listener = listen(options.host, options.port, "choose another with --port")
+        self.port: int = self._listener.getsockname()[1]
+        app = server.streamable_http_app(
+            streamable_http_path=options.path,
+            max_request_body_size=MCP_MESSAGE_BYTES_MAX,
+            session_idle_timeout=MCP_SESSION_IDLE_S,
+            max_sessions=MCP_SESSIONS_MAX,
+            transport_security=options.security(),
+        )
+        self._http = HttpPort(_Guarded(app, token), lifespan="on", requests_max=MCP_REQUESTS_MAX, drain_s=MCP_DRAIN_S)
+
+    @property
+    def address(self) -> str:
+        """The address that a host is told."""
+        host = self._options.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self._options.path}"
+
+    async def serve(self) -> None:
+        """Answer until this is cancelled; calls that run have a moment to end."""
+        tasks = TaskScope("mcp")
+        serving = tasks.spawn(self._http.serve(sockets=[self._listener]), "http")
+        try:
+            await asyncio.shield(serving)
+        finally:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._http.stop(serving)
+            await tasks.close()
+            self._listener.close()
+
+
+class _Guarded:
+    """Lets through what has the token, and the server's own start and stop."""
+
+    def __init__(self, app: App, token: BearerToken) -> None:
+        self._app = app
+        self._token = token
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http" and not self._token.opens(_authorization(scope)):
+            await _refuse(send)
+        elif scope["type"] in {"http", "lifespan"}:
+            await self._app(scope, receive, send)
+
+
+def _authorization(scope: Message) -> bytes | None:
+    found = [value for name, value in scope["headers"] if name == b"authorization"]
+    return found[0] if len(found) == 1 else None
+
+
+async def _refuse(send: Send) -> None:
+    headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"www-authenticate", b'Bearer realm="danube"')]
+    await send({"type": "http.response.start", "status": 401, "headers": headers})
+    await send({"type": "http.response.body", "body": _UNAUTHORIZED})

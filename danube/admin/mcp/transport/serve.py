@@ -1,0 +1,115 @@
+"""Running the server: on standard input and output, or over HTTP, until the host or a signal ends it."""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+
+from danube.admin.mcp.original_config import read_original_config
+from danube.admin.mcp.server import DEFAULT_NAME, build_server
+from danube.admin.mcp.tool_catalogue import DEFAULT_TOOLSETS, ToolCatalogue
+from danube.admin.mcp.transport.http import HttpOptions, HttpServer
+from danube.admin.mcp.transport.stdio import MessageReader, MessageWriter, OpenRequests, standard_streams
+from danube.admin.mcp.transport.tokens import BearerToken
+from danube.admin.profiles import checked_endpoint
+from danube.admin.target import Connect, Target
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import SystemClock
+from danube.runtime.console import say, whoever_calls
+from danube.runtime.signals import on_end
+
+PROGRAM = "danube-admin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class McpOptions:
+    """What is chosen when the server is started, beside the target."""
+
+    toolsets: tuple[str, ...] = DEFAULT_TOOLSETS
+    name: str = DEFAULT_NAME
+    config_file: Path | None = None
+    """The original's mcp-config.yml; its endpoint wins."""
+
+
+async def serve_stdio(connect: Connect, target: Target, options: McpOptions | None = None) -> None:
+    """Serve one host on standard input and output, until it closes its end, SIGTERM or cancellation.
+
+    Raises SettingsError for the original's file.
+    """
+    options = options or McpOptions()
+    target = await _configured(target, options.config_file) if options.config_file is not None else target
+    catalogue = ToolCatalogue(guard=target.guard, toolsets=options.toolsets)
+    with standard_streams() as (source, sink):
+        async with connect(target) as gateway:
+            server = build_server(gateway, SystemClock(), catalogue, who=whoever_calls(), name=options.name)
+            requests = OpenRequests()
+            reader, writer = MessageReader(source, requests), MessageWriter(sink, requests)
+            with _ended_by_sigterm(), _cancelled_as_one():
+                await server.run(reader, writer, server.create_initialization_options())
+
+
+async def serve_http(
+    connect: Connect, target: Target, options: McpOptions, http: HttpOptions, token: BearerToken
+) -> None:
+    """Serve hosts over HTTP until SIGTERM or cancellation. Raises SettingsError when the port cannot be had."""
+    catalogue = ToolCatalogue(guard=target.guard, toolsets=options.toolsets)
+    async with connect(target) as gateway:
+        server = build_server(gateway, SystemClock(), catalogue, who=whoever_calls(), name=options.name)
+        listening = HttpServer(server, http, token)
+        origin = f"a new token is in {token.origin}" if token.is_new else f"the token is in {token.origin}"
+        say(f"MCP server at {listening.address}, for the cluster at {target.endpoint}; {origin}", PROGRAM)
+        with _ended_by_sigterm():
+            await listening.serve()
+
+
+async def _configured(target: Target, config_file: Path) -> Target:
+    """The target with the endpoint of the original's file; a context's token goes to that context's cluster alone."""
+    thread = BlockingThread("mcp-config")
+    try:
+        config = await thread.run(partial(read_original_config, config_file))
+    finally:
+        await thread.aclose()
+    for remark in config.remarks:
+        say(remark, PROGRAM)
+    endpoint = checked_endpoint(config.broker_endpoint, tls=target.tls)
+    if endpoint == target.endpoint:
+        return target
+    token = target.token if target.context is None else None
+    return replace(target, endpoint=endpoint, tls=endpoint.startswith("https://"), context=None, token=token)
+
+
+@contextlib.contextmanager
+def _cancelled_as_one() -> Iterator[None]:
+    """What the SDK's streams say of each other while the work inside is cancelled is its cancellation, and no error."""
+    try:
+        yield
+    except BaseExceptionGroup:
+        task = asyncio.current_task()
+        if task is None or not task.cancelling():
+            raise
+        raise asyncio.CancelledError from None
+
+
+@contextlib.contextmanager
+def _ended_by_sigterm() -> Iterator[None]:
+    """End the work inside at SIGTERM or SIGHUP as at Ctrl-C, and go on after it as if it had come to its end."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    came = asyncio.Event()
+
+    def end() -> None:
+        came.set()
+        if task is not None:
+            task.cancel()
+
+    handled = on_end(end, (signal.SIGTERM, signal.SIGHUP))
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not came.is_set() or task is None or task.uncancel() > 0:
+            raise
+    finally:
+        for number in handled:
+            loop.remove_signal_handler(number)

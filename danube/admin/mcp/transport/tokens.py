@@ -1,0 +1,93 @@
+"""The bearer token of the HTTP server: who has it may use the server, and without one nobody may."""
+
+import hmac
+import os
+import secrets
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from danube.model.errors import SettingsError
+from danube.model.limits.broker import TOKEN_CHARS_MAX
+from danube.model.limits.faces import MCP_TOKEN_CHARS_MIN
+
+VARIABLE = "DANUBE_MCP_TOKEN"
+_READABLE_BY_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_BYTES = 32
+_SCHEME = b"bearer "
+
+
+@dataclass(frozen=True, slots=True)
+class BearerToken:
+    """A token, and where a person finds it."""
+
+    secret: str = field(repr=False)
+    origin: str
+    is_new: bool = False
+
+    def opens(self, header: bytes | None) -> bool:
+        """Whether an Authorization header holds it. Takes the same time wherever it differs."""
+        if header is None or header[: len(_SCHEME)].lower() != _SCHEME:
+            return False
+        return hmac.compare_digest(header[len(_SCHEME) :].strip(), self.secret.encode())
+
+
+def find_token(token_file: Path | None, environ: Mapping[str, str]) -> BearerToken:
+    """The token from the file that was named, else from DANUBE_MCP_TOKEN, else from a file of the user's.
+
+    A file that is not there is written with a new token, for its owner alone. Raises SettingsError.
+    """
+    if token_file is None and (text := environ.get(VARIABLE)) is not None:
+        return BearerToken(_checked(text, VARIABLE), f"the variable {VARIABLE}")
+    path = token_file or _usual_file(environ)
+    try:
+        return _read(path)
+    except FileNotFoundError:
+        return _create(path)
+
+
+def _usual_file(environ: Mapping[str, str]) -> Path:
+    folder = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home()) / ".local" / "state"
+    return Path(folder) / "danube" / "mcp-token"
+
+
+def _read(path: Path) -> BearerToken:
+    try:
+        with path.open(encoding="ascii") as file:
+            if os.fstat(file.fileno()).st_mode & _READABLE_BY_OTHERS:
+                raise SettingsError(
+                    f"others can read the token file {path}: delete it, and start again to get a new one"
+                )
+            return BearerToken(_checked(file.read(TOKEN_CHARS_MAX + 2), str(path)), str(path))
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise SettingsError(f"cannot read the token file {path}: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise SettingsError(f"{path} holds no token: a token is one word of printable ASCII") from None
+
+
+def _create(path: Path) -> BearerToken:
+    secret = secrets.token_urlsafe(_BYTES)
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(f"{secret}\n")
+    except OSError as error:
+        raise SettingsError(
+            f"cannot write a token to {path}: {error.strerror}; set {VARIABLE} or --token-file"
+        ) from None
+    return BearerToken(secret, str(path), is_new=True)
+
+
+def _checked(text: str, origin: str) -> str:
+    token = text.strip()
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise SettingsError(f"{origin} holds no token: a token is one word of printable ASCII, and not shown here")
+    if not MCP_TOKEN_CHARS_MIN <= len(token) <= TOKEN_CHARS_MAX:
+        raise SettingsError(
+            f"the token in {origin} is too short or too long: use {MCP_TOKEN_CHARS_MIN} characters or more"
+        )
+    return token

@@ -1,0 +1,302 @@
+"""lag.*: who is behind, why, and when it will have caught up."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field
+
+from danube.admin.analytics.live import live_lag, require_telemetry
+from danube.admin.analytics.published import lag_of, newest_lag, published_runs
+from danube.admin.operations.fields import (
+    VOLATILE,
+    WIDE,
+    Millis,
+    NamespaceText,
+    Params,
+    Result,
+    SubscriptionText,
+    TopicText,
+)
+from danube.admin.operations.operation import Call, Example, Operation
+from danube.admin.operations.paging import cursor_after, key_of
+from danube.model.errors import NotFoundError
+from danube.model.lag.evidence import evidence_of
+from danube.model.lag.group import GroupLag, LagFilter, PartitionLag, groups_of, worst_first
+from danube.model.lag.verdict import SEVERITY, LagPolicy, LagStatus, LagVerdict
+from danube.model.limits.faces import (
+    ANALYTICS_FRESH_S,
+    LAG_GROUPS_DEFAULT,
+    LAG_GROUPS_MAX,
+    LAG_HISTORY_S,
+    LAG_PARTITIONS_SHOWN_MAX,
+)
+from danube.model.plans.plan import Effect
+from danube.model.records.analytics import Run
+
+
+class LagSource(StrEnum):
+    """Where the answer is to come from."""
+
+    AUTO = "auto"
+    """The newest Spark result if it is fresh, else live."""
+    LIVE = "live"
+    SPARK = "spark"
+
+
+class AnalyzeLagParams(Params):
+    """Whose lag, and how to answer."""
+
+    topic: TopicText | None = Field(
+        default=None, description="Only this topic; of a partitioned one, all its partitions."
+    )
+    subscription: SubscriptionText | None = Field(default=None, description="Only this subscription.")
+    namespace: NamespaceText | None = Field(
+        default=None, description="Only this namespace; `system` is left out unless it is named."
+    )
+    status: LagStatus | None = Field(default=None, description="Only groups with this status.")
+    source: LagSource = Field(
+        default=LagSource.AUTO,
+        description="`live` judges the last minutes here, `spark` takes the newest finished result of a run, `auto`"
+        " takes that if it is fresh and answers live otherwise.",
+    )
+    partitions: bool = Field(default=False, description="Show the partitions of each group, too.")
+    limit: int = Field(default=LAG_GROUPS_DEFAULT, ge=1, le=LAG_GROUPS_MAX, description="The most groups to answer.")
+    cursor: str | None = Field(
+        default=None, max_length=2_000, description="`next_cursor` of the page before; the first page without it."
+    )
+
+
+Moving = VOLATILE
+"""What time alone changes."""
+
+
+class LagRow(Result):
+    """One subscription; null is not known. The columns are explained in docs/lag.md."""
+
+    status: Annotated[str, Moving] = Field(
+        description="`OK`, `WARN` (lag never falls), `STOP` (nobody reads), `STALL` (position stands still), `REWIND`"
+        " (position went back), `UNKNOWN` (too little is known) or `NOT_KEPT` (topic is not reliable)."
+    )
+    topic: str = Field(description="The topic.")
+    subscription: str = Field(description="The subscription.")
+    lag_messages: int | None = Field(description="Messages stored and not acknowledged.")
+    lag_s: Annotated[float | None, Moving] = Field(description="Age of the oldest of them, seconds.")
+    lag_method: Annotated[str, Moving, WIDE] = Field(
+        description="How that is known: `measured`, `interpolated`, `extrapolated` or `unknown`."
+    )
+    arrival_rate: Annotated[float | None, Moving] = Field(description="Messages a second that arrive.")
+    consume_rate: Annotated[float | None, Moving] = Field(description="Messages a second that are acknowledged.")
+    rate_window_s: Annotated[float | None, Moving, WIDE] = Field(description="Seconds that the rates are over.")
+    eta_s: Annotated[float | None, Moving] = Field(
+        description="Seconds until nothing is unread at these rates; null when that never happens or is not known."
+    )
+    eta_reason: Annotated[str | None, Moving, WIDE] = Field(
+        description="Why `eta_s` is null: `nothing_consumed`, `falls_behind`, `no_rates` or `not_kept`."
+    )
+    consumers: int | None = Field(description="Consumers with an open stream.")
+    cause: Annotated[str | None, Moving] = Field(
+        description="Why messages wait: `blocked`, `nobody_reads`, `poison`, `back_off`, `stuck`, `not_sent`,"
+        " `too_slow`, `catching_up` or `rewound`; null when none do, or when it is not known."
+    )
+    evidence: Annotated[str, Moving] = Field(description="The rule that fired and its numbers.")
+    blocked: Annotated[int | None, WIDE] = Field(
+        description="Messages that failed too often, and hold up what follows until somebody decides."
+    )
+    retention_margin: Annotated[int | None, WIDE] = Field(
+        description="Messages between the oldest that is kept and the position; negative: deleted unread."
+    )
+    retention_ratio: Annotated[float | None, WIDE] = Field(
+        description="Of what is kept, the share that is unread; 0.8 and more is a risk, above 1 messages were lost."
+    )
+
+
+class LagGroupRow(LagRow):
+    """One subscription over all partitions of its topic; as bad as the worst of them."""
+
+    partitions: Annotated[int, WIDE] = Field(description="Partitions it reads; 1 for a plain topic.")
+    complete: Annotated[float, Moving, WIDE] = Field(
+        description="Share of the partitions that are known for the whole window."
+    )
+    worst_partition: Annotated[str, Moving, WIDE] = Field(description="The partition that gave status and cause.")
+    eta_partition: Annotated[str, Moving, WIDE] = Field(description="The partition that `eta_s` hangs on.")
+
+    @classmethod
+    def of(cls, group: GroupLag, evidence: str) -> Self:
+        """As a row."""
+        return cls.model_validate({**_rounded(group), "evidence": evidence})
+
+
+class LagReport(Result):
+    """Who is behind: the worst first."""
+
+    answered_by: Annotated[str, Moving] = Field(
+        description="`live`: judged here from the last minutes; `spark`: a result of a run."
+    )
+    reason: Annotated[str, Moving] = Field(description="Why it was answered that way, and what to know of it.")
+    as_of_ms: Millis = Field(description="The time that was judged, milliseconds since the epoch.")
+    window_s: Annotated[float, WIDE] = Field(description="Seconds that the rules look at.")
+    run_id: Annotated[str | None, Moving, WIDE] = Field(description="The run that found it; null when answered live.")
+    statuses: Annotated[dict[str, int], Moving] = Field(description="How many groups have which status.")
+    total: int = Field(description="Groups there are, on whatever page.")
+    next_cursor: Annotated[str | None, Moving] = Field(
+        default=None, description="Ask for the next page with it; null on the last one."
+    )
+    groups: list[LagGroupRow] = Field(description="One subscription over all partitions of its topic each.")
+    partition_total: Annotated[int, WIDE] = Field(description="Partitions of the groups on this page.")
+    partitions: list[LagRow] = Field(description="Those partitions, the worst first; only when asked for, and bounded.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Answer:
+    answered_by: LagSource
+    reason: str
+    as_of_ms: int
+    policy: LagPolicy
+    run_id: str | None
+    groups: list[GroupLag]
+    partitions: list[PartitionLag]
+
+
+async def _analyze(call: Call, params: AnalyzeLagParams) -> LagReport:
+    await require_telemetry(call.gateway)
+    wanted = LagFilter(topic=params.topic, subscription=params.subscription, namespace=params.namespace)
+    answer = await _answer(call, params.source, wanted)
+    if not answer.groups and params.subscription is not None:
+        where = params.topic or (f"namespace {params.namespace}" if params.namespace else "any topic")
+        raise NotFoundError(
+            f"there is no subscription {params.subscription!r} on {where}: list_subscriptions shows those of a topic"
+        )
+    return _report(answer, params)
+
+
+async def _answer(call: Call, source: LagSource, wanted: LagFilter) -> _Answer:
+    if source is LagSource.LIVE:
+        return await _live(call, wanted, "as asked")
+    runs = await published_runs(call.gateway, call.clock)
+    run = newest_lag(runs, wanted)
+    if run is None:
+        if source is LagSource.SPARK:
+            raise NotFoundError(
+                "there is no finished result of the job lag for this: call run_analytics, or ask with source live"
+            )
+        return await _live(call, wanted, "no result of a Spark run is there; run_analytics makes one")
+    age_s = (call.clock.now_ms() - run.as_of_ms) / 1_000
+    if source is LagSource.AUTO and age_s > ANALYTICS_FRESH_S:
+        return await _live(call, wanted, f"the newest Spark result, run {run.run_id}, is {age_s:,.0f} s old")
+    return _from_spark(run, wanted, age_s)
+
+
+async def _live(call: Call, wanted: LagFilter, reason: str) -> _Answer:
+    policy = LagPolicy(history_s=LAG_HISTORY_S)
+    found = await live_lag(call.gateway, call.clock, wanted, policy)
+    skipped = f" ({found.skipped:,} others are none and were skipped)" if found.skipped else ""
+    seen = f"{found.records:,} telemetry records{skipped} of the last {policy.history_s:.0f} s and the present state"
+    cut = "" if found.is_whole else "; the cluster is too large to read all of it live: run_analytics does"
+    return _Answer(
+        answered_by=LagSource.LIVE,
+        reason=f"{reason}; judged from {seen}{cut}",
+        as_of_ms=found.as_of_ms,
+        policy=policy,
+        run_id=None,
+        groups=groups_of(found.partitions, policy),
+        partitions=found.partitions,
+    )
+
+
+def _from_spark(run: Run, wanted: LagFilter, age_s: float) -> _Answer:
+    found = lag_of(run, wanted)
+    cut = sum(run.totals.values()) > sum(len(rows) for rows in run.tables.values())
+    return _Answer(
+        answered_by=LagSource.SPARK,
+        reason=f"run {run.run_id} judged {age_s:,.0f} s ago" + ("; it holds the worst rows only" if cut else ""),
+        as_of_ms=run.as_of_ms,
+        policy=found.policy,
+        run_id=run.run_id,
+        groups=found.groups,
+        partitions=found.partitions,
+    )
+
+
+def report_of_run(run: Run, params: AnalyzeLagParams, now_ms: int) -> LagReport:
+    """What a finished lag run found. Raises InvalidRequestError for rows that are none."""
+    return _report(_from_spark(run, LagFilter(), (now_ms - run.as_of_ms) / 1_000), params)
+
+
+def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
+    statuses = {str(status): sum(one.status is status for one in answer.groups) for status in LagStatus}
+    groups = [one for one in answer.groups if params.status in {None, one.status}]
+    after = key_of(params.cursor) if params.cursor else ""
+    rest = [one for one in groups if _place(one) > after]
+    page = rest[: params.limit]
+    on_page = {(one.topic, one.subscription) for one in page}
+    members = worst_first(one for one in answer.partitions if one.group in on_page)
+    verdicts = {(one.topic, one.subscription): one.verdict for one in members}
+    return LagReport(
+        answered_by=answer.answered_by,
+        reason=answer.reason,
+        as_of_ms=answer.as_of_ms,
+        window_s=answer.policy.window_ms / 1_000,
+        run_id=answer.run_id,
+        statuses={status: count for status, count in statuses.items() if count},
+        total=len(groups),
+        next_cursor=cursor_after(_place(page[-1])) if len(page) < len(rest) else None,
+        groups=[
+            LagGroupRow.of(one, _evidence(verdicts.get((one.worst_partition, one.subscription)), answer))
+            for one in page
+        ],
+        partition_total=len(members),
+        partitions=[_partition_row(one, answer) for one in members[:LAG_PARTITIONS_SHOWN_MAX]]
+        if params.partitions
+        else [],
+    )
+
+
+def _place(group: GroupLag) -> str:
+    """Where a group stands in the order, as a text that sorts the same way."""
+    badness = 9 - SEVERITY[group.status]
+    lag = 10**18 - 1 - min(10**18 - 2, -1 if group.lag_messages is None else group.lag_messages)
+    return f"{badness}{lag:019d}{group.topic} {group.subscription}"
+
+
+def _evidence(verdict: LagVerdict | None, answer: _Answer) -> str:
+    return evidence_of(verdict, answer.policy, answer.as_of_ms) if verdict else "its partitions are not in the result"
+
+
+def _partition_row(one: PartitionLag, answer: _Answer) -> LagRow:
+    values = {"topic": one.topic, "subscription": one.subscription, "evidence": _evidence(one.verdict, answer)}
+    return LagRow.model_validate({**_rounded(one.verdict), **values})
+
+
+def _rounded(of: GroupLag | LagVerdict) -> dict[str, object]:
+    """Its fields, numbers with as many places as they are worth."""
+    names = [name for name in of.__dataclass_fields__ if name in LagGroupRow.model_fields]
+    values = ((name, getattr(of, name)) for name in names)
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in values}
+
+
+ANALYZE_CONSUMER_LAG = Operation(
+    name="analyze_consumer_lag",
+    words=("analytics", "lag"),
+    summary="Show which subscriptions are behind, why, and when they will have caught up.",
+    description=(
+        "Groups come worst first; a group is one subscription over all partitions of its topic. It says whether it was"
+        " answered live or from a Spark run. Cause blocked: call retry_blocked, or skip_messages. STOP: start a"
+        " consumer. STALL with cause poison or stuck: look at the consumer's errors. WARN with too_slow: add consumers"
+        " or partitions. For one topic in full call describe_topic; for a long history call run_analytics."
+    ),
+    effect=Effect.READ,
+    params=AnalyzeLagParams,
+    result=LagReport,
+    run=_analyze,
+    examples=(
+        Example("Who is behind?"),
+        Example(
+            "The subscription `billing` of /default/orders", {"topic": "/default/orders", "subscription": "billing"}
+        ),
+        Example("Judged here and now, partitions too", {"source": "live", "partitions": True}),
+    ),
+    is_idempotent=True,
+)
+
+OPERATIONS = (ANALYZE_CONSUMER_LAG,)

@@ -1,0 +1,195 @@
+"""health.*: is all well?"""
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field
+
+from danube.admin.operations.fields import VOLATILE, Params, Result
+from danube.admin.operations.operation import Call, Example, Operation
+from danube.model.calls.admin import (
+    UNREACHABLE,
+    BrokerDescription,
+    BrokerInfo,
+    BrokerStanding,
+    ClusterDescription,
+    StorageDescription,
+)
+from danube.model.errors import DanubeError, UnsupportedError
+from danube.model.limits.broker import MIB
+from danube.model.plans.plan import Effect
+from danube.model.text import count_text
+
+
+class CheckStatus(StrEnum):
+    """How a check ended, from good to bad."""
+
+    OK = "ok"
+    UNKNOWN = "unknown"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+
+class Check(Result):
+    """One check."""
+
+    name: str = Field(description="What was looked at.")
+    status: CheckStatus = Field(description="`ok`, `unknown`, `warning` or `critical`.")
+    detail: Annotated[str, VOLATILE] = Field(description="What was found, and what to do about it.")
+
+
+class Health(Result):
+    """All checks, and the worst of them."""
+
+    verdict: CheckStatus = Field(description="The worst of the checks; unknown ones do not count.")
+    checks: list[Check] = Field(description="Every check that was made.")
+
+
+async def _health(call: Call, params: Params) -> Health:  # noqa: ARG001 - it has none
+    brokers = await call.gateway.brokers()
+    checks = [
+        _brokers(list(brokers)),
+        await _leader(call, len(brokers)),
+        *await _of_cluster(call),
+        *await _of_broker(call),
+        await _namespaces(call),
+    ]
+    order = list(CheckStatus)
+    known = [check.status for check in checks if check.status is not CheckStatus.UNKNOWN]
+    return Health(verdict=max(known, key=order.index, default=CheckStatus.UNKNOWN), checks=checks)
+
+
+def _brokers(brokers: list[BrokerInfo]) -> Check:
+    if not brokers:
+        return _check("brokers", CheckStatus.CRITICAL, "no broker is registered: start one")
+    idle = [info for info in brokers if info.status != "active"]
+    if not idle:
+        return _check("brokers", CheckStatus.OK, f"{len(brokers)} active")
+    worst = CheckStatus.CRITICAL if len(idle) == len(brokers) else CheckStatus.WARNING
+    words = ", ".join(f"{info.broker_id} is {info.status}" for info in idle[:5])
+    return _check("brokers", worst, f"{len(idle)} of {len(brokers)} not active: {words}")
+
+
+async def _leader(call: Call, brokers: int) -> Check:
+    leader = await call.gateway.leader()
+    if leader is not None:
+        return _check("leader", CheckStatus.OK, f"broker {leader} leads")
+    if brokers <= 1:
+        return _check("leader", CheckStatus.OK, "a broker that stands alone needs none")
+    return _check("leader", CheckStatus.CRITICAL, "nobody leads: topics are not assigned until a leader is elected")
+
+
+async def _of_cluster(call: Call) -> list[Check]:
+    try:
+        cluster = await call.gateway.describe_cluster()
+    except UnsupportedError:
+        return []
+    judged = _judge_owners(cluster.brokers, call.clock.now_ms())
+    topics = [_check("topics without owner", *judged)] if cluster.brokers else []
+    return [*_agreement(cluster), *topics]
+
+
+def _judge_owners(brokers: Sequence[BrokerStanding], now_ms: int) -> tuple[CheckStatus, str]:
+    lost = [each for each in brokers if each.status == UNREACHABLE and each.topics]
+    if not lost:
+        return CheckStatus.OK, f"the brokers of all {sum(each.topics for each in brokers):,} topics run"
+    words = "; ".join(_owner(each, now_ms) for each in lost[:5])
+    step = "Start those brokers again: their topics wait for them"
+    return CheckStatus.CRITICAL, f"topics that nobody serves: {sum(each.topics for each in lost):,} ({words}). {step}"
+
+
+def _owner(lost: BrokerStanding, now_ms: int) -> str:
+    if lost.broker_id == "0":
+        return f"{lost.topics:,} belong to no broker"
+    seen_ms = lost.last_seen_ms
+    since = f" for {max(0, now_ms - seen_ms) / 1_000:,.0f} s" if seen_ms is not None else ""
+    return f"{lost.topics:,} of broker {lost.broker_id}, which is unreachable{since}"
+
+
+def _agreement(cluster: ClusterDescription) -> list[Check]:
+    """Of brokers that agree among themselves; what a service outside says of itself is not ours to judge."""
+    if not cluster.members:
+        return []
+    voters = [member for member in cluster.members if member.votes]
+    away = [member for member in cluster.members if not member.connected]
+    names = ", ".join(f"{member.address} ({member.node_id})" for member in away[:5])
+    if not cluster.has_quorum:
+        lost = f"no majority of the {len(voters)} voters is reached: nothing can be made, changed or deleted"
+        return [_check("agreement", CheckStatus.CRITICAL, f"{lost}. Start the brokers at {names}")]
+    if away:
+        gone = f"{len(away)} of {len(cluster.members)} members are away: {names}"
+        return [_check("agreement", CheckStatus.WARNING, f"{gone}. Start them, or remove those that are gone for good")]
+    return [_check("agreement", CheckStatus.OK, f"{len(voters)} voters, all connected")]
+
+
+async def _of_broker(call: Call) -> list[Check]:
+    try:
+        description = await call.gateway.describe_broker()
+    except UnsupportedError:
+        return [_check("messages", CheckStatus.UNKNOWN, "this broker does not tell whether it takes messages")]
+    checks = [_check("messages", *_judge_journal(description))]
+    if description.storage is not None:
+        checks.append(_check("storage", *_judge_storage(description.storage)))
+    if description.blocked_subscriptions is not None:
+        checks.append(_check("subscriptions", *_judge_subscriptions(description.blocked_subscriptions)))
+    return checks
+
+
+def _judge_subscriptions(blocked: int) -> tuple[CheckStatus, str]:
+    if not blocked:
+        return CheckStatus.OK, "none is blocked"
+    held = f"{count_text(blocked, 'subscription')} blocked by messages that failed too often"
+    mend = "analyze_consumer_lag names them; retry_blocked sends again what blocks one, skip_messages gives it up"
+    return CheckStatus.WARNING, f"{held}: {mend}"
+
+
+def _judge_journal(description: BrokerDescription) -> tuple[CheckStatus, str]:
+    journal = description.journal
+    if description.refused_reason is not None:
+        return CheckStatus.CRITICAL, f"the broker takes no messages: {description.refused_reason}"
+    if journal.failed_rounds:
+        return CheckStatus.WARNING, f"{journal.failed_rounds} writes failed and were undone: look at the disk"
+    return CheckStatus.OK, f"the broker takes messages; its last write took {journal.last_round_ms:.1f} ms"
+
+
+def _judge_storage(storage: StorageDescription) -> tuple[CheckStatus, str]:
+    """The worst of what there is to say."""
+    free = "" if storage.disk_free_bytes is None else f"; {storage.disk_free_bytes / MIB:,.0f} MiB of the disk are free"
+    if storage.refused_topics:
+        lost = f"topics whose history cannot be read, and that are not served: {storage.refused_topics}"
+        return CheckStatus.CRITICAL, f"{lost}. The broker's log names them: see `danube-broker storage verify`"
+    if storage.disk_is_low:
+        return CheckStatus.WARNING, f"there is little room left{free}: free some, or let topics keep less"
+    if storage.troubled_topics:
+        kept = f"topics that keep the journal growing, as it cannot be cut for them: {storage.troubled_topics}"
+        return CheckStatus.WARNING, f"{kept}. The broker's log says why{free}"
+    return CheckStatus.OK, f"{storage.segments:,} segments{free}"
+
+
+async def _namespaces(call: Call) -> Check:
+    try:
+        namespaces = await call.gateway.namespaces()
+    except DanubeError as error:
+        return _check("metadata", CheckStatus.CRITICAL, f"the namespaces cannot be listed: {error}")
+    return _check("metadata", CheckStatus.OK, f"{len(namespaces)} namespaces")
+
+
+def _check(name: str, status: CheckStatus, detail: str) -> Check:
+    return Check(name=name, status=status, detail=detail)
+
+
+HEALTH_CHECK = Operation(
+    name="health_check",
+    words=("cluster", "health"),
+    summary="Check brokers, leader, topics, journal, disk, blocked subscriptions and metadata, and give a verdict.",
+    description="Start here when something seems wrong. For consumers that fall behind, call analyze_consumer_lag.",
+    effect=Effect.READ,
+    params=Params,
+    result=Health,
+    run=_health,
+    examples=(Example("Is all well?"),),
+    is_idempotent=True,
+)
+
+OPERATIONS = (HEALTH_CHECK,)

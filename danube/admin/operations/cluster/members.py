@@ -1,0 +1,267 @@
+"""cluster.*: how brokers agree on the metadata, and who takes part."""
+
+from collections.abc import Awaitable
+from dataclasses import asdict, dataclass
+from typing import Annotated, TypeVar
+
+from pydantic import Field, StringConstraints
+
+from danube.admin.operations.fields import VOLATILE, Params, Result
+from danube.admin.operations.operation import Call, Example, Operation
+from danube.admin.operations.plan_views import PlannedResult
+from danube.model.calls.admin import AddNode, BrokerDescription, ClusterDescription, ClusterMember, RaftStatus
+from danube.model.errors import PreconditionFailedError, UnsupportedError
+from danube.model.limits.metadata import NODE_ADDRESS_BYTES_MAX
+from danube.model.plans.plan import Effect
+
+T = TypeVar("T")
+
+
+TOOLSET = "raft"
+
+_NodeId = Annotated[str, StringConstraints(pattern=r"^[0-9]{1,20}$")]
+
+
+class MemberRow(Result):
+    """One member of the brokers that agree."""
+
+    node_id: Annotated[str, VOLATILE] = Field(title="Node ID", description="Its id, decimal digits.")
+    broker_id: Annotated[str | None, VOLATILE] = Field(
+        title="Broker ID", description="The broker there; null for none."
+    )
+    address: Annotated[str, VOLATILE] = Field(description="Where it speaks to the others.")
+    role: str = Field(description="`leader`, `voter`, or `learner`, which does not vote.")
+    connected: bool = Field(description="As the leader sees it; without one, the asked broker.")
+    lag: Annotated[int | None, VOLATILE] = Field(description="Changes that it lacks; null is not known.")
+
+
+class StandingRow(Result):
+    """One broker."""
+
+    broker_id: Annotated[str, VOLATILE] = Field(title="Broker ID", description="Its id; `0` is no broker.")
+    status: str = Field(description="As list_brokers tells it; `unreachable`: nobody serves its topics.")
+    topics: Annotated[int, VOLATILE] = Field(description="That it owns, partitions each; without those of `system`.")
+    last_seen_ms: Annotated[int | None, VOLATILE] = Field(
+        description="When an unreachable one was seen to be gone; null is not known."
+    )
+
+
+class ClusterStatus(Result):
+    """How the brokers agree, and what the one that was asked says of itself; null is not known, or not there."""
+
+    mode: str = Field(description="`standalone`: one broker that agrees with nobody. `cluster`: several.")
+    self_node_id: Annotated[str, VOLATILE] = Field(title="Self Node ID", description="The broker that was asked.")
+    raft_addr: str | None = Field(description="Where it speaks to the others.")
+    leader: Annotated[str | None, VOLATILE] = Field(description="The id of the leader.")
+    current_term: int | None = Field(description="The term of the leader.")
+    last_applied: int | None = Field(description="The last change that the broker has seen.")
+    voters: Annotated[list[str], VOLATILE] = Field(description="Brokers that vote.")
+    learners: Annotated[list[str], VOLATILE] = Field(description="Brokers that follow and do not vote.")
+    cluster_name: str | None = Field(description="The name of the cluster.")
+    version: str | None = Field(description="The version of the broker.")
+    uptime_s: Annotated[float | None, VOLATILE] = Field(description="How long the broker has been up, seconds.")
+    takes_messages: bool | None = Field(description="Whether the broker takes messages.")
+    topics: int | None = Field(description="Topics that the broker serves, partitions each on their own.")
+    subscriptions: int | None = Field(description="Subscriptions of those topics.")
+    producers: int | None = Field(description="Producers attached now.")
+    consumers: int | None = Field(description="Consumers with an open stream.")
+    stopped_reason: str | None = Field(description="Why the broker takes no messages.")
+    leader_broker: Annotated[str | None, VOLATILE] = Field(
+        description="The broker that decides for all; null for none."
+    )
+    metadata: str | None = Field(description="What keeps the metadata; null is not known.")
+    has_quorum: bool | None = Field(description="Whether a majority of the voters is reached.")
+    members: list[MemberRow] = Field(description="Who agrees, by node id.")
+    brokers: list[StandingRow] = Field(description="Those that run, are gone since a while ago, or own topics.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What the brokers tell, as far as they do."""
+
+    broker: BrokerDescription | None
+    raft: RaftStatus | None
+    cluster: ClusterDescription | None
+    leader_broker: str | None
+
+
+async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
+    gateway = call.gateway
+    told = _Told(
+        broker=await _told(gateway.describe_broker()),
+        raft=await _told(gateway.raft_status()),
+        cluster=await _told(gateway.describe_cluster()),
+        leader_broker=await gateway.leader(),
+    )
+    if told.broker is not None or told.raft is not None:
+        return _merge(told)
+    brokers = await call.gateway.brokers()
+    if len(brokers) != 1:
+        raise UnsupportedError(
+            "this broker tells nothing of its cluster; `danube-admin brokers list` lists its brokers"
+        )
+    return _merge(told, alone=brokers[0].broker_id)
+
+
+async def _told(answer: Awaitable[T]) -> T | None:
+    """None where the broker has no such call, or there is nothing to tell of."""
+    try:
+        return await answer
+    except (UnsupportedError, PreconditionFailedError):
+        return None
+
+
+def _merge(told: _Told, *, alone: str = "") -> ClusterStatus:
+    """`alone` is the id of a broker that tells neither, and is the only one there is."""
+    description, raft, cluster = told.broker, told.raft, told.cluster
+    return ClusterStatus(
+        mode=description.mode if description else "standalone" if alone else "cluster",
+        self_node_id=raft.self_node_id if raft else description.info.broker_id if description else alone,
+        raft_addr=raft.raft_addr if raft else None,
+        leader=raft.leader_id if raft else None,
+        current_term=raft.current_term if raft else None,
+        last_applied=raft.last_applied if raft else None,
+        voters=list(raft.voters) if raft else [],
+        learners=list(raft.learners) if raft else [],
+        cluster_name=description.cluster_name if description else None,
+        version=description.version if description else None,
+        uptime_s=round(description.uptime_s, 1) if description else None,
+        takes_messages=description.is_healthy if description else None,
+        topics=description.topics if description else None,
+        subscriptions=description.subscriptions if description else None,
+        producers=description.producers if description else None,
+        consumers=description.consumers if description else None,
+        stopped_reason=description.refused_reason if description else None,
+        leader_broker=told.leader_broker,
+        metadata=cluster.kind if cluster else None,
+        has_quorum=cluster.has_quorum if cluster else None,
+        members=[_row(each, cluster.leader_id) for each in cluster.members] if cluster else [],
+        brokers=[StandingRow(**asdict(each)) for each in cluster.brokers] if cluster else [],
+    )
+
+
+def _row(member: ClusterMember, leader_id: str | None) -> MemberRow:
+    voter = "leader" if member.node_id == leader_id else "voter"
+    return MemberRow(
+        node_id=member.node_id,
+        broker_id=member.broker_id,
+        address=member.address,
+        role=voter if member.votes else "learner",
+        connected=member.connected,
+        lag=member.lag,
+    )
+
+
+class AddNodeParams(Params):
+    """Which broker."""
+
+    node_addr: str = Field(
+        min_length=1,
+        max_length=NODE_ADDRESS_BYTES_MAX,
+        description="Its Raft port, host:port; of the original's broker its admin URL.",
+    )
+    node_id: _NodeId | None = Field(None, description="Only if it is this one.")
+
+
+class AddedNode(Result):
+    """A node that follows."""
+
+    node_id: Annotated[str, VOLATILE] = Field(title="Node ID", description="Its id.")
+    node_addr: str = Field(description="As it was given.")
+    added: bool = Field(description="True.")
+
+
+class NodeParams(Params):
+    """Which member."""
+
+    node_id: _NodeId = Field(title="Node ID", description="As cluster_status lists it.")
+
+
+class TransferParams(Params):
+    """To which member."""
+
+    node_id: _NodeId | None = Field(None, description="Who is to lead; any voter when not given.")
+
+
+class Transferred(Result):
+    """Who leads."""
+
+    leader: Annotated[str, VOLATILE] = Field(description="The node that leads now.")
+
+
+async def _add(call: Call, params: AddNodeParams) -> AddedNode:
+    node_id = await call.gateway.add_node(AddNode(address=params.node_addr, node_id=params.node_id))
+    return AddedNode(node_id=node_id, node_addr=params.node_addr, added=True)
+
+
+async def _transfer(call: Call, params: TransferParams) -> Transferred:
+    return Transferred(leader=await call.gateway.transfer_leadership(params.node_id))
+
+
+CLUSTER_STATUS = Operation(
+    name="cluster_status",
+    words=("cluster", "status"),
+    summary="Show who leads, who votes, and what the broker behind the endpoint serves.",
+    description="A standalone broker has no leader and no voters. For every broker there is, call list_brokers.",
+    effect=Effect.READ,
+    params=Params,
+    result=ClusterStatus,
+    run=_status,
+    examples=(Example("The cluster behind the endpoint"),),
+    is_idempotent=True,
+)
+
+ADD_NODE = Operation(
+    name="add_cluster_node",
+    words=("cluster", "add-node"),
+    summary="Add a broker that was started with --join, without a vote.",
+    description="Returns once it has the metadata; promote_cluster_node gives it a vote.",
+    effect=Effect.WRITE,
+    params=AddNodeParams,
+    result=AddedNode,
+    run=_add,
+    done="Node added: {node_id} at {node_addr}. Next, to give it a vote: `danube-admin cluster promote-node --node-id"
+    " {node_id}`",
+    toolset=TOOLSET,
+    examples=(Example("The broker that waits at 127.0.0.1:7654", {"node_addr": "127.0.0.1:7654"}),),
+    is_idempotent=True,
+)
+
+PROMOTE_NODE = Operation(
+    name="promote_cluster_node",
+    words=("cluster", "promote-node"),
+    summary="Give a member that follows a vote.",
+    description="Three or five voters are best.",
+    effect=Effect.MOVE,
+    params=NodeParams,
+    result=PlannedResult,
+    toolset=TOOLSET,
+    examples=(Example("The node that follows", {"node_id": "4"}),),
+)
+
+REMOVE_NODE = Operation(
+    name="remove_cluster_node",
+    words=("cluster", "remove-node"),
+    summary="Remove a member from those that agree.",
+    description="Nobody serves its topics then. A leader is not removed: transfer_leadership first.",
+    effect=Effect.DESTROY,
+    params=NodeParams,
+    result=PlannedResult,
+    toolset=TOOLSET,
+    examples=(Example("A node that is gone for good", {"node_id": "3"}),),
+)
+
+TRANSFER_LEADERSHIP = Operation(
+    name="transfer_leadership",
+    words=("cluster", "transfer-leader"),
+    summary="Have another voter lead, as before a broker is stopped.",
+    effect=Effect.WRITE,
+    params=TransferParams,
+    result=Transferred,
+    run=_transfer,
+    done="Leader: {leader}",
+    toolset=TOOLSET,
+    examples=(Example("To node 2", {"node_id": "2"}),),
+)
+
+OPERATIONS = (CLUSTER_STATUS, ADD_NODE, PROMOTE_NODE, REMOVE_NODE, TRANSFER_LEADERSHIP)

@@ -1,0 +1,229 @@
+"""Limits of topics and namespaces: a topic's own come first, then its namespace's, then the broker's settings."""
+
+from dataclasses import asdict
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from danube.admin.operations.fields import NamespaceText, Params, Result, TopicText
+from danube.admin.operations.operation import Call, Example, Operation
+from danube.admin.operations.topics.topics import TopicParams
+from danube.model.errors import InvalidRequestError
+from danube.model.limits.broker import MESSAGE_TTL_S_MAX, POLICY_NUMBER_MAX
+from danube.model.plans.durability import Durability, durability_of
+from danube.model.plans.plan import Effect
+from danube.model.policies import (
+    Policies,
+    PoliciesView,
+    PolicyChange,
+    SetNamespacePolicies,
+    SetTopicPolicies,
+)
+from danube.model.topic import TopicName
+
+TOOLSET = "policies"
+
+
+class PolicyName(StrEnum):
+    """A limit that is set without a plan."""
+
+    MAX_PRODUCERS_PER_TOPIC = "max_producers_per_topic"
+    MAX_SUBSCRIPTIONS_PER_TOPIC = "max_subscriptions_per_topic"
+    MAX_CONSUMERS_PER_TOPIC = "max_consumers_per_topic"
+    MAX_CONSUMERS_PER_SUBSCRIPTION = "max_consumers_per_subscription"
+    MAX_PUBLISH_RATE = "max_publish_rate"
+    MAX_PUBLISH_RATE_BYTES = "max_publish_rate_bytes"
+    MAX_SUBSCRIPTION_DISPATCH_RATE = "max_subscription_dispatch_rate"
+    MAX_MESSAGE_SIZE = "max_message_size"
+    MESSAGE_TTL_S = "message_ttl_s"
+
+
+_Number = Annotated[int, Field(ge=0, le=POLICY_NUMBER_MAX)]
+_Seconds = Annotated[int, Field(ge=0, le=MESSAGE_TTL_S_MAX)]
+
+
+class LimitParams(Params):
+    """Limits to set, and limits to inherit again; what is not named stays. 0 is no limit."""
+
+    max_producers_per_topic: _Number | None = Field(default=None, description="Producers attached to one topic.")
+    max_subscriptions_per_topic: _Number | None = Field(default=None, description="Subscriptions of one topic.")
+    max_consumers_per_topic: _Number | None = Field(default=None, description="Consumers of one topic.")
+    max_consumers_per_subscription: _Number | None = Field(default=None, description="Consumers of one subscription.")
+    max_publish_rate: _Number | None = Field(default=None, description="Messages a second into one topic.")
+    max_publish_rate_bytes: _Number | None = Field(default=None, description="Bytes a second into one topic.")
+    max_subscription_dispatch_rate: _Number | None = Field(
+        default=None, description="Messages a second that one subscription sends."
+    )
+    max_message_size: _Number | None = Field(default=None, description="Bytes of one payload.")
+    message_ttl_s: _Seconds | None = Field(
+        default=None, description="Seconds after which subscriptions pass over a message they have not acknowledged."
+    )
+    unset: list[PolicyName] = Field(
+        default_factory=list, max_length=len(PolicyName), description="Limits to inherit again, by their names."
+    )
+
+    @field_validator("unset", mode="before")
+    @classmethod
+    def _as_options(cls, names: object) -> object:
+        """A person names them as they name the options: with dashes."""
+        return [str(name).replace("-", "_") for name in names] if isinstance(names, list) else names
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        try:
+            change = self.change()
+        except InvalidRequestError as error:
+            raise ValueError(str(error)) from None
+        if not change.unset and not change.given.given():
+            raise ValueError("nothing is to change: give a limit to set, or name one in unset")
+        return self
+
+    def change(self) -> PolicyChange:
+        """As a value. Raises InvalidRequestError."""
+        given = Policies(**{name.value: getattr(self, name.value) for name in PolicyName})
+        return PolicyChange(given=given, unset=frozenset(each.value for each in self.unset))
+
+
+class SetNamespacePoliciesParams(LimitParams):
+    """Limits of a namespace."""
+
+    namespace: NamespaceText = Field(description="The namespace, without a slash.")
+
+
+class SetTopicPoliciesParams(LimitParams):
+    """Limits of a topic."""
+
+    topic: TopicText = Field(description="The topic: /namespace/name; of a partitioned one, all its partitions.")
+
+
+class LimitsResult(Result):
+    """The limits that hold; 0 is no limit beyond what the broker itself can do."""
+
+    name: str = Field(description="The namespace, or the topic.")
+    set_here: list[str] = Field(description="Which of them are set here; the others are inherited.")
+    max_producers_per_topic: int = Field(description="Producers attached to one topic.")
+    max_subscriptions_per_topic: int = Field(description="Subscriptions of one topic.")
+    max_consumers_per_topic: int = Field(description="Consumers of one topic.")
+    max_consumers_per_subscription: int = Field(description="Consumers of one subscription.")
+    max_publish_rate: int = Field(
+        title="Max publish rate (messages/s)", description="Messages a second into one topic."
+    )
+    max_publish_rate_bytes: int = Field(
+        title="Max publish rate (bytes/s)", description="Bytes a second into one topic."
+    )
+    max_subscription_dispatch_rate: int = Field(
+        title="Max subscription dispatch rate (messages/s)",
+        description="Messages a second that one subscription sends.",
+    )
+    max_message_size: int = Field(title="Max message size (bytes)", description="Bytes of one payload.")
+    message_ttl_s: int = Field(
+        title="Message TTL (s)",
+        description="Seconds after which subscriptions pass over a message they have not acknowledged.",
+    )
+    retention_time_s: int = Field(
+        title="Retention time (s)", description="Seconds after which messages are deleted for good."
+    )
+    retention_bytes: int = Field(
+        title="Retention (bytes)",
+        description="Bytes of one topic above which its oldest messages are deleted for good.",
+    )
+    retention_drops_unread: bool = Field(
+        title="Retention drops unread",
+        description="Whether retention also deletes what a subscription has not acknowledged.",
+    )
+    durability: Durability | None = Field(
+        description="When a publish is acknowledged: fsync, after the sync; interval and os, before. Null where"
+        " nothing is kept, or the broker does not tell."
+    )
+
+
+def _limits(name: str, view: PoliciesView) -> LimitsResult:
+    named = asdict(view.holding) | {"durability": durability_of(view.holding.durability)}
+    return LimitsResult(name=name, set_here=list(view.own.given()), **named)
+
+
+async def _set_namespace(call: Call, params: SetNamespacePoliciesParams) -> LimitsResult:
+    wanted = SetNamespacePolicies(namespace=params.namespace, change=params.change())
+    return _limits(params.namespace, await call.gateway.set_namespace_policies(wanted))
+
+
+async def _topic(call: Call, params: TopicParams) -> LimitsResult:
+    return _limits(params.topic, await call.gateway.topic_policies(TopicName.parse(params.topic)))
+
+
+async def _set_topic(call: Call, params: SetTopicPoliciesParams) -> LimitsResult:
+    wanted = SetTopicPolicies(topic=TopicName.parse(params.topic), change=params.change())
+    return _limits(params.topic, await call.gateway.set_topic_policies(wanted))
+
+
+SET_NAMESPACE_POLICIES = Operation(
+    name="set_namespace_policies",
+    words=("namespaces", "set-policies"),
+    summary="Set limits for the topics of a namespace.",
+    description="What is not named stays; 0 is no limit. They hold at once, where a topic does not set its own."
+    " How long messages are kept is for set_namespace_retention, and when they are acknowledged for"
+    " set_namespace_durability.",
+    effect=Effect.WRITE,
+    params=SetNamespacePoliciesParams,
+    result=LimitsResult,
+    run=_set_namespace,
+    done="Limits set for {name}; 0 is no limit",
+    positional=("namespace",),
+    toolset=TOOLSET,
+    examples=(
+        Example(
+            "A thousand messages a second into each topic",
+            {"namespace": "staging", "max_publish_rate": 1_000},
+        ),
+    ),
+    is_idempotent=True,
+)
+
+GET_TOPIC_POLICIES = Operation(
+    name="get_topic_policies",
+    words=("topics", "policies"),
+    summary="Show the limits that hold for a topic.",
+    done="0 is no limit.",
+    effect=Effect.READ,
+    params=TopicParams,
+    result=LimitsResult,
+    run=_topic,
+    positional=("topic",),
+    toolset=TOOLSET,
+    examples=(Example("Those of /default/orders", {"topic": "/default/orders"}),),
+    is_idempotent=True,
+)
+
+SET_TOPIC_POLICIES = Operation(
+    name="set_topic_policies",
+    words=("topics", "set-policies"),
+    summary="Set limits for a topic.",
+    description="What is not named stays; 0 is no limit. They hold at once, and come before those of the namespace."
+    " How long messages are kept is for set_topic_retention, and when they are acknowledged for"
+    " set_topic_durability.",
+    effect=Effect.WRITE,
+    params=SetTopicPoliciesParams,
+    result=LimitsResult,
+    run=_set_topic,
+    done="Limits set for {name}; 0 is no limit",
+    positional=("topic",),
+    toolset=TOOLSET,
+    examples=(
+        Example(
+            "At most ten consumers, and payloads of a megabyte",
+            {"topic": "/default/orders", "max_consumers_per_topic": 10, "max_message_size": 1_048_576},
+        ),
+        Example(
+            "No limit on the rate, and two limits as the namespace has them",
+            {
+                "topic": "/default/events",
+                "max_publish_rate": 0,
+                "unset": ["max_message_size", "max_consumers_per_topic"],
+            },
+        ),
+    ),
+    is_idempotent=True,
+)
+
+OPERATIONS = (SET_NAMESPACE_POLICIES, GET_TOPIC_POLICIES, SET_TOPIC_POLICIES)

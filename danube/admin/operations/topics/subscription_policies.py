@@ -1,0 +1,253 @@
+"""Rules of a subscription: what it does with messages that fail, and how many a consumer may hold."""
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from danube.admin.operations.fields import Result, TopicText
+from danube.admin.operations.operation import Call, Example, Operation
+from danube.admin.operations.topics.policies import TOOLSET
+from danube.admin.operations.topics.positions import SubscriptionParams
+from danube.admin.operations.topics.topics import TYPE_WORDS
+from danube.model.errors import InvalidRequestError
+from danube.model.limits.broker import POLICY_DELAY_MS_MAX, REDELIVERIES_MAX, UNACKED_MESSAGES_MAX
+from danube.model.plans.plan import Effect
+from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy, SetDispatchWindow, SetFailurePolicy
+from danube.model.topic import TopicName
+
+
+class BackoffWord(StrEnum):
+    """How the delay grows from one redelivery to the next."""
+
+    FIXED = "fixed"
+    EXPONENTIAL = "exponential"
+
+
+class PoisonWord(StrEnum):
+    """What becomes of a message that was sent as often as it may be."""
+
+    DEAD_LETTER = "dead_letter"
+    BLOCK = "block"
+    DROP = "drop"
+
+
+_SPELLINGS = {"dead-letter": "dead_letter"}
+
+
+def _spelled(word: object) -> object:
+    return _SPELLINGS.get(word.lower(), word.lower()) if isinstance(word, str) else word
+
+
+_Redeliveries = Annotated[int, Field(ge=0, le=REDELIVERIES_MAX)]
+_DelayMs = Annotated[int, Field(ge=0, le=POLICY_DELAY_MS_MAX)]
+
+
+class SetFailurePolicyParams(SubscriptionParams):
+    """The whole policy, which replaces the one before."""
+
+    max_redelivery_count: _Redeliveries = Field(description="How often a message is sent again after the first time.")
+    ack_timeout_ms: _DelayMs = Field(ge=1, description="A message not acknowledged for this long is sent again.")
+    base_redelivery_delay_ms: _DelayMs = Field(description="Before the first redelivery.")
+    max_redelivery_delay_ms: _DelayMs = Field(description="The most before any redelivery.")
+    poison_policy: PoisonWord = Field(
+        description="A message that was sent that often: `dead_letter` moves it to a topic, `block` keeps it and sends"
+        " nothing new, `drop` loses it."
+    )
+    backoff_strategy: BackoffWord = Field(
+        default=BackoffWord.FIXED, description="Whether each delay is as long as the first, or doubles."
+    )
+    dead_letter_topic: TopicText | None = Field(
+        default=None, description="Where `dead_letter` moves messages: another topic."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelling(cls, values: object) -> object:
+        if not isinstance(values, dict):
+            return values
+        words = {name: values[name] for name in ("poison_policy", "backoff_strategy") if name in values}
+        return {**values, **{name: _spelled(word) for name, word in words.items()}}
+
+    @model_validator(mode="after")
+    def _holds_together(self) -> Self:
+        if self.dead_letter_topic == self.topic:
+            raise ValueError("dead_letter_topic is the topic itself: messages that fail would come back for ever")
+        try:
+            self.policy()
+        except InvalidRequestError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def policy(self) -> FailurePolicy:
+        """As a value. Raises InvalidRequestError."""
+        return FailurePolicy(
+            max_redelivery_count=self.max_redelivery_count,
+            ack_timeout_ms=self.ack_timeout_ms,
+            base_redelivery_delay_ms=self.base_redelivery_delay_ms,
+            max_redelivery_delay_ms=self.max_redelivery_delay_ms,
+            backoff=BackoffStrategy[self.backoff_strategy.name],
+            dead_letter_topic=TopicName.parse(self.dead_letter_topic) if self.dead_letter_topic else None,
+            poison=PoisonPolicy[self.poison_policy.name],
+        )
+
+
+class SetDispatchParams(SubscriptionParams):
+    """How much a consumer may hold."""
+
+    max_unacked_messages: int = Field(
+        ge=1, le=UNACKED_MESSAGES_MAX, description="Messages that one consumer may hold and not have acknowledged."
+    )
+
+
+class FailurePolicyResult(Result):
+    """The failure policy of a subscription; where none is set the fields are null and the broker's defaults hold."""
+
+    topic: str = Field(description="The topic.")
+    subscription: str = Field(description="The subscription.")
+    subscription_type: str = Field(
+        description="`Exclusive`, `Shared`, `Failover` or `KeyShared`; empty while the subscription does not exist."
+    )
+    is_set: bool = Field(title="Set", description="Whether a policy is set; else the defaults of the broker hold.")
+    max_redelivery_count: int | None = Field(description="How often a message is sent again after the first time.")
+    ack_timeout_ms: int | None = Field(
+        title="Ack timeout (ms)", description="A message not acknowledged for this long is sent again."
+    )
+    base_redelivery_delay_ms: int | None = Field(
+        title="Base redelivery delay (ms)", description="Before the first redelivery."
+    )
+    max_redelivery_delay_ms: int | None = Field(
+        title="Max redelivery delay (ms)", description="The most before any redelivery."
+    )
+    backoff_strategy: BackoffWord | None = Field(description="How the delay grows.")
+    poison_policy: PoisonWord | None = Field(description="What becomes of a message that was sent that often.")
+    dead_letter_topic: str | None = Field(description="Where `dead_letter` moves messages.")
+
+
+class DispatchResult(Result):
+    """How a subscription sends."""
+
+    topic: str = Field(description="The topic.")
+    subscription: str = Field(description="The subscription.")
+    max_unacked_messages: int | None = Field(
+        description="Messages that one consumer may hold and not have acknowledged; null where the broker's default"
+        " holds."
+    )
+
+
+async def _failure_policy(call: Call, params: SubscriptionParams) -> FailurePolicyResult:
+    policy, kind = await call.gateway.failure_policy(params.name)
+    exists = params.subscription in await call.gateway.subscriptions(params.name.topic)
+    return FailurePolicyResult(
+        topic=params.topic,
+        subscription=params.subscription,
+        subscription_type=TYPE_WORDS[kind.name] if exists else "",
+        is_set=policy is not None,
+        max_redelivery_count=policy.max_redelivery_count if policy else None,
+        ack_timeout_ms=policy.ack_timeout_ms if policy else None,
+        base_redelivery_delay_ms=policy.base_redelivery_delay_ms if policy else None,
+        max_redelivery_delay_ms=policy.max_redelivery_delay_ms if policy else None,
+        backoff_strategy=BackoffWord[policy.backoff.name] if policy else None,
+        poison_policy=PoisonWord[policy.poison.name] if policy else None,
+        dead_letter_topic=str(policy.dead_letter_topic) if policy and policy.dead_letter_topic else None,
+    )
+
+
+async def _set_failure_policy(call: Call, params: SetFailurePolicyParams) -> FailurePolicyResult:
+    await call.gateway.set_failure_policy(SetFailurePolicy(name=params.name, policy=params.policy()))
+    return await _failure_policy(call, params)
+
+
+async def _dispatch(call: Call, params: SubscriptionParams) -> DispatchResult:
+    window = await call.gateway.dispatch_window(params.name)
+    return DispatchResult(topic=params.topic, subscription=params.subscription, max_unacked_messages=window)
+
+
+async def _set_dispatch(call: Call, params: SetDispatchParams) -> DispatchResult:
+    wanted = SetDispatchWindow(name=params.name, window=params.max_unacked_messages)
+    await call.gateway.set_dispatch_window(wanted)
+    return await _dispatch(call, params)
+
+
+GET_FAILURE_POLICY = Operation(
+    name="get_subscription_failure_policy",
+    words=("topics", "get-failure-policy"),
+    summary="Show what a subscription does with messages that fail.",
+    description="Where nothing is set, the defaults of the broker hold.",
+    effect=Effect.READ,
+    params=SubscriptionParams,
+    result=FailurePolicyResult,
+    run=_failure_policy,
+    positional=("topic",),
+    toolset=TOOLSET,
+    examples=(Example("That of `billing`", {"topic": "/default/orders", "subscription": "billing"}),),
+    is_idempotent=True,
+)
+
+SET_FAILURE_POLICY = Operation(
+    name="set_subscription_failure_policy",
+    words=("topics", "set-failure-policy"),
+    summary="Set what a subscription does with messages that fail.",
+    description="The whole policy is replaced. `drop` loses messages for good. Only for reliable topics. A subscription"
+    " that does not exist yet begins with it.",
+    effect=Effect.WRITE,
+    params=SetFailurePolicyParams,
+    result=FailurePolicyResult,
+    run=_set_failure_policy,
+    done="Failure policy set: {subscription} of {topic}",
+    positional=("topic",),
+    toolset=TOOLSET,
+    examples=(
+        Example(
+            "Five attempts more, then to a topic of its own",
+            {
+                "topic": "/default/orders",
+                "subscription": "billing",
+                "max_redelivery_count": 5,
+                "ack_timeout_ms": 30_000,
+                "base_redelivery_delay_ms": 1_000,
+                "max_redelivery_delay_ms": 60_000,
+                "backoff_strategy": "exponential",
+                "poison_policy": "dead_letter",
+                "dead_letter_topic": "/default/orders-failed",
+            },
+        ),
+    ),
+    is_idempotent=True,
+)
+
+GET_DISPATCH_CONFIG = Operation(
+    name="get_subscription_dispatch_config",
+    words=("topics", "get-dispatch-config"),
+    summary="Show how many messages a consumer of a subscription may hold.",
+    description="Where nothing is set, the default of the broker holds.",
+    effect=Effect.READ,
+    params=SubscriptionParams,
+    result=DispatchResult,
+    run=_dispatch,
+    positional=("topic",),
+    toolset=TOOLSET,
+    examples=(Example("That of `billing`", {"topic": "/default/orders", "subscription": "billing"}),),
+    is_idempotent=True,
+)
+
+SET_DISPATCH_CONFIG = Operation(
+    name="set_subscription_dispatch_config",
+    words=("topics", "set-dispatch-config"),
+    summary="Set how many messages a consumer of a subscription may hold.",
+    description="More let a fast consumer work without pauses; fewer spread work among several. A subscription that"
+    " does not exist yet begins with it.",
+    effect=Effect.WRITE,
+    params=SetDispatchParams,
+    result=DispatchResult,
+    run=_set_dispatch,
+    done="Each consumer of {subscription} may hold {max_unacked_messages} messages",
+    positional=("topic",),
+    toolset=TOOLSET,
+    examples=(
+        Example("A hundred", {"topic": "/default/orders", "subscription": "billing", "max_unacked_messages": 100}),
+    ),
+    is_idempotent=True,
+)
+
+OPERATIONS = (GET_FAILURE_POLICY, SET_FAILURE_POLICY, GET_DISPATCH_CONFIG, SET_DISPATCH_CONFIG)

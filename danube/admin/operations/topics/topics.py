@@ -1,0 +1,352 @@
+"""topics.*"""
+
+import asyncio
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import Field, model_validator
+
+from danube.admin.operations.fields import (
+    VOLATILE,
+    BrokerText,
+    NamespaceText,
+    PageParams,
+    PageResult,
+    Params,
+    Result,
+    TopicText,
+)
+from danube.admin.operations.operation import Call, Example, Listing, Operation
+from danube.admin.operations.paging import page_of
+from danube.admin.operations.plan_views import PlannedResult
+from danube.model.calls.admin import (
+    CreatePartitionedTopic,
+    CreateTopic,
+    DescribeTopics,
+    TopicDescription,
+    TopicInfo,
+    TopicStorageDescription,
+)
+from danube.model.errors import NotFoundError, UnsupportedError
+from danube.model.limits.broker import PARTITIONS_MAX
+from danube.model.plans.durability import Durability
+from danube.model.plans.plan import Effect
+from danube.model.topic import DispatchStrategy, TopicName
+
+
+class Strategy(StrEnum):
+    """How a topic delivers."""
+
+    NON_RELIABLE = "non_reliable"
+    RELIABLE = "reliable"
+
+
+DELIVERY = {DispatchStrategy.RELIABLE: "Reliable", DispatchStrategy.NON_RELIABLE: "NonReliable"}
+_SPELLINGS = {"reliable_dispatch": "reliable", "reliable-dispatch": "reliable", "non-reliable": "non_reliable"}
+
+
+class TopicParams(Params):
+    """One topic."""
+
+    topic: TopicText = Field(description="The topic: /namespace/name.")
+
+
+class ListTopicsParams(PageParams):
+    """Which topics."""
+
+    namespace: NamespaceText | None = Field(default=None, description="Only topics of this namespace.")
+    broker: BrokerText | None = Field(default=None, description="Only topics of the broker with this id.")
+
+    @model_validator(mode="after")
+    def _not_both(self) -> "ListTopicsParams":
+        if self.namespace is not None and self.broker is not None:
+            raise ValueError("namespace and broker exclude each other: give one of them, or neither for all topics")
+        return self
+
+
+class CreateTopicParams(Params):
+    """A new topic."""
+
+    name: TopicText = Field(description="The topic to create: /namespace/name.")
+    partitions: int = Field(
+        default=0,
+        ge=0,
+        le=PARTITIONS_MAX,
+        description="Its partitions, named NAME-part-0 and so on; 0 is a plain topic.",
+    )
+    dispatch_strategy: Strategy = Field(
+        default=Strategy.NON_RELIABLE,
+        description="`reliable` stores messages until they are acknowledged; `non_reliable` stores nothing.",
+    )
+    schema_subject: str | None = Field(default=None, max_length=300, description="The schema its messages have.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelling(cls, values: object) -> object:
+        if isinstance(values, dict) and isinstance(word := values.get("dispatch_strategy"), str):
+            return {**values, "dispatch_strategy": _SPELLINGS.get(word.lower(), word.lower())}
+        return values
+
+
+class TopicRow(Result):
+    """One topic, or one partition."""
+
+    name: str = Field(description="Its name.")
+    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that serves it; empty when none does.")
+    delivery: str = Field(description="`Reliable` or `NonReliable`.")
+
+
+class TopicList(PageResult):
+    """Topics, partitions each on their own."""
+
+    topics: list[TopicRow] = Field(description="Sorted by name.")
+
+
+class SubscriptionState(Result):
+    """One subscription of a topic as it stands; null is not known, or not kept."""
+
+    name: str = Field(description="Its name.")
+    subscription_type: str = Field(description="`Exclusive`, `Shared`, `Failover` or `KeyShared`.")
+    state: str = Field(
+        description="`active`, `idle` (no consumer is connected), or `blocked`: messages that failed too often hold up"
+        " what follows (with their key in KeyShared). retry_blocked sends them again, skip_messages gives them up."
+    )
+    lag_messages: int | None = Field(description="Messages stored and not acknowledged.")
+    in_flight: int | None = Field(description="Sent and not answered.")
+    waiting: int | None = Field(description="In back-off before they are sent again.")
+    blocked: int | None = Field(description="Failed too often, until somebody decides.")
+    consumers: int = Field(description="Consumers with an open stream.")
+    oldest_unacknowledged_ms: Annotated[int | None, VOLATILE] = Field(
+        description="When the oldest unacknowledged message was stored, milliseconds since the epoch."
+    )
+
+
+class TopicDetail(Result):
+    """One topic in full; null is not known."""
+
+    topic: str = Field(description="Its name.")
+    broker_id: Annotated[str, VOLATILE] = Field(description="The broker that serves it; empty when none does.")
+    delivery: str = Field(description="`Reliable` or `NonReliable`.")
+    schema_subject: str | None = Field(description="The schema its messages have.")
+    schema_id: int | None = Field(description="The id of that schema.")
+    schema_version: int | None = Field(description="Its version.")
+    schema_type: str | None = Field(description="Its type.")
+    compatibility_mode: str | None = Field(description="How its versions may follow each other.")
+    subscriptions: list[str] = Field(description="The names of its subscriptions.")
+    start_offset: int | None = Field(description="The first offset that can be read.")
+    end_offset: int | None = Field(description="The offset after the last stored message.")
+    producers: int | None = Field(description="Producers attached now.")
+    messages_in: int | None = Field(description="Messages taken since the broker started.")
+    bytes_in: int | None = Field(description="Their bytes.")
+    stored_bytes: int | None = Field(description="Bytes of the messages that can be read.")
+    segments: int | None = Field(description="Files that hold them; what is newer is in the broker's journal.")
+    segment_file_bytes: int | None = Field(description="Bytes of those files.")
+    oldest_message_ms: Annotated[int | None, VOLATILE] = Field(
+        description="When the oldest message that can be read was stored, milliseconds since the epoch."
+    )
+    newest_message_ms: Annotated[int | None, VOLATILE] = Field(
+        description="When the newest message was stored, milliseconds since the epoch."
+    )
+    unsynced_bytes: int | None = Field(
+        description="Acknowledged and not synced: a power cut may take them. 0 with durability fsync."
+    )
+    durability: Durability | None = Field(
+        description="When a publish is acknowledged: fsync, after the sync; interval and os, before. Null where"
+        " nothing is kept, or the broker does not tell."
+    )
+    messages_expired: int | None = Field(
+        description="Passed over unread since the broker started: too old, or let go of by retention."
+    )
+    subscription_count: int = Field(description="Subscriptions there are.")
+    pending_policies: list[str] = Field(
+        description="Subscriptions that do not exist yet and have policies already; they begin with them."
+    )
+    subscription_states: list[SubscriptionState] = Field(
+        description="The first subscriptions as they stand; empty where the broker does not tell."
+    )
+
+
+class TopicCreated(Result):
+    """A topic that was created."""
+
+    topic: str = Field(description="Its name.")
+    delivery: str = Field(description="`Reliable` or `NonReliable`.")
+    partitions: int = Field(description="Its partitions; 0 for a plain topic.")
+    schema_subject: str | None = Field(description="The schema its messages have.")
+    created: bool = Field(description="True: it is there now and was not before.")
+
+
+async def _list(call: Call, params: ListTopicsParams) -> TopicList:
+    infos = sorted(await _infos(call, params), key=lambda info: str(info.topic))
+    page, cursor = page_of(infos, lambda info: str(info.topic), params)
+    return TopicList(total=len(infos), next_cursor=cursor, topics=[_row(info) for info in page])
+
+
+async def _infos(call: Call, params: ListTopicsParams) -> list[TopicInfo]:
+    if params.broker is not None:
+        return list(await call.gateway.topics_on(params.broker))
+    if params.namespace is not None:
+        return list(await call.gateway.topics(params.namespace))
+    return [info for namespace in await call.gateway.namespaces() for info in await call.gateway.topics(namespace)]
+
+
+def _row(info: TopicInfo) -> TopicRow:
+    return TopicRow(name=str(info.topic), broker_id=info.broker_id or "", delivery=DELIVERY[info.strategy])
+
+
+async def _describe(call: Call, params: TopicParams) -> TopicDetail:
+    name = TopicName.parse(params.topic)
+    details, described = await asyncio.gather(call.gateway.topic(name), described_topic(call, name))
+    states = [_state(described, index) for index in range(len(described.subscriptions))] if described else []
+    return TopicDetail(
+        topic=str(details.info.topic),
+        broker_id=details.info.broker_id or "",
+        delivery=DELIVERY[details.info.strategy],
+        schema_subject=details.schema_subject,
+        schema_id=None,
+        schema_version=None,
+        schema_type=None,
+        compatibility_mode=None,
+        subscriptions=list(details.subscriptions),
+        start_offset=described.start_offset if described else None,
+        end_offset=described.end_offset if described else None,
+        producers=described.producers if described else None,
+        messages_in=described.messages_in if described else None,
+        bytes_in=described.bytes_in if described else None,
+        **_storage_fields(described.storage if described else None),
+        messages_expired=described.messages_expired if described else None,
+        subscription_count=len(details.subscriptions),
+        pending_policies=list(described.pending_policies) if described else [],
+        subscription_states=states,
+    )
+
+
+def _storage_fields(storage: TopicStorageDescription | None) -> dict[str, Any]:
+    return {
+        "stored_bytes": storage.stored_bytes if storage else None,
+        "segments": storage.segments if storage else None,
+        "segment_file_bytes": storage.segment_file_bytes if storage else None,
+        "oldest_message_ms": storage.oldest_ms if storage else None,
+        "newest_message_ms": storage.newest_ms if storage else None,
+        "unsynced_bytes": storage.unsynced_bytes if storage else None,
+        "durability": storage.durability if storage else None,
+    }
+
+
+async def described_topic(call: Call, name: TopicName) -> TopicDescription | None:
+    """The topic in full, without most of its subscriptions; None where the broker does not tell, or has none."""
+    try:
+        page = await call.gateway.describe_topics(DescribeTopics(topics=(name,), page_size=1))
+    except (UnsupportedError, NotFoundError):  # what is not there is for the other call to say
+        return None
+    return page.topics[0] if page.topics else None
+
+
+TYPE_WORDS = {"EXCLUSIVE": "Exclusive", "SHARED": "Shared", "FAILOVER": "Failover", "KEY_SHARED": "KeyShared"}
+
+
+def _state(topic: TopicDescription, index: int) -> SubscriptionState:
+    subscription = topic.subscriptions[index]
+    kept = subscription.reliable
+    return SubscriptionState(
+        name=subscription.name,
+        subscription_type=TYPE_WORDS[subscription.type.name],
+        state=subscription.state,
+        lag_messages=kept.lag if kept else None,
+        in_flight=kept.in_flight if kept else None,
+        waiting=kept.waiting if kept else None,
+        blocked=kept.blocked if kept else None,
+        consumers=subscription.connected_count,
+        oldest_unacknowledged_ms=kept.oldest_unacknowledged_ms if kept else None,
+    )
+
+
+async def _create(call: Call, params: CreateTopicParams) -> TopicCreated:
+    topic = TopicName.parse(params.name)
+    strategy = DispatchStrategy[params.dispatch_strategy.name]
+    if params.partitions:
+        await call.gateway.create_partitioned_topic(
+            CreatePartitionedTopic(
+                base=topic, partitions=params.partitions, strategy=strategy, schema_subject=params.schema_subject
+            )
+        )
+    else:
+        await call.gateway.create_topic(
+            CreateTopic(topic=topic, strategy=strategy, schema_subject=params.schema_subject)
+        )
+    return TopicCreated(
+        topic=params.name,
+        delivery=DELIVERY[strategy],
+        partitions=params.partitions,
+        schema_subject=params.schema_subject,
+        created=True,
+    )
+
+
+LIST_TOPICS = Operation(
+    name="list_topics",
+    words=("topics", "list"),
+    summary="List topics: all, or those of a namespace or of a broker.",
+    description="Partitions are listed each on their own. For lag, call analyze_consumer_lag.",
+    effect=Effect.READ,
+    params=ListTopicsParams,
+    result=TopicList,
+    run=_list,
+    listing=Listing(rows="topics", key="name"),
+    examples=(
+        Example("Every topic of the namespace `default`", {"namespace": "default"}),
+        Example("The first two topics there are", {"limit": 2}),
+    ),
+    is_idempotent=True,
+)
+
+DESCRIBE_TOPIC = Operation(
+    name="describe_topic",
+    words=("topics", "describe"),
+    summary="Show a topic with its subscriptions and their lag.",
+    description="For a partitioned topic, ask for one partition: NAME-part-0.",
+    effect=Effect.READ,
+    params=TopicParams,
+    result=TopicDetail,
+    run=_describe,
+    positional=("topic",),
+    examples=(Example("The topic /default/orders", {"topic": "/default/orders"}),),
+    is_idempotent=True,
+)
+
+CREATE_TOPIC = Operation(
+    name="create_topic",
+    words=("topics", "create"),
+    summary="Create a topic, plain or with partitions.",
+    description="Its namespace has to be there. How it delivers cannot be changed later.",
+    effect=Effect.WRITE,
+    params=CreateTopicParams,
+    result=TopicCreated,
+    run=_create,
+    done="Topic created: {topic}",
+    positional=("name",),
+    examples=(
+        Example("A reliable topic", {"name": "/default/invoices", "dispatch_strategy": "reliable"}),
+        Example(
+            "One with three partitions",
+            {"name": "/default/clicks", "partitions": 3, "dispatch_strategy": "reliable"},
+        ),
+    ),
+)
+
+DELETE_TOPIC = Operation(
+    name="delete_topic",
+    words=("topics", "delete"),
+    summary="Delete a topic with its messages and subscriptions.",
+    description="The name of a partitioned topic deletes all its partitions. It cannot be undone.",
+    effect=Effect.DESTROY,
+    params=TopicParams,
+    result=PlannedResult,
+    positional=("topic",),
+    examples=(
+        Example("The topic /default/orders", {"topic": "/default/orders"}),
+        Example("All partitions of /default/events", {"topic": "/default/events"}),
+    ),
+)
+
+OPERATIONS = (LIST_TOPICS, DESCRIBE_TOPIC, CREATE_TOPIC, DELETE_TOPIC)

@@ -1,0 +1,159 @@
+"""The topics of a cluster as lines, gathered page by page while the cluster goes on. No I/O."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from danube.model.calls.admin import SubscriptionDescription, TopicDescription, TopicInfo
+from danube.model.limits.faces import TUI_TOPICS_MAX
+from danube.model.topic import DispatchStrategy, TopicName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicRow:
+    """One topic; None is not known."""
+
+    topic: TopicName
+    name: str
+    """The topic as text."""
+    strategy: DispatchStrategy
+    broker_id: str
+    subscriptions: int | None = None
+    lag: int | None = None
+    """Of the subscription that is furthest behind, messages."""
+    taken: int | None = None
+    """Messages taken since its broker started."""
+    rate: float | None = None
+    """Messages a second, between the last two looks."""
+    seen_s: float = 0.0
+    """When it was looked at, on the monotonic clock."""
+
+
+class TopicRows:
+    """All topics that are known. A sweep replaces them bit by bit; what it has not met is gone when it ends."""
+
+    def __init__(self) -> None:
+        self._lines: dict[str, TopicRow] = {}
+        self._met: set[str] = set()
+        self.is_complete = False
+        """Whether a sweep has reached the end."""
+        self.beyond = 0
+        """Topics left out of the last sweep: there are more than TUI_TOPICS_MAX."""
+        self._beyond = 0
+
+    def __len__(self) -> int:
+        return len(self._lines)
+
+    @property
+    def lines(self) -> Iterable[TopicRow]:
+        """In no order that matters."""
+        return self._lines.values()
+
+    def get(self, name: str) -> TopicRow | None:
+        """One topic, if it is known."""
+        return self._lines.get(name)
+
+    def start(self) -> None:
+        """Begin a sweep."""
+        self._met.clear()
+        self._beyond = 0
+
+    def add_described(self, topics: Iterable[TopicDescription], now_s: float) -> None:
+        """A page of the sweep; a topic may come again with the rest of its subscriptions."""
+        for topic in topics:
+            self._put(_line_of(topic, now_s))
+
+    def add_listed(self, topics: Iterable[TopicInfo]) -> None:
+        """A listing, from a broker that tells no more."""
+        for info in topics:
+            self._put(_listed(info))
+
+    def finish(self) -> None:
+        """End the sweep: topics that it did not meet are gone."""
+        for name in self._lines.keys() - self._met:
+            del self._lines[name]
+        self.is_complete, self.beyond = True, self._beyond
+
+    def _put(self, line: TopicRow) -> None:
+        before = self._lines.get(line.name)
+        if before is None and len(self._lines) >= TUI_TOPICS_MAX:
+            self._beyond += 1
+            return
+        if line.name in self._met and before is not None:
+            line = replace(before, lag=_larger(before.lag, line.lag))
+        elif before is not None:
+            line = replace(line, rate=_rate(before, line))
+        self._met.add(line.name)
+        self._lines[line.name] = line
+
+
+class Order(StrEnum):
+    """How topics are sorted."""
+
+    NAME = "name"
+    LAG = "lag"
+    RATE = "rate"
+
+    @property
+    def next(self) -> "Order":
+        """The order after this one; the first after the last."""
+        orders = list(Order)
+        return orders[(orders.index(self) + 1) % len(orders)]
+
+
+def arranged(lines: Iterable[TopicRow], order: Order, words: str) -> list[TopicRow]:
+    """The lines that fit the filter, sorted; largest first, except by name.
+
+    Of a filter, each word must be in the name; `@7` means topics of broker 7.
+    """
+    wanted = words.lower().split()
+    names = [word for word in wanted if not word.startswith("@")]
+    brokers = {word[1:] for word in wanted if word.startswith("@") and len(word) > 1}
+    found = [
+        line
+        for line in lines
+        if (not brokers or line.broker_id in brokers)
+        and (not names or all(word in line.name.lower() for word in names))
+    ]
+    match order:
+        case Order.NAME:
+            found.sort(key=lambda line: line.name)
+        case Order.LAG:
+            found.sort(key=lambda line: (-1 if line.lag is None else line.lag, line.rate or 0.0), reverse=True)
+        case Order.RATE:
+            found.sort(key=lambda line: -1.0 if line.rate is None else line.rate, reverse=True)
+    return found
+
+
+def lag_of(subscriptions: Sequence[SubscriptionDescription]) -> int | None:
+    """The lag of the subscription that is furthest behind; None where nothing is kept."""
+    return max((each.reliable.lag for each in subscriptions if each.reliable is not None), default=None)
+
+
+def _line_of(topic: TopicDescription, now_s: float) -> TopicRow:
+    return TopicRow(
+        topic=topic.topic,
+        name=str(topic.topic),
+        strategy=topic.strategy,
+        broker_id=topic.broker_id,
+        subscriptions=topic.subscription_count,
+        lag=lag_of(topic.subscriptions),
+        taken=topic.messages_in,
+        seen_s=now_s,
+    )
+
+
+def _listed(info: TopicInfo) -> TopicRow:
+    return TopicRow(topic=info.topic, name=str(info.topic), strategy=info.strategy, broker_id=info.broker_id or "")
+
+
+def _larger(first: int | None, second: int | None) -> int | None:
+    known = [each for each in (first, second) if each is not None]
+    return max(known, default=None)
+
+
+def _rate(before: TopicRow, now: TopicRow) -> float | None:
+    passed_s = now.seen_s - before.seen_s
+    if before.taken is None or now.taken is None or passed_s <= 0:
+        return before.rate
+    return (now.taken - before.taken) / passed_s if now.taken >= before.taken else None

@@ -1,0 +1,145 @@
+"""A result as a page draws it: facts, tables whose names are links, bars behind what grows, colour for what is wrong.
+
+Pure. What comes from the cluster is text only; a colour or a link never depends on markup in it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import BaseModel
+
+from danube.admin.operations.fields import Result
+from danube.admin.operations.operation import AnyOperation
+from danube.admin.present import Table, View, label
+from danube.admin.web.pages.catalog import Link, kind_of_rows, known_from, links_from, main_link
+
+_TONES = {
+    "good": {"ok", "active", "ready", "applied", "done", "succeeded"},
+    "warn": {"draining", "drained", "planned", "rewind", "running", "started", "unknown", "waiting", "warn", "warning"},
+    "bad": {"blocked", "critical", "expired", "failed", "refused", "rejected", "stall", "stop"},
+}
+_TONED = ("status", "verdict", "outcome", "state", "cause")
+"""How fields end whose words are coloured."""
+_BARS = ("lag", "load", "backlog")
+"""How fields begin that are drawn as a bar against the largest of the table."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One value of a table."""
+
+    text: str
+    url: str = ""
+    tone: str = ""
+    is_number: bool = False
+    percent: int | None = None
+    """Of the largest in the column, for a bar."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row, and what can be done with what it names."""
+
+    cells: tuple[Cell, ...]
+    links: tuple[Link, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """A table of a page."""
+
+    title: str
+    columns: tuple[tuple[str, bool], ...]
+    """Headings, and whether what is below them are numbers."""
+    rows: tuple[Row, ...]
+
+    @property
+    def has_links(self) -> bool:
+        """Whether a column of links is needed."""
+        return any(row.links for row in self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One value beside its name."""
+
+    label: str
+    text: str
+    tone: str = ""
+
+
+def facts_of(result: Result, view: View) -> tuple[Fact, ...]:
+    """The single values of a result."""
+    toned = {label(name): tone_of(name, getattr(result, name)) for name in type(result).model_fields}
+    return tuple(Fact(title, text, toned.get(title, "")) for title, text in view.facts)
+
+
+def grids_of(operation: AnyOperation, arguments: Mapping[str, Any], result: Result, view: View) -> tuple[Grid, ...]:
+    """The tables of a result."""
+    fields = {label(name): name for name in type(result).model_fields}
+    known = known_from(operation, arguments)
+    return tuple(_grid(operation, known, fields[table.title], result, table) for table in view.tables)
+
+
+def tone_of(name: str, value: object) -> str:
+    """`good`, `warn`, `bad`, or nothing for a field that says nothing of how things stand."""
+    if not name.endswith(_TONED):
+        return ""
+    return next((tone for tone, words in _TONES.items() if str(value).lower() in words), "")
+
+
+def _grid(operation: AnyOperation, known: Mapping[str, str], field: str, result: Result, table: Table) -> Grid:
+    rows: Sequence[Any] = getattr(result, field)
+    if not rows or not isinstance(rows[0], BaseModel):
+        plain = tuple(Row(tuple(Cell(text=text) for text in texts)) for texts in table.rows)
+        return Grid(table.title, tuple((column, False) for column in table.columns), plain)
+    by_label = {label(name): name for name in type(rows[0]).model_fields}
+    names = [by_label[column] for column in table.columns]
+    bars = {name: _largest(rows, name) for name in names if name.startswith(_BARS)}
+    kind = kind_of_rows(field)
+    key = _key(operation, field, kind, names) if kind else None
+    drawn = []
+    for row, texts in zip(rows, table.rows, strict=True):
+        here = {**known, kind: str(getattr(row, key))} if kind and key else {}
+        link = main_link(here, kind) if kind and key else None
+        cells = tuple(
+            _cell(name, getattr(row, name), text, bars, link.url if link and name == key else "")
+            for name, text in zip(names, texts, strict=True)
+        )
+        is_small = operation.listing is None or link is None  # a page of names has its actions one click further
+        drawn.append(Row(cells, _acts(here, kind, link) if kind and key and is_small else ()))
+    headings = tuple((column, _is_number_column(rows, by_label[column])) for column in table.columns)
+    return Grid(table.title, headings, tuple(drawn))
+
+
+def _acts(known: Mapping[str, str], kind: str, but: Link | None) -> tuple[Link, ...]:
+    return tuple(link for link in links_from(known, kind) if but is None or link.operation is not but.operation)
+
+
+def _cell(name: str, value: object, text: str, bars: Mapping[str, float], url: str) -> Cell:
+    is_number = _is_number(value) and not name.endswith("_ms")  # a moment is no amount
+    percent = None
+    if name in bars and isinstance(value, int | float) and bars[name] > 0:
+        percent = max(1 if value else 0, round(100 * value / bars[name]))
+    return Cell(text=text, url=url, tone=tone_of(name, value), is_number=is_number, percent=percent)
+
+
+def _key(operation: AnyOperation, field: str, kind: str | None, columns: Sequence[str]) -> str | None:
+    if operation.listing is not None and operation.listing.rows == field:
+        return operation.listing.key
+    return next((name for name in ("name", f"{kind}_id", str(kind)) if name in columns), None)
+
+
+def _largest(rows: Sequence[Any], name: str) -> float:
+    values = [getattr(row, name) for row in rows]
+    return max((value for value in values if _is_number(value)), default=0)
+
+
+def _is_number_column(rows: Sequence[Any], name: str) -> bool:
+    values = [getattr(row, name) for row in rows if getattr(row, name) is not None]
+    return bool(values) and not name.endswith("_ms") and all(map(_is_number, values))
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

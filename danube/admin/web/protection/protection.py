@@ -1,0 +1,158 @@
+"""What stands before every request: the name and the origin that it comes with, the token or the login, the headers.
+
+Default deny: a path that is not in PUBLIC_PATHS needs somebody who may. Reading without a token is for a server that
+only this machine can reach; there the Host check keeps other people's pages from reaching it through a name of theirs.
+"""
+
+from urllib.parse import quote, urlsplit
+
+from starlette.datastructures import MutableHeaders
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from danube.admin.web.pages.rendering import Renderer, is_for_programs
+from danube.admin.web.server import NOBODY_IN_PARTICULAR, Person, WebServer
+from danube.admin.web.statuses import TooManyAttemptsError
+from danube.model.errors import DanubeError, InvalidRequestError, NotPermittedError, UnauthenticatedError
+from danube.rpc.address import is_loopback
+
+PROBE_PATHS = frozenset({"/healthz", "/readyz"})
+PUBLIC_PATHS = PROBE_PATHS | {"/login"}
+PUBLIC_PREFIX = "/static/"
+SECURITY_HEADERS = {
+    "content-security-policy": (
+        "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+    "referrer-policy": "same-origin",  # with no-referrer, browsers send forms with the origin `null`
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+_SAFE = frozenset({"GET", "HEAD"})
+
+
+class Protection:
+    """ASGI middleware around everything else."""
+
+    def __init__(self, app: ASGIApp, server: WebServer, renderer: Renderer) -> None:
+        self._app = app
+        self._server = server
+        self._renderer = renderer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        request = Request(scope)
+        answer = self._app
+        try:
+            check_host(request, self._server)
+            check_origin(request, self._server)
+            scope.setdefault("state", {})["person"] = self._person(request)
+        except UnauthenticatedError as error:
+            answer = self._login_or(request, error)
+        except DanubeError as error:
+            answer = self._renderer.problem(request, error)
+        await answer(scope, receive, self._with_headers(send))
+
+    def _person(self, request: Request) -> Person:
+        """Who this is. Raises UnauthenticatedError, TooManyAttemptsError."""
+        server = self._server
+        if not server.exposure.tokens:
+            return Person(who=NOBODY_IN_PARTICULAR, csrf=server.csrf)
+        found = self._from_bearer(request) or self._from_cookie(request)
+        if found is not None:
+            return found
+        if request.url.path in PUBLIC_PATHS or request.url.path.startswith(PUBLIC_PREFIX):
+            return Person(who="", csrf=server.csrf)
+        raise UnauthenticatedError("this server needs a token")
+
+    def _from_bearer(self, request: Request) -> Person | None:
+        scheme, _, presented = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() != "bearer":
+            return None
+        who = admit(self._server, request, presented.strip())
+        return Person(who=who, csrf="")
+
+    def _from_cookie(self, request: Request) -> Person | None:
+        session_id = request.cookies.get(cookie_name(self._server))
+        login = self._server.sessions.find(session_id, self._server.clock.monotonic_s()) if session_id else None
+        if login is None or (request.method not in _SAFE and is_for_programs(request)):
+            return None  # a browser's cookie never changes anything through the API
+        return Person(who=login.who, csrf=login.csrf, is_logged_in=True)
+
+    def _login_or(self, request: Request, error: UnauthenticatedError) -> Response:
+        if is_for_programs(request) or request.method not in _SAFE:
+            answer = self._renderer.problem(request, error)
+            answer.headers["www-authenticate"] = "Bearer"
+            return answer
+        wanted = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        query = "" if wanted == "/" else f"?next={quote(wanted, safe='')}"
+        return RedirectResponse(f"/login{query}", status_code=303)
+
+    def _with_headers(self, send: Send) -> Send:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                headers.update(SECURITY_HEADERS)
+                headers.setdefault("cache-control", "no-store")
+                if self._server.exposure.is_encrypted:
+                    headers["strict-transport-security"] = "max-age=31536000"
+            await send(message)
+
+        return send_with_headers
+
+
+def admit(server: WebServer, request: Request, presented: str) -> str:
+    """The label of the token that was presented. Raises UnauthenticatedError, TooManyAttemptsError."""
+    address, now_s = request.client.host if request.client else "", server.clock.monotonic_s()
+    wait_s = server.failures.wait_s(address, now_s)
+    if wait_s > 0:
+        raise TooManyAttemptsError(wait_s)
+    who = server.exposure.who(presented)
+    if who is None:
+        server.failures.add(address, now_s)
+        raise UnauthenticatedError("this is not a token of this server")
+    server.failures.forget(address)
+    return who
+
+
+def check_host(request: Request, server: WebServer) -> None:
+    """Raise unless a server on loopback is called by a name of its own: another name may be a stranger's."""
+    host = request.headers.get("host", "").lower()
+    try:
+        name = urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        name = ""
+    if not name or len(request.headers.getlist("host")) > 1:
+        raise InvalidRequestError("the request does not say which host it is for")
+    if server.exposure.is_loopback and not is_loopback(name) and host != server.exposure.public_host:
+        raise NotPermittedError(
+            "this server does not answer to that name: open it as it was printed at its start, or name it with"
+            " --public-url"
+        )
+
+
+def check_origin(request: Request, server: WebServer) -> None:
+    """Raise when another site's page sent the request."""
+    if not _is_own(request, server):
+        raise NotPermittedError("this came from another site: open the page here and send it from there")
+
+
+def cookie_name(server: WebServer) -> str:
+    """Of the session; its prefix binds it to this host where there is TLS."""
+    return "__Host-danube_session" if server.exposure.is_encrypted else "danube_session"
+
+
+def _is_own(request: Request, server: WebServer) -> bool:
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if request.method in _SAFE:  # a link may lead here; a picture or a script of another site may not
+        return site in {None, "same-origin", "none"} or request.headers.get("sec-fetch-mode") == "navigate"
+    if origin is None:
+        return site in {"same-origin", "none"} or (site is None and is_for_programs(request))
+    host = request.headers["host"].lower()
+    if host == server.exposure.public_host:
+        return origin.lower() == f"{urlsplit(server.exposure.public_url or '').scheme}://{host}"
+    return origin.lower() in {f"http://{host}", f"https://{host}"}

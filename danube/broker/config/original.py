@@ -1,0 +1,142 @@
+"""The original's settings file as ours: what means the same is translated.
+
+What does not is refused where leaving it out would weaken security, durability or who owns what; else it is left out
+with a warning.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from danube.model.errors import SettingsError
+from danube.model.limits.broker import MIB
+from danube.model.policies import POLICY_NAMES
+
+_LATER = {
+    "auth": "authentication",
+    "admin_tls": "TLS on the admin port",
+    "storage.mode": "another mode than `local`",
+    "storage.durable": "storage that several brokers share",
+    "storage.object_store": "storage that several brokers share",
+    "storage.write_buffer": "a write buffer in front of the disk",
+}
+"""Keys whose feature this version does not have, and that must not be left out: something would be less safe."""
+
+_ANOTHER = {
+    "load_manager": "this version does not move topics by load yet",
+    "storage.local_wal_root": "everything is kept below `data_dir`",
+    "storage.cache_root": "everything is kept below `data_dir`",
+    "storage.root": "everything is kept below `data_dir`",
+    "storage.metadata_prefix": "the metadata is kept by `meta_store`, without a prefix",
+    "storage.metadata_root": "the metadata is kept by `meta_store`, without a prefix",
+    "storage.wal.dir": "everything is kept below `data_dir`",
+    "storage.wal.file_name": "the names of files are fixed",
+    "storage.wal.cache_capacity": "ours counts bytes, not messages: set `cache_bytes_max`",
+    "storage.wal.advanced.cache_capacity": "ours counts bytes, not messages: set `cache_bytes_max`",
+    "storage.wal.file_sync": "messages are synced before they are acknowledged: see `durability`",
+    "storage.wal.advanced.file_sync": "messages are synced before they are acknowledged: see `durability`",
+    "storage": "ours are `durability` and those below it",
+}
+"""Keys that change nothing here, and that are left out with a warning; the longer ones first."""
+
+_SATISFIED = {
+    "storage.local_retention.check_interval_minutes",
+    "storage.wal.retention.check_interval_minutes",
+}
+"""Whatever they say, it is so: retention is looked after several times a minute."""
+
+_KEYS = {
+    "broker.advertised_listeners.broker_url": "advertised_addr",
+    "broker.advertised_listeners.connect_url": "connect_url",
+    "meta_store.data_dir": "data_dir",
+    "dispatch.max_unacked_messages": "max_unacked_messages",
+    "storage.wal.rotation.max_bytes": "journal_file_bytes_max",
+}
+_KEYS |= {f"policies.{name}": name for name in POLICY_NAMES}
+
+_Scaled = tuple[str, Callable[[float], float]]
+_SCALED: dict[str, _Scaled] = {
+    "storage.wal.rotation.max_hours": ("journal_file_age_s", lambda hours: hours * 3_600),
+}
+for _folder in ("storage.local_retention", "storage.wal.retention"):
+    _SCALED[f"{_folder}.time_minutes"] = ("retention_time_s", lambda minutes: round(minutes * 60))
+    _SCALED[f"{_folder}.size_mb"] = ("retention_bytes", lambda megabytes: round(megabytes * MIB))
+"""Numbers in another unit than ours."""
+
+_PORTS = {
+    "client": "broker_addr",
+    "admin": "admin_addr",
+    "prometheus": "prom_exporter",
+    "raft": "meta_store.raft_addr",
+}
+
+
+def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict[str, Any], list[str]]:
+    """The original's nested keys as ours, and warnings of what was left out; our own keys pass unchanged.
+
+    Raises SettingsError for what must not be left out.
+    """
+    translated: dict[str, Any] = {}
+    warnings: list[str] = []
+    for key, value in _leaves(content):
+        if key in _SCALED:
+            name, scale = _SCALED[key]
+            translated[name] = scale(_number(key, value, file_name))
+        elif key in _KEYS:
+            translated[_KEYS[key]] = value
+        elif _is_needless(key, value):
+            continue
+        elif warning := _left_out(key, file_name):
+            warnings.append(warning)
+        else:
+            translated[key] = value
+    broker = content.get("broker")
+    if isinstance(broker, dict):
+        translated.update(_addresses(broker))
+    return translated, warnings
+
+
+def _is_needless(key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the file holds
+    """Whether the key says what is so anyway, or is translated with others."""
+    if key == "broker.host" or key in _SATISFIED:
+        return True
+    if key.startswith("broker.ports."):
+        return True
+    if (key, value) in (("auth.mode", "none"), ("storage.mode", "local")):  # values may be lists: no set
+        return True
+    if key == "meta_store.seed_nodes" and not value:
+        return True
+    return not value and (_of(_LATER, key) is not None or _of(_ANOTHER, key) is not None)
+
+
+def _left_out(key: str, file_name: str) -> str | None:
+    """The warning for a key that is left out, None for one that is not. Raises SettingsError where it must not be."""
+    later, another = _of(_LATER, key), _of(_ANOTHER, key)
+    if later is not None:
+        raise SettingsError(f"{file_name}: {key} needs {later}, which this version does not have yet: remove it")
+    return f"{file_name}: {key} changes nothing here, {another}" if another is not None else None
+
+
+def _of(table: Mapping[str, str], key: str) -> str | None:
+    return next((text for prefix, text in table.items() if f"{key}.".startswith(f"{prefix}.")), None)
+
+
+def _number(key: str, value: Any, file_name: str) -> float:  # noqa: ANN401 - whatever the file holds
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise SettingsError(f"{file_name}: {key} is {str(value)[:60]!r}: give a number")
+    return value
+
+
+def _addresses(broker: Mapping[str, Any]) -> dict[str, str]:
+    host = broker.get("host", "127.0.0.1")
+    ports = broker.get("ports") or {}
+    return {ours: f"{host}:{ports[name]}" for name, ours in _PORTS.items() if ports.get(name)}
+
+
+def _leaves(content: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    found: list[tuple[str, Any]] = []
+    for key, value in content.items():
+        if isinstance(value, dict):
+            found += _leaves(value, f"{prefix}{key}.")
+        else:
+            found.append((f"{prefix}{key}", value))
+    return found

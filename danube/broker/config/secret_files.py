@@ -1,0 +1,64 @@
+"""Files that hold secrets: read as a whole, within a bound, and refused where others on this machine may read them."""
+
+import os
+import stat
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from danube.model.errors import SettingsError
+from danube.model.limits.metadata import SECRET_BYTES_MAX
+
+
+def secret_of(secret: SecretStr | None, path: Path | None) -> bytes | None:
+    """A secret as it was given, or as its file holds it, without white space around it. Blocks.
+
+    Raises SettingsError for an empty one, and for a file that others may read.
+    """
+    if path is None:
+        return None if secret is None else _not_empty(secret.get_secret_value().strip().encode(), "the secret")
+    return _not_empty(private_content(path, "a secret").strip(), str(path))
+
+
+def private_content(path: Path, what: str) -> bytes:
+    """What a file with `what` in it holds. Blocks. Raises SettingsError, also for a file that others may read."""
+    content = public_content(path)
+    check_private(path, what)
+    return content
+
+
+def public_content(path: Path) -> bytes:
+    """What a file that anybody may read holds, as a certificate. Blocks. Raises SettingsError."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(SECRET_BYTES_MAX + 1)
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    if len(content) > SECRET_BYTES_MAX:
+        raise SettingsError(f"{path} is larger than {SECRET_BYTES_MAX} bytes: it is no secret and no certificate")
+    return content
+
+
+def check_private(path: Path, what: str, *, otherwise: str = "") -> None:
+    """Refuse, with SettingsError, a file with `what` in it that others may read. Blocks.
+
+    Where the file is another's, as one of root's that a service is given, this process may itself be one of the group.
+    """
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise _unreadable(path, error) from None
+    others = stat.S_IROTH | (stat.S_IRGRP if found.st_uid == os.geteuid() else 0)
+    if found.st_mode & others:
+        mode = "600" if found.st_uid == os.geteuid() else "o-rwx"
+        raise SettingsError(f"{path} holds {what} that others on this machine may read: chmod {mode} {path}{otherwise}")
+
+
+def _not_empty(secret: bytes, where: str) -> bytes:
+    if not secret:
+        raise SettingsError(f"{where} is empty: it is to hold what all brokers of the cluster know, and nobody else")
+    return secret
+
+
+def _unreadable(path: Path, error: OSError) -> SettingsError:
+    return SettingsError(f"cannot read {path}: {error.strerror}")

@@ -1,0 +1,295 @@
+"""BrokerSettings: every knob of a broker, its unit, its default and why; and the original's file translated into it."""
+
+import socket
+from collections.abc import Mapping
+from dataclasses import replace
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self, get_args
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, model_validator
+
+from danube.broker.config.addresses import Address, Url
+from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType, type_of
+from danube.broker.config.original import translate_original
+from danube.broker.config.secret_files import check_private
+from danube.model.errors import DanubeError
+from danube.model.limits import broker as limits
+from danube.model.plans.durability import Durability
+from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, Policies
+from danube.model.records.telemetry import TELEMETRY_TOPIC
+from danube.model.topic import check_name_part
+from danube.rpc.address import join_address, split_address
+from danube.runtime.log import LogFormat
+from danube.runtime.settings import Loaded, fields_of, load_settings, read_settings_file
+
+
+class Mode(StrEnum):
+    """What kind of broker this is."""
+
+    STANDALONE = "standalone"
+    CLUSTER = "cluster"
+
+
+def _namespace(text: str) -> str:
+    try:
+        return check_name_part("namespace", text)
+    except DanubeError as error:
+        raise ValueError(str(error)) from None
+
+
+def _interval(seconds: float) -> float:
+    if 0 < seconds < limits.TELEMETRY_INTERVAL_MIN_S:
+        raise ValueError(f"give at least {limits.TELEMETRY_INTERVAL_MIN_S}, or 0 to switch it off")
+    return seconds
+
+
+Limit = Annotated[int, Field(ge=0, le=limits.POLICY_NUMBER_MAX)]
+
+
+class BrokerSettings(BaseModel):
+    """Settings of one broker process."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: Mode = Field(
+        Mode.STANDALONE,
+        description="standalone: one broker, nothing else needed. cluster: one of several; as meta_store.type says.",
+    )
+    meta_store: MetaStoreSettings = MetaStoreSettings.model_validate({})
+    data_dir: Path = Field(Path("danube-data"), description="Folder that holds everything the broker keeps.")
+    broker_addr: Address = Field("127.0.0.1:6650", description="host:port for clients; port 0 picks a free one.")
+    admin_addr: Address = Field("127.0.0.1:50051", description="host:port for administration; port 0 picks one.")
+    prom_exporter: Address | None = Field(None, description="host:port for /metrics and /health; off when not set.")
+    advertised_addr: Url | None = Field(
+        None, description="What other brokers and clients are told to dial; broker_addr when not set."
+    )
+    connect_url: Url | None = Field(
+        None, description="What clients are told to dial when a proxy stands in front; advertised_addr when not set."
+    )
+    cluster_name: str = Field(
+        "STANDALONE", min_length=1, description="Name shown to administrators; DANUBE in a cluster without a name."
+    )
+    bootstrap_namespaces: tuple[Annotated[str, AfterValidator(_namespace)], ...] = Field(
+        ("default",), description="Namespaces that exist from the first start, beside `default` and `system`."
+    )
+    auto_create_topics: bool = Field(
+        default=True, description="Whether a producer's first connection creates its topic."
+    )
+    max_unacked_messages: int = Field(
+        limits.UNACKED_MESSAGES_DEFAULT,
+        ge=1,
+        le=limits.UNACKED_MESSAGES_MAX,
+        description="Messages one consumer may hold unacknowledged; small, so that a slow one keeps none from others.",
+    )
+    ack_timeout_s: float = Field(
+        limits.ACK_TIMEOUT_S, gt=0, le=86_400, description="Seconds after which an unacknowledged message is resent."
+    )
+    max_redelivery_count: int = Field(
+        limits.REDELIVERIES_DEFAULT,
+        ge=0,
+        le=limits.REDELIVERIES_MAX,
+        description="How often a message is sent again before poison_policy decides about it.",
+    )
+    redelivery_delay_s: float = Field(
+        limits.REDELIVERY_DELAY_BASE_S, ge=0, le=86_400, description="Seconds before a failed message is sent again."
+    )
+    redelivery_delay_max_s: float = Field(
+        limits.REDELIVERY_DELAY_MAX_S, ge=0, le=86_400, description="Seconds that this delay, which doubles, grows to."
+    )
+    disconnects_fail: bool = Field(
+        default=True,
+        description="Whether the message that a consumer had longest counts as failed when its connection breaks.",
+    )
+    poison_policy: Literal["block", "drop"] = Field(
+        "block", description="block: a subscription waits for somebody's decision. drop: the message counts as read."
+    )
+    subscription_expiry_s: float = Field(
+        0,
+        ge=0,
+        le=limits.MESSAGE_TTL_S_MAX,
+        description="Seconds without a consumer after which a subscription is deleted; 0 keeps all.",
+    )
+    max_producers_per_topic: Limit = Field(0, description="Producers of one topic; 0 is no limit, as in all of these.")
+    max_subscriptions_per_topic: Limit = Field(0, description="Subscriptions of one topic.")
+    max_consumers_per_topic: Limit = Field(0, description="Connected consumers of one topic.")
+    max_consumers_per_subscription: Limit = Field(0, description="Connected consumers of one subscription.")
+    max_publish_rate: Limit = Field(0, description="Messages a second that one topic takes.")
+    max_publish_rate_bytes: Limit = Field(0, description="Bytes a second that one topic takes.")
+    max_subscription_dispatch_rate: Limit = Field(0, description="Messages a second that one subscription sends.")
+    max_message_size: Limit = Field(0, description="Bytes of one payload.")
+    message_ttl_s: int = Field(
+        0,
+        ge=0,
+        le=limits.MESSAGE_TTL_S_MAX,
+        description="Seconds after which a message that was not acknowledged is passed over; 0 is never.",
+    )
+    retention_time_s: int = Field(
+        0,
+        ge=0,
+        le=limits.RETENTION_TIME_S_MAX,
+        description="Seconds for which messages are kept; then whole segments of them are deleted. 0 is for ever.",
+    )
+    retention_bytes: int = Field(
+        0,
+        ge=0,
+        le=limits.RETENTION_BYTES_MAX,
+        description="Bytes of one topic above which its oldest segments are deleted; 0 is no limit.",
+    )
+    retention_drops_unread: bool = Field(
+        default=False, description="Whether retention also deletes what a subscription has not acknowledged."
+    )
+    key_shared_grace_s: float = Field(
+        limits.KEY_SHARED_GRACE_S,
+        ge=0,
+        le=3_600,
+        description="Seconds for which a Key-Shared consumer that is away keeps its keys.",
+    )
+    durability: Durability = Field(
+        Durability.FSYNC, description="fsync: acknowledged when synced. interval, os: faster, a power cut loses some."
+    )
+    sync_interval_ms: int = Field(
+        round(limits.JOURNAL_SYNC_INTERVAL_S * 1_000),
+        ge=1,
+        le=60_000,
+        description="Milliseconds between syncs with `durability: interval`.",
+    )
+    journal_file_bytes_max: int = Field(
+        limits.JOURNAL_FILE_BYTES_MAX, ge=limits.MIB, le=1 << 32, description="Bytes after which a new file starts."
+    )
+    journal_file_age_s: float = Field(
+        0,
+        ge=0,
+        le=limits.RETENTION_TIME_S_MAX,
+        description="Seconds after which a new file starts though the last is small; 0: as retention asks for it.",
+    )
+    segment_bytes_max: int = Field(
+        limits.SEGMENT_BYTES_MAX,
+        ge=limits.MIB,
+        le=limits.SEGMENT_BYTES_MAX,
+        description="Bytes of the segments that journal files are cut into, each of one topic.",
+    )
+    segment_compression: Literal["none", "zstd"] = Field(
+        "none", description="How new segments are compressed; zstd needs the package zstandard before Python 3.14."
+    )
+    disk_warn_free_bytes: int = Field(
+        limits.DISK_WARN_BYTES,
+        ge=0,
+        le=1 << 50,
+        description="Free bytes on the disk below which the log warns; 0 is never.",
+    )
+    disk_refuse_free_bytes: int = Field(
+        limits.DISK_REFUSE_BYTES,
+        ge=0,
+        le=1 << 50,
+        description="Free bytes below which messages are refused until there is room again; 0 is never.",
+    )
+    cache_bytes_max: int = Field(
+        limits.CACHE_BYTES_MAX, ge=0, le=1 << 40, description="Bytes of recent messages kept in memory."
+    )
+    stream_memory_bytes_max: int = Field(
+        limits.STREAM_MEMORY_BYTES_MAX,
+        ge=limits.STREAM_MEMORY_BYTES_MIN,
+        le=1 << 40,
+        description="Bytes in memory of messages that clients' streams were not sent yet; they share it fairly.",
+    )
+    telemetry_interval_s: Annotated[float, AfterValidator(_interval)] = Field(
+        limits.TELEMETRY_INTERVAL_S,
+        ge=0,
+        le=3_600,
+        description="Seconds between two looks at what changed, published to /system/telemetry; 0 is off.",
+    )
+    telemetry_retention_s: int = Field(
+        limits.TELEMETRY_RETENTION_S,
+        ge=0,
+        le=limits.RETENTION_TIME_S_MAX,
+        description="Seconds for which /system/telemetry keeps what it tells, read or not; 0 is for ever.",
+    )
+    telemetry_retention_bytes: int = Field(
+        limits.TELEMETRY_RETENTION_BYTES,
+        ge=0,
+        le=limits.RETENTION_BYTES_MAX,
+        description="Bytes above which it lets the oldest of it go; 0 is no limit.",
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
+    log_format: LogFormat = Field("text", description="text, or json with one object a line.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _infer_mode(cls, given: Any) -> Any:  # noqa: ANN401 - whatever was given
+        """The mode goes by the metadata, the metadata by the mode, whichever was said."""
+        if not isinstance(given, Mapping):
+            return given
+        values = dict(given)
+        kept = values.get("meta_store", {})
+        if values.get("mode") == Mode.CLUSTER and isinstance(kept, Mapping) and "type" not in kept:
+            kept = values["meta_store"] = {**kept, "type": MetaStoreType.RAFT}
+        values.setdefault("mode", Mode.CLUSTER if type_of(kept).is_shared else Mode.STANDALONE)
+        if values["mode"] == Mode.CLUSTER:
+            values.setdefault("cluster_name", "DANUBE")
+        return values
+
+    @model_validator(mode="after")
+    def _check_mode(self) -> Self:
+        if (self.mode is Mode.CLUSTER) != self.meta_store.type.is_shared:
+            keeps = (
+                "that its brokers share: raft, etcd or zookeeper" if self.mode is Mode.CLUSTER else "sqlite or memory"
+            )
+            raise ValueError(
+                f"the mode {self.mode} goes with a meta_store.type {keeps}, and the type is {self.meta_store.type}"
+            )
+        return self
+
+
+def default_policies(settings: BrokerSettings) -> Policies:
+    """What holds for topics that set nothing themselves, in namespaces that set nothing either."""
+    limits_set = {name: int(getattr(settings, name)) for name in POLICY_NAMES if name != DURABILITY_NAME}
+    return Policies(durability=settings.durability.number, **limits_set)
+
+
+def own_policies(settings: BrokerSettings) -> dict[str, Policies]:
+    """What holds for topics that the broker itself writes: telemetry goes in time, the audit log stays."""
+    telemetry = Policies(
+        retention_time_s=settings.telemetry_retention_s,
+        retention_bytes=settings.telemetry_retention_bytes,
+        retention_drops_unread=1,
+    )
+    return {str(TELEMETRY_TOPIC): telemetry}
+
+
+def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
+    """What clients are told: the broker's URL and the one they dial, for a client port bound at `bound`.
+
+    Nobody can dial the wildcard address, so this machine's name stands in for it unless `advertised_addr` is set.
+    """
+    broker_url = settings.advertised_addr or bound_url(bound)
+    return broker_url, settings.connect_url or broker_url
+
+
+def bound_url(bound: str) -> str:
+    """A URL for a port bound at `bound`, with this machine's name in place of the wildcard address."""
+    host, port = split_address(bound)
+    dialled = socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
+    return f"http://{join_address(dialled, port)}"
+
+
+def load_broker_settings(
+    path: Path | None, environment: Mapping[str, str], flags: Mapping[str, Any]
+) -> Loaded[BrokerSettings]:
+    """Settings from a file (ours or the original's), the environment and flags. Raises SettingsError.
+
+    What a file of the original's asks for in vain, and can do without, is in the warnings.
+    """
+    content = {} if path is None else read_settings_file(path)
+    values, warnings = translate_original(content, str(path))
+    loaded = load_settings(BrokerSettings, file=values, file_name=str(path), environment=environment, flags=flags)
+    if path is not None:
+        _check_secrets(values, path)
+    return replace(loaded, warnings=tuple(warnings))
+
+
+def _check_secrets(values: Mapping[str, Any], path: Path) -> None:
+    """Refuse a settings file that holds a secret and that others may read."""
+    for key, field in fields_of(BrokerSettings).items():
+        if SecretStr in get_args(field.annotation) and values.get(key):
+            check_private(path, key, otherwise=f", or keep it in a file of its own, {key}_file")

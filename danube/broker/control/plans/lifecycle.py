@@ -1,0 +1,151 @@
+"""Plans of what destroys: made with the impact of this moment, decided about, and applied once."""
+
+import re
+from collections.abc import Mapping
+
+from danube.broker.control.plans.planned import PlannedCall, PlannedOperation
+from danube.metadata.records.plans import PlanRecords
+from danube.metadata.transaction_builder import TransactionBuilder
+from danube.model.errors import DanubeError, InvalidRequestError, PlanNotFoundError, UnsupportedError
+from danube.model.limits.broker import PLANS_PAGE_BYTES_MAX
+from danube.model.plans.plan import (
+    Decision,
+    ListPlans,
+    Plan,
+    PlanApplication,
+    PlanCursor,
+    PlanRequest,
+    PlansPage,
+    canonical,
+    check_applicable,
+    counted,
+    new_plan,
+)
+from danube.runtime.clock import Clock
+from danube.runtime.rng import Rng
+
+_PLAN_ID = re.compile(r"plan-[0-9a-f]{12}")
+_ID_BITS = 48
+_ENTRY_BYTES = 1_000  # what a plan takes on the wire besides its texts, roughly
+
+
+class PlanControl:
+    """What faces do with the plans of this broker."""
+
+    def __init__(
+        self, operations: Mapping[str, PlannedOperation], records: PlanRecords, *, clock: Clock, rng: Rng
+    ) -> None:
+        self._operations = operations
+        self._records = records
+        self._clock = clock
+        self._rng = rng
+
+    async def create(self, request: PlanRequest) -> Plan:
+        """What the operation would do now, kept as a plan unless it is only to be shown.
+
+        Raises:
+            UnsupportedError: this broker does not plan that operation.
+            InvalidRequestError: its arguments or its effect are others.
+            LimitReachedError: PLANS_MAX plans wait, or PLANS_OPEN_PER_CALLER_MAX of this caller.
+            What the operation itself would raise: a plan never promises what cannot be done.
+        """
+        operation = self._operation(request.operation)
+        if request.effect is not operation.effect:
+            raise InvalidRequestError(f"{request.operation} has the effect {operation.effect}, not {request.effect}")
+        impact = counted(await operation.parse(request.arguments).impact())
+        plan_id = f"plan-{self._rng.new_id() % 2**_ID_BITS:012x}"
+        plan = new_plan(request, impact, plan_id=plan_id, now_ms=self._clock.now_ms())
+        if not request.dry_run:
+            await self._records.create(plan)
+        return plan
+
+    async def get(self, plan_id: str) -> Plan:
+        """One plan. Raises PlanNotFoundError."""
+        _check_id(plan_id)
+        return await self._records.get(plan_id)
+
+    async def list(self, wanted: ListPlans) -> PlansPage:
+        """A page of plans, the newest first; one that comes or goes between two pages may be missed."""
+        now_ms = self._clock.now_ms()
+        found = sorted(
+            (plan for plan in await self._records.all() if _is_wanted(plan, wanted, now_ms)), key=_newest_first
+        )
+        return _page(found, wanted.page_size, now_ms)
+
+    async def decide(self, decision: Decision) -> Plan:
+        """Approve or reject a plan that waits. Raises PlanNotFoundError, PlanRefusedError."""
+        _check_id(decision.plan_id)
+        return await self._records.decide(decision, self._clock.now_ms())
+
+    async def apply(self, application: PlanApplication) -> Plan:
+        """Carry a plan out and answer it, applied. One transaction does both, so it acts once, whoever else tries.
+
+        Raises:
+            PlanNotFoundError.
+            PlanRefusedError, PlanWaitsError: it may not be applied (any more); nothing was done.
+            What the operation raises; nothing was done then either.
+        """
+        plan = await self.get(application.plan_id)
+        check_applicable(plan, application, plan.impact, self._clock.now_ms())
+        call = self._operation(plan.operation).parse(plan.arguments)
+        try:
+            return await self._act(call, application)
+        except DanubeError:
+            # Where somebody else was faster, "applied already" says more than "there is no such topic".
+            check_applicable(await self.get(plan.plan_id), application, plan.impact, self._clock.now_ms())
+            raise
+
+    async def _act(self, call: PlannedCall, application: PlanApplication) -> Plan:
+        now_ms = self._clock.now_ms()
+        marked: list[Plan] = []
+
+        async def mark(builder: TransactionBuilder) -> None:
+            impact = counted(await call.impact())
+            applied = await self._records.mark_applied(
+                builder, application, now_ms, lambda plan: check_applicable(plan, application, impact, now_ms)
+            )
+            marked.append(applied)
+
+        await call.act(mark)
+        return marked[-1]
+
+    def _operation(self, name: str) -> PlannedOperation:
+        operation = self._operations.get(name)
+        if operation is None:
+            raise UnsupportedError(
+                f"this broker makes no plans for {name[:80]!r}: it does for {', '.join(sorted(self._operations))}"
+            )
+        return operation
+
+
+def _check_id(plan_id: str) -> None:
+    if not _PLAN_ID.fullmatch(plan_id):
+        raise PlanNotFoundError(f"{plan_id[:40]!r} is no plan's id: list the plans to see theirs")
+
+
+def _is_wanted(plan: Plan, wanted: ListPlans, now_ms: int) -> bool:
+    if wanted.open_only and plan.status(now_ms).is_over:
+        return False
+    after = wanted.after
+    return after is None or _newest_first(plan) > _newest_first(after)
+
+
+def _page(plans: list[Plan], page_size: int, now_ms: int) -> PlansPage:
+    """The first of them that fit; one always does."""
+    taken = size = 0
+    while taken < min(len(plans), page_size) and size < PLANS_PAGE_BYTES_MAX:
+        size += _wire_bytes(plans[taken])
+        taken += 1
+    last = plans[taken - 1] if taken < len(plans) else None
+    cursor = PlanCursor(created_ms=last.created_ms, plan_id=last.plan_id) if last else None
+    return PlansPage(plans=tuple(plans[:taken]), now_ms=now_ms, next=cursor)
+
+
+def _wire_bytes(plan: Plan) -> int:
+    impact = plan.impact
+    texts = (*impact.changes, *impact.irreversible, *impact.topics, *impact.subscriptions)
+    return _ENTRY_BYTES + len(canonical(plan.arguments)) + sum(len(text.encode()) for text in texts)
+
+
+def _newest_first(plan: Plan | PlanCursor) -> tuple[int, str]:
+    return -plan.created_ms, plan.plan_id

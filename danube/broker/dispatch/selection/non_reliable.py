@@ -1,0 +1,51 @@
+"""Who gets a message of a non-reliable topic: decided once for each message, nothing remembered of it."""
+
+from danube.broker.clients.delivery import dispatch_key
+from danube.broker.dispatch.selection.key_ring import KeyRing
+from danube.broker.dispatch.selection.selection import Rotation
+from danube.model.subscription import SubscriptionType
+
+
+class NonReliableSelection:
+    """The consumers of one subscription on a non-reliable topic, known by their ids.
+
+    Exclusive and Failover: the consumer that was added first, nobody while it is paused. Shared: each in turn, passing
+    over those that are paused. Key-Shared: the one that has the message's key, nobody while it is paused.
+    """
+
+    def __init__(self, subscription_type: SubscriptionType) -> None:
+        self._type = subscription_type
+        self._rotation: Rotation[int] = Rotation()
+        self._ring = KeyRing()
+
+    def add(self, consumer_id: int, filters: tuple[str, ...] = ()) -> None:
+        """A consumer comes in, with room; for one that is here nothing but its filters changes."""
+        if self._type is SubscriptionType.KEY_SHARED:
+            self._ring.add(consumer_id, filters)
+        self._rotation.add(consumer_id)
+
+    def remove(self, consumer_id: int) -> None:
+        """A consumer leaves, if it is here."""
+        self._ring.remove(consumer_id)
+        self._rotation.remove(consumer_id)
+
+    def pause(self, consumer_id: int) -> None:
+        """The consumer has no room."""
+        self._rotation.pause(consumer_id)
+
+    def resume(self, consumer_id: int) -> None:
+        """The consumer, if it is here, has room."""
+        self._rotation.resume(consumer_id)
+
+    def choose(self, message: bytes) -> int | None:
+        """Who gets this encoded StreamMessage; None drops it."""
+        if self._type is SubscriptionType.SHARED:
+            chosen = self._rotation.first()
+            if chosen is not None:
+                self._rotation.pass_on()
+            return chosen
+        if self._type is SubscriptionType.KEY_SHARED:
+            only = self._ring.owner(dispatch_key(message)) if len(self._ring) else None
+        else:
+            only = next(iter(self._rotation), None)
+        return only if only is not None and self._rotation.is_ready(only) else None

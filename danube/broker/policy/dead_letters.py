@@ -1,0 +1,131 @@
+"""Dead letters: copies of messages that failed too often, in another topic before the original counts as done.
+
+A copy is durable before the subscription hears of it. Whoever crashes in between makes another copy later, so a dead
+letter may be there twice, and none is missing.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from danube.broker.dispatch.events import DeadLettered, DeadLetterFailed, Event
+from danube.broker.dispatch.instructions import DeadLetter
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.client import OutgoingMessage, ReceivedMessage
+from danube.model.errors import DanubeError, PreconditionFailedError, TopicNotFoundError
+from danube.model.limits.broker import DEAD_LETTER_SOURCES_MAX, DEAD_LETTERS_IN_FLIGHT_MAX, READ_BYTES_MAX
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.tasks import TaskScope
+from danube.storage.batches.batch import RecordKind, RecordView
+from danube.storage.log.protocol import TopicLog
+from danube.wire.decode import received_message
+from danube.wire.encode import record_of_payload, send_message
+
+_log = logging.getLogger(__name__)
+
+Told = Callable[[Event], None]
+"""Takes what became of a dead letter, once."""
+
+
+class DeadLetters:
+    """Publishes the dead letters of this broker."""
+
+    def __init__(self, topics: Topics, tasks: TaskScope, *, auto_create_topics: bool) -> None:
+        self._topics = topics
+        self._tasks = tasks
+        self._auto_create = auto_create_topics
+        self._at_once = asyncio.Semaphore(DEAD_LETTERS_IN_FLIGHT_MAX)
+        self._failing: set[tuple[str, str]] = set()
+        """Topics and subscriptions whose last dead letter failed: each is logged when it begins and when it ends."""
+
+    def send(self, topic: ReliableTopic, subscription: str, told: Told, letter: DeadLetter) -> None:
+        """Publish the copy of one message of a subscription of `topic`, and tell, unless the broker ends first."""
+        self._tasks.spawn(self._send(topic, subscription, letter, told), f"dead letter {letter.offset}")
+
+    async def _send(self, topic: ReliableTopic, subscription: str, letter: DeadLetter, told: Told) -> None:
+        source = (topic.name, subscription)
+        async with self._at_once:
+            try:
+                target = await self._target(letter.topic)
+                message = await _read(topic.log, letter.offset)
+                await _publish(target, dead_letter(message, topic.name, subscription, letter, target.name))
+            except DanubeError as error:
+                if source not in self._failing:
+                    if len(self._failing) >= DEAD_LETTER_SOURCES_MAX:
+                        self._failing.clear()
+                    self._failing.add(source)
+                    _log.error(
+                        "message %d of %s, subscription %r, cannot go to dead letter topic %s and is kept: %s",
+                        *(letter.offset, topic.name, subscription, letter.topic, error),
+                    )
+                told(DeadLetterFailed(letter.offset))
+                return
+        if source in self._failing:
+            self._failing.discard(source)
+            _log.warning("messages of %s, subscription %r, go to dead letter topic %s again", *source, letter.topic)
+        told(DeadLettered(letter.offset))
+
+    async def _target(self, name: str) -> ReliableTopic:
+        topic = self._topics.find(name)
+        if topic is None:
+            if not self._auto_create:
+                raise TopicNotFoundError(f"there is no topic {name} and this broker does not create topics: create it")
+            topic = await self._topics.find_or_create(TopicName.parse(name), DispatchStrategy.RELIABLE)
+        if not isinstance(topic, ReliableTopic):
+            raise PreconditionFailedError(f"{name} is not reliable and would not keep it: name another topic")
+        return topic
+
+
+def dead_letter(message: ReceivedMessage, topic: str, subscription: str, letter: DeadLetter, target: str) -> bytes:
+    """The copy, as an encoded StreamMessage: payload, key and schema as they were, and where it comes from."""
+    origin = {
+        "x-original-topic": topic,
+        "x-original-subscription": subscription,
+        "x-original-topic-offset": str(letter.offset),
+        "x-original-producer-id": str(message.producer_id),
+        "x-original-broker-addr": message.broker_addr,
+        "x-poison-policy": "dead_letter",
+        "x-delivery-attempt": str(letter.attempt),
+    }
+    if letter.reason:
+        origin["x-failure-reason"] = letter.reason
+    return send_message(
+        OutgoingMessage(
+            request_id=message.request_id,
+            producer_id=message.producer_id,
+            topic=target,
+            broker_addr=message.broker_addr,
+            payload=message.payload,
+            publish_time_ms=message.publish_time_ms,
+            producer_name=message.producer_name,
+            attributes={**message.attributes, **origin},
+            schema_id=message.schema_id,
+            schema_version=message.schema_version,
+            routing_key=message.routing_key,
+        )
+    )
+
+
+async def _read(log: TopicLog, offset: int) -> ReceivedMessage:
+    batch = (log.read_hot(offset, READ_BYTES_MAX) or await log.read(offset, READ_BYTES_MAX))[0]
+    view = RecordView(batch.body)
+    index = offset - batch.base_offset
+    (record,) = view.slice(index, index + 1)
+    if view.header.kind is RecordKind.PAYLOADS:
+        record = record_of_payload(view.shared, record)
+    return received_message(record)
+
+
+async def _publish(topic: ReliableTopic, message: bytes) -> None:
+    """Return once the message is durable. Raises what the topic says instead."""
+    outcome: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
+
+    def published(error: DanubeError | None) -> None:
+        if not outcome.done():
+            outcome.set_result(error)
+
+    topic.publish(message, published)
+    error = await outcome
+    if error is not None:
+        raise error

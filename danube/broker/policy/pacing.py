@@ -1,0 +1,119 @@
+"""The dispatch rate of a subscription: its streams have no room while it has sent what it may.
+
+What waits stays where it is, so nothing is lost and the order holds; redeliveries count as well. The rate is looked up
+for each message, so a change holds at once for streams that are open.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from weakref import WeakKeyDictionary
+
+from danube.broker.policy.rate_limits import TokenBucket
+from danube.broker.topics.subscription import Subscription
+from danube.broker.topics.topic import AnyTopic
+from danube.model.errors import DanubeError
+from danube.rpc.carrier import Caller, ServerStream
+from danube.runtime.clock import Clock, TimerHandle
+
+
+class Pace:
+    """What one subscription may still send; all its streams share it."""
+
+    def __init__(self, topic: AnyTopic, clock: Clock) -> None:
+        self.topic = topic
+        self.clock = clock
+        self._bucket: TokenBucket | None = None
+        self._rate = 0
+
+    def bucket(self) -> TokenBucket:
+        """For the rate of now, which is one."""
+        rate = self.topic.dispatch_rate
+        if self._bucket is None or rate != self._rate:
+            self._bucket, self._rate = TokenBucket(rate, self.clock.monotonic_s()), rate
+        return self._bucket
+
+
+class Paces:
+    """The paces of this broker's subscriptions, as long as these are there."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._paces: WeakKeyDictionary[Subscription, Pace] = WeakKeyDictionary()
+
+    def of(self, topic: AnyTopic, subscription: Subscription) -> Pace:
+        """The pace of a subscription of this topic."""
+        pace = self._paces.get(subscription)
+        if pace is None:
+            pace = self._paces[subscription] = Pace(topic, self._clock)
+        return pace
+
+
+class PacedStream:
+    """A consumer's stream that has room only while its subscription may send.
+
+    Without a rate it costs no more than asking for room, which every writer does before it writes.
+    """
+
+    __slots__ = (
+        *("_pace", "_ready", "_stream", "_topic", "_wake"),
+        *("open", "pause_reading", "resume_reading", "write"),
+    )
+
+    def __init__(self, stream: ServerStream, pace: Pace, ready: Callable[[], None]) -> None:
+        """`ready` is called when there is room again because time has passed. It must not hold this stream: what is
+        queued on it goes with it, and does not wait for the garbage collector.
+        """
+        self._stream = stream
+        self._topic = pace.topic
+        self._pace = pace
+        self._ready = ready
+        self._wake: TimerHandle | None = None
+        self.write = stream.write
+        """As the stream's own; with a rate, each message counts."""
+        self.open = stream.open
+        self.pause_reading = stream.pause_reading
+        self.resume_reading = stream.resume_reading
+
+    @property
+    def caller(self) -> Caller:
+        return self._stream.caller
+
+    @property
+    def room(self) -> int:
+        if self._topic.dispatch_rate:
+            self.write = partial(_write_counted, self._stream, self._pace)
+            if self._must_wait():
+                return 0
+        return self._stream.room
+
+    def finish(self) -> None:
+        self.cancel()
+        self._stream.finish()
+
+    def fail(self, error: DanubeError) -> None:
+        self.cancel()
+        self._stream.fail(error)
+
+    def cancel(self) -> None:
+        """The stream is over: nothing is waited for any more."""
+        if self._wake is not None:
+            self._wake.cancel()
+            self._wake = None
+
+    def _must_wait(self) -> bool:
+        clock = self._pace.clock
+        now_s = clock.monotonic_s()
+        wait_s = self._pace.bucket().wait_s(now_s)
+        if wait_s and self._wake is None:
+            self._wake = clock.call_at(now_s + wait_s, self._woken)
+        return wait_s > 0
+
+    def _woken(self) -> None:
+        self._wake = None
+        self._ready()
+
+
+def _write_counted(stream: ServerStream, pace: Pace, message: bytes) -> None:
+    if pace.topic.dispatch_rate:
+        pace.bucket().take(1, pace.clock.monotonic_s())
+    stream.write(message)

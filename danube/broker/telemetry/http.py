@@ -1,0 +1,57 @@
+"""The metrics port: `/metrics` for Prometheus, `/health` for whoever restarts brokers."""
+
+import json
+from collections.abc import Awaitable, Callable
+
+from prometheus_client import CollectorRegistry, make_asgi_app
+
+from danube.model.limits.faces import METRICS_DRAIN_S, METRICS_REQUESTS_MAX
+from danube.rpc.address import join_address, split_address
+from danube.rpc.http_port import HttpPort, Message, Receive, Send, listen
+from danube.runtime.tasks import TaskScope
+
+Health = Callable[[], str | None]
+"""What is wrong with the broker, or None."""
+
+
+class HttpServer:
+    """The listening metrics port."""
+
+    def __init__(self, registry: CollectorRegistry, health: Health, tasks: TaskScope) -> None:
+        self._metrics = make_asgi_app(registry)
+        self._health = health
+        self._tasks = tasks
+        self._stop: Callable[[], Awaitable[None]] | None = None
+        self.address = ""
+
+    async def start(self, address: str) -> None:
+        """Listen on `host:port`. Raises SettingsError when it cannot."""
+        listener = listen(*split_address(address), "choose another address for metrics with --prom-exporter")
+        self.address = join_address(*listener.getsockname()[:2])
+        port = HttpPort(
+            self._answer, requests_max=METRICS_REQUESTS_MAX, drain_s=METRICS_DRAIN_S, probes=frozenset({"/health"})
+        )
+        serving = self._tasks.spawn(port.serve(sockets=[listener]), "metrics port")
+        self._stop = lambda: port.stop(serving)
+
+    async def stop(self) -> None:
+        """Take no more requests; those under way have METRICS_DRAIN_S. The owner's task scope ends what is left."""
+        if self._stop is not None:
+            await self._stop()
+
+    async def _answer(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            return
+        if scope["path"] == "/metrics":
+            await self._metrics(scope, receive, send)
+        elif scope["path"] == "/health":
+            problem = self._health()
+            await _send_json(send, 200 if problem is None else 503, {"status": problem or "ok"})
+        else:
+            await _send_json(send, 404, {"error": "there are /metrics and /health"})
+
+
+async def _send_json(send: Send, status: int, body: dict[str, str]) -> None:
+    headers = [(b"content-type", b"application/json")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": json.dumps(body).encode()})

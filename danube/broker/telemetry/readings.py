@@ -1,0 +1,171 @@
+"""How a broker, its topics and its subscriptions stand at this moment, as readings for telemetry."""
+
+from danube.broker.telemetry.changes import Mark
+from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.model.records.telemetry import BrokerReading, SubscriptionReading, TopicReading
+from danube.runtime.process import ProcessUsage
+from danube.storage.log.protocol import TopicLog
+from danube.storage.store import Storage
+
+AnySubscription = ReliableSubscription | NonReliableSubscription
+
+
+class Totals:
+    """What is added up over all topics of one tick."""
+
+    def __init__(self) -> None:
+        self.topics = self.subscriptions = self.producers = self.consumers = 0
+
+    def add(self, topic: AnyTopic) -> None:
+        """One more topic."""
+        self.topics += 1
+        self.subscriptions += len(topic.subscriptions)
+        self.producers += len(topic.producers)
+        self.consumers += _connected(topic)
+
+
+def mark_topic(topic: AnyTopic) -> Mark:
+    """What differs whenever the topic's reading does."""
+    mark = (
+        topic.record.topic_id,
+        topic.messages_in,
+        topic.bytes_in,
+        len(topic.producers),
+        len(topic.subscriptions),
+        _connected(topic),
+    )
+    if not isinstance(topic, ReliableTopic):
+        return mark
+    return (*mark, topic.log.start_offset, topic.log.durable_end, topic.messages_expired)
+
+
+def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
+    """What differs whenever the subscription's reading does."""
+    mark = (
+        subscription.record.subscription_id,
+        subscription.connected(),
+        len(subscription.consumers),
+        subscription.counts.messages,
+    )
+    if isinstance(subscription, NonReliableSubscription):
+        return (*mark, subscription.dropped)
+    engine = subscription.driver.engine
+    start_offset = topic.log.start_offset if isinstance(topic, ReliableTopic) else 0
+    return (
+        *mark,
+        start_offset,
+        engine.durable_end,
+        engine.position,
+        subscription.oldest_unread_ms or 0,
+        engine.lag,
+        engine.in_flight,
+        engine.waiting,
+        engine.ready,
+        engine.blocked_messages,
+        subscription.counts.redelivered,
+        subscription.nacked,
+    )
+
+
+def read_topic(topic: AnyTopic) -> TopicReading:
+    """How a topic stands."""
+    name = topic.record.name
+    base = name.base
+    reading = TopicReading(
+        topic=topic.name,
+        topic_id=str(topic.record.topic_id),
+        strategy=topic.record.strategy.name.lower(),
+        partition_base=None if base is None else str(base),
+        partition_index=None if base is None else name.partition_index,
+        messages_in=topic.messages_in,
+        bytes_in=topic.bytes_in,
+        producers=len(topic.producers),
+        subscriptions=len(topic.subscriptions),
+        consumers=_connected(topic),
+    )
+    if not isinstance(topic, ReliableTopic):
+        return reading
+    return _with_log(reading, topic.log)._replace(messages_expired=topic.messages_expired)
+
+
+def read_subscription(topic: AnyTopic, subscription: AnySubscription) -> SubscriptionReading:
+    """How a subscription of the topic stands; all that is said of it is of the same moment."""
+    record = subscription.record
+    reading = SubscriptionReading(
+        topic=topic.name,
+        topic_id=str(topic.record.topic_id),
+        subscription=record.name,
+        subscription_id=str(record.subscription_id),
+        type=record.type.name.lower(),
+        consumers=subscription.connected(),
+        consumers_known=len(subscription.consumers),
+        messages_out=subscription.counts.messages,
+    )
+    if isinstance(subscription, NonReliableSubscription):
+        return reading._replace(dropped=subscription.dropped)
+    return _with_progress(reading, subscription, topic.log) if isinstance(topic, ReliableTopic) else reading
+
+
+def read_broker(storage: Storage, totals: Totals, usage: ProcessUsage, version: str, uptime_s: float) -> BrokerReading:
+    """How the broker stands."""
+    of_all = storage.stats
+    stats = of_all.journal
+    return BrokerReading(
+        broker_version=version,
+        uptime_s=round(uptime_s, 3),
+        topics=totals.topics,
+        subscriptions=totals.subscriptions,
+        producers=totals.producers,
+        consumers=totals.consumers,
+        cpu_s=round(usage.cpu_s, 3),
+        rss_bytes=usage.rss_bytes,
+        journal_rounds=stats.rounds,
+        journal_failed_rounds=stats.failed_rounds,
+        journal_bytes_written=stats.bytes_written,
+        journal_size_bytes=stats.size_bytes,
+        journal_backlog_bytes=stats.backlog_bytes,
+        journal_last_round_ms=round(stats.last_round_ms, 3),
+        journal_stopped=storage.stopped is not None,
+        segments=of_all.segments,
+        segment_bytes=of_all.segment_file_bytes,
+        disk_free_bytes=of_all.free_bytes,
+        disk_refuses=storage.refuses is not None,
+    )
+
+
+def _connected(topic: AnyTopic) -> int:
+    return sum(subscription.connected() for subscription in topic.subscriptions.values())
+
+
+def _with_log(reading: TopicReading, log: TopicLog) -> TopicReading:
+    stats = log.stats
+    return reading._replace(
+        start_offset=stats.start_offset,
+        head=stats.end_offset,
+        start_append_ms=stats.oldest_append_ms,
+        head_append_ms=stats.newest_append_ms,
+        log_bytes=stats.body_bytes,
+    )
+
+
+def _with_progress(
+    reading: SubscriptionReading, subscription: ReliableSubscription, log: TopicLog
+) -> SubscriptionReading:
+    engine = subscription.driver.engine
+    head, position, lag = engine.durable_end, engine.position, engine.lag
+    return reading._replace(
+        start_offset=log.start_offset,
+        head=head,
+        position=position,
+        acknowledged_beyond=head - position - lag,
+        lag_messages=lag,
+        in_flight=engine.in_flight,
+        waiting=engine.waiting,
+        ready=engine.ready,
+        redelivered=subscription.counts.redelivered,
+        nacked=subscription.nacked,
+        oldest_unread_append_ms=subscription.oldest_unread_ms,
+        head_append_ms=log.append_time_at_hand(head - 1),
+        blocked=engine.blocked_messages,
+    )

@@ -1,0 +1,111 @@
+"""De-duplication: a batch that a producer sends again is stored once and answered with the offset it got then.
+
+What is durable the topic's log remembers (`storage/numbering.py`). Here stands what is on its way into the log: a
+stream may break and the same batch come on another one before the journal has settled it.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from danube.model.errors import DanubeError, InvalidBatchError, SequenceError
+from danube.model.limits.broker import DEDUPLICATION_BATCHES_MAX
+from danube.storage.batches.batch import BatchHeader
+from danube.storage.batches.producer_state import SequencedBatch, sequenced_batch
+from danube.storage.log.protocol import AppendDone, TopicLog
+
+Append = Callable[[bytes, int, AppendDone], None]
+"""`ReliableTopic.publish_batch`."""
+
+
+@dataclass(slots=True, eq=False)
+class _OnItsWay:
+    batch: SequencedBatch
+    waiting: list[AppendDone] = field(default_factory=list)
+    """One for each stream that brought it."""
+
+
+class Sequences:
+    """The numbered batches of one topic: each is appended once, in the order of its numbers."""
+
+    def __init__(self, log: TopicLog, append: Append) -> None:
+        self._log = log
+        self._append = append
+        self._rows: dict[int, deque[_OnItsWay]] = {}
+        """By numbering; one without batches on their way is not here. Bounded as the journal's backlog is."""
+
+    def publish(self, body: bytes, done: AppendDone) -> None:
+        """Append a batch that was checked, unless it is stored or on its way; `done` is told its offset in any case.
+
+        Raises as `TopicLog.append_batch`, and SequenceError.
+        """
+        batch = sequenced_batch(body)
+        if batch is None:
+            raise InvalidBatchError("the batch is not numbered, and its stream was opened for de-duplication")
+        row = self._rows.get(batch.numbering_id)
+        due = row[-1].batch.end_sequence if row else self._log.next_sequence(batch.numbering_id)
+        if batch.base_sequence == due:
+            self._append_next(batch, body, done)
+        elif (again := _find(row, batch)) is not None:
+            again.waiting.append(done)
+        elif (offset := self._log.offset_of(batch)) is not None:
+            self._log.confirm(offset, done)
+        else:
+            raise _out_of_sequence(batch, due)
+
+    def _append_next(self, batch: SequencedBatch, body: bytes, done: AppendDone) -> None:
+        coming = _OnItsWay(batch, [done])
+        self._append(body, batch.records, lambda result: self._settled(coming, result))
+        self._rows.setdefault(batch.numbering_id, deque()).append(coming)
+
+    def _settled(self, coming: _OnItsWay, result: int | DanubeError) -> None:
+        """The log settles in order. Of a failed append those behind it fail too, and their numbers are due again."""
+        row = self._rows[coming.batch.numbering_id]
+        row.popleft()
+        if not row:
+            del self._rows[coming.batch.numbering_id]
+        for done in coming.waiting:
+            done(result)
+
+
+class SequencedStream:
+    """One stream's batches, which go on with one row of numbers without a gap."""
+
+    def __init__(self, sequences: Sequences, numbering_id: int) -> None:
+        self._sequences = sequences
+        self._numbering_id = numbering_id
+        self._due: int | None = None
+
+    def check(self, header: BatchHeader) -> None:
+        """Judge the next batch of the stream. Raises InvalidBatchError, SequenceError."""
+        if header.producer_id != self._numbering_id:
+            raise InvalidBatchError(
+                "the producer id of a batch is not the numbering id that its stream was given: each stream with "
+                "de-duplication takes the batches of one row of numbers"
+            )
+        if self._due not in {None, header.base_sequence}:
+            raise SequenceError(
+                f"record {self._due} was due and a batch that begins with {header.base_sequence} came: number records "
+                "one by one, and send all that is unacknowledged in order"
+            )
+        self._due = header.base_sequence + header.count
+
+    def publish(self, body: bytes, done: AppendDone) -> None:
+        """As `Sequences.publish`."""
+        self._sequences.publish(body, done)
+
+
+def _find(row: deque[_OnItsWay] | None, batch: SequencedBatch) -> _OnItsWay | None:
+    return next((coming for coming in row or () if coming.batch == batch), None)
+
+
+def _out_of_sequence(batch: SequencedBatch, due: int) -> SequenceError:
+    if batch.base_sequence > due:
+        return SequenceError(
+            f"a batch begins with record {batch.base_sequence}, and {due} is the next that can be stored: what was "
+            "before it is not stored, or is remembered no more. Look at the topic's last messages before sending on"
+        )
+    return SequenceError(
+        f"a batch begins with record {batch.base_sequence}, and {due} is the next that can be stored: it is none of "
+        f"the last {DEDUPLICATION_BATCHES_MAX} batches, or its content is another. Send batches again as they were"
+    )

@@ -1,0 +1,501 @@
+"""The topics that this broker serves: found by name, created, deleted, and opened again after a restart."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import replace
+from functools import partial
+
+from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.cluster.remote_topics import RemoteTopics
+from danube.broker.config.dispatch import DispatchSettings
+from danube.broker.dispatch.events import Event
+from danube.broker.dispatch.instructions import DeadLetter
+from danube.broker.policy.inheritance import Inheritance, inheritance
+from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
+from danube.broker.topics.unreadable_log import UnreadableTopicLog
+from danube.metadata.records.catalog import ExtraWrites, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
+from danube.metadata.records.cluster import BrokerRegistration
+from danube.model.errors import (
+    DanubeError,
+    LimitReachedError,
+    TopicExistsError,
+    TopicNotFoundError,
+    TopicNotServedError,
+    UnknownOutcomeError,
+)
+from danube.model.limits.broker import PARTITIONS_MAX, TOPICS_PER_BROKER_MAX
+from danube.model.plans.durability import Durability, durability_of
+from danube.model.policies import NO_POLICIES, Limits, Policies, PolicyChange, limits_of
+from danube.model.records.audit import AUDIT_TOPIC
+from danube.model.subscription import Cursor
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+from danube.storage.log.protocol import TopicLog
+from danube.storage.store import Storage
+
+_log = logging.getLogger(__name__)
+
+_SYSTEM = "system"
+
+_AUDIT_LOG = Policies(durability=Durability.FSYNC.number)
+"""Whatever else is set: what was done is on record before its caller hears that it was done."""
+
+CarryDeadLetter = Callable[[ReliableTopic, str, Callable[[Event], None], DeadLetter], None]
+"""Copies a message of a topic's subscription to where it is to go, and has the callback told what became of it."""
+
+
+class Topics:
+    """Every topic of this broker, open."""
+
+    def __init__(
+        self,
+        *,
+        records: Records,
+        storage: Storage,
+        clock: Clock,
+        tasks: TaskScope,
+        dispatch: DispatchSettings,
+        policies: Policies = NO_POLICIES,
+        own_policies: Mapping[str, Policies] | None = None,
+        others: RemoteTopics | None = None,
+    ) -> None:
+        """`policies` hold where neither a topic nor its namespace sets anything. `others` are those of other brokers.
+
+        `own_policies` are instead of them, by name, for topics that the broker itself writes.
+        """
+        self.dead_letters: CarryDeadLetter | None = None
+        """Takes what failed too often; without it such messages are kept, and tried again."""
+        self._policies = policies
+        self._system_policies = Policies(durability=policies.durability)
+        self._own_policies = own_policies or {}
+        self._namespace_policies: dict[str, Policies] = {}
+        """Of the namespaces that set any."""
+        self._others = RemoteTopics() if others is None else others
+        self._records = records
+        self._storage = storage
+        self._clock = clock
+        self._tasks = tasks
+        self.dispatch = dispatch
+        self._topics: dict[str, AnyTopic] = {}
+        self._elsewhere: dict[str, TopicName] = {}
+        """Topics that were unloaded here: they are there, and this broker does not serve them."""
+        self._changing = asyncio.Lock()
+
+    def __iter__(self) -> Iterator[AnyTopic]:
+        return iter(self._topics.values())
+
+    def __len__(self) -> int:
+        return len(self._topics)
+
+    async def load(self) -> None:
+        """Open what the metadata says is there, subscriptions and consumers included."""
+        for namespace in await self._records.namespaces():
+            self._remember_policies(namespace)
+        for record in await self._records.topics():
+            if not self._others.is_others(record):
+                self._open(record)
+        for subscription in await self._records.all_subscriptions():
+            topic = self.find(str(subscription.topic))
+            if topic is not None:
+                self.open_subscription(topic, subscription)
+        for topic in self:
+            topic.forget_deleted()
+
+    def find(self, name: str) -> AnyTopic | None:
+        """The topic of this name, if this broker serves it."""
+        return self._topics.get(name)
+
+    def get(self, name: TopicName) -> AnyTopic:
+        """The topic of this name. Raises TopicNotFoundError, and TopicNotServedError for one that was unloaded."""
+        topic = self._topics.get(str(name))
+        if topic is None:
+            self.refuse_remote(name)
+            raise TopicNotFoundError(f"there is no topic {name}: create it, or connect a producer to it first")
+        return topic
+
+    @property
+    def is_of_cluster(self) -> bool:
+        """Whether other brokers may serve topics that are not seen here yet."""
+        return self._others.is_cluster
+
+    def records(self) -> Iterator[TopicRecord]:
+        """The topics of the whole cluster."""
+        yield from (topic.record for topic in self)
+        yield from (record for record in self._others if str(record.name) not in self._topics)
+
+    def other(self, name: TopicName) -> TopicRecord | None:
+        """The topic of this name, if another broker serves it."""
+        return None if str(name) in self._topics else self._others.find(str(name))
+
+    def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
+        """The other broker that serves a topic, None for a topic of this one. Raises TopicNotServedError while that
+        broker does not run.
+        """
+        return self._others.server_of(record) if self._others.is_others(record) else None
+
+    async def remote_subscriptions(self, name: TopicName) -> list[str]:
+        """The names of the subscriptions of a topic that another broker serves, sorted."""
+        return sorted(record.name for record in await self._records.subscriptions_of(name))
+
+    def is_remote(self, name: TopicName) -> bool:
+        """Whether the topic was unloaded here and not opened again."""
+        return str(name) in self._elsewhere
+
+    def refuse_remote(self, name: TopicName) -> None:
+        """Raise TopicNotServedError for a topic that another broker serves, or that was unloaded here: clients try
+        again, and it is not made anew.
+        """
+        if str(name) in self._elsewhere:
+            raise TopicNotServedError(f"{name} is not served here at the moment: look it up again and retry")
+        record = self._others.find(str(name))
+        if record is not None and str(name) not in self._topics:
+            raise self._others.refusal(record)
+
+    def matching(self, name: TopicName) -> list[TopicName]:
+        """The topic itself if it is there, else the partitions of this base name in order, else nothing.
+
+        Those that other brokers serve are among them.
+        """
+        if str(name) in self._topics or str(name) in self._elsewhere or self._others.find(str(name)):
+            return [name]
+        partitions = {topic.record.name for topic in self if topic.record.name.base == name}
+        partitions |= {each for each in self._elsewhere.values() if each.base == name}
+        partitions |= set(self._others.partitions_of(name))
+        return sorted(partitions, key=lambda partition: partition.partition_index or 0)
+
+    async def of_cluster(self, name: TopicName) -> list[TopicRecord]:
+        """As `matching`, but as all brokers have it by now: what was made elsewhere a moment ago is found.
+
+        It costs a round of agreement. Raises MetadataError when this broker is cut off from the others.
+        """
+        record = await self._records.topic(name, linearizable=True)
+        return [record] if record else await self._records.partitions_of(name)
+
+    async def create(self, name: TopicName, strategy: DispatchStrategy, schema_subject: str | None) -> AnyTopic:
+        """Create a topic and serve it.
+
+        Raises:
+            NamespaceNotFoundError, TopicExistsError: also when a partitioned topic of the same base clashes with it.
+            LimitReachedError: this broker serves as many topics as it may.
+        """
+        async with self._changing, self._inheritance(name.base) as inherited:
+            self._refuse_beyond_limit(1)
+            async with self._serving_what_is_there(name):
+                record = await self._records.create_topic(
+                    name, strategy, self._clock.now_ms(), schema_subject=schema_subject, inherit=inherited.of
+                )
+            return await self._open_new(record)
+
+    async def find_or_create(self, name: TopicName, strategy: DispatchStrategy) -> AnyTopic:
+        """The topic of this name, created if it is not there: of several who ask at once, all get it. As `create`."""
+        try:
+            return await self.create(name, strategy, None)
+        except TopicExistsError:
+            self.refuse_remote(name)
+            topic = self.find(str(name))
+            if topic is None:
+                await self._refuse_just_made(name)
+                raise
+            return topic
+
+    async def own_topic(self, name: TopicName) -> AnyTopic:
+        """The topic of this name that this broker writes itself, made if it is not there.
+
+        In a cluster each broker has its partition of it: who reads the topic reads all of them. Raises as `create`.
+        """
+        if not self._others.is_cluster:
+            return self.find(str(name)) or await self.find_or_create(name, DispatchStrategy.RELIABLE)
+        own = [topic for topic in self if topic.record.name.is_of(name)]
+        if own:
+            return min(own, key=lambda topic: topic.record.name)
+        taken = {partition.partition_index for partition in self.matching(name)}
+        for index in range(PARTITIONS_MAX):
+            if index not in taken:
+                with suppress(TopicExistsError):  # another broker was faster
+                    return await self.create(name.partition(index), DispatchStrategy.RELIABLE, None)
+        raise LimitReachedError(f"{name} has {PARTITIONS_MAX} partitions, and none of this broker: delete some")
+
+    async def _refuse_just_made(self, name: TopicName) -> None:
+        """Raise TopicNotServedError for a topic that another broker has made so lately that it is not seen yet."""
+        record = await self._records.topic(name, linearizable=True)
+        if record is not None and self._others.is_others(record):
+            raise self._others.refusal(record)
+
+    async def create_partitioned(
+        self, base: TopicName, partitions: int, strategy: DispatchStrategy, schema_subject: str | None
+    ) -> None:
+        """Create all partitions of a topic, or none. Raises as `create`."""
+        async with self._changing, self._inheritance(base) as inherited:
+            self._refuse_beyond_limit(partitions)
+            async with self._serving_what_is_there(base):
+                records = await self._records.create_partitioned_topic(
+                    base,
+                    partitions,
+                    strategy,
+                    self._clock.now_ms(),
+                    schema_subject=schema_subject,
+                    inherit=inherited.of,
+                )
+            for record in records:
+                await self._open_new(record)
+
+    async def add_partitions(self, base: TopicName, count: int) -> None:
+        """Give a partitioned topic more partitions, with the subscriptions that it has: all of them or none.
+
+        Raises TopicNotFoundError, and as `create`.
+        """
+        async with self._changing, self._inheritance(base) as inherited:
+            self._refuse_beyond_limit(count)
+            for each in self.matching(base):
+                self.refuse_remote(each)
+            now_ms = self._clock.now_ms()
+            for record in await self._records.add_partitions(base, count, now_ms, inherit=inherited.of):
+                await self._open_new(record)
+
+    def limits_of(self, namespace: str) -> Limits:
+        """What holds for a topic of this namespace that sets nothing itself."""
+        return limits_of(self._namespace_policies.get(namespace, NO_POLICIES), self._of_settings(namespace))
+
+    def limits_with(
+        self, topic: AnyTopic, *, own: Policies | None = None, of_namespace: Policies | None = None
+    ) -> Limits:
+        """What holds for a topic, or would if these policies took the place of its own, or of its namespace's."""
+        of_settings, record = self._of_settings(topic.record.name.namespace), topic.record
+        if of_namespace is None:
+            of_namespace = self._namespace_policies.get(record.name.namespace, NO_POLICIES)
+        at_last = self._own_policies.get(topic.name) or self._own_policies.get(str(record.name.base), NO_POLICIES)
+        at_first = _AUDIT_LOG if record.name.is_of(AUDIT_TOPIC) else NO_POLICIES
+        return limits_of(at_first, record.policies if own is None else own, of_namespace, of_settings, at_last)
+
+    async def change_namespace_policies(
+        self, namespace: str, change: PolicyChange, *, also: ExtraWrites | None = None
+    ) -> NamespaceRecord:
+        """Change the limits of a namespace; they hold for its topics at once. `also` goes into the same transaction.
+
+        Meanwhile no topic comes or goes. Raises NamespaceNotFoundError, and what `also` raises.
+        """
+        async with self._changing:
+            record = await self._records.change_namespace_policies(namespace, change, also=also)
+            self._remember_policies(record)
+            for topic in self:
+                if topic.record.name.namespace == namespace:
+                    self._hold(topic)
+            return record
+
+    async def change_topic_policies(
+        self, name: TopicName, change: PolicyChange, *, also: ExtraWrites | None = None
+    ) -> None:
+        """Change the limits of a topic, or of all partitions of a base name, at once. As `change_namespace_policies`.
+
+        Raises TopicNotFoundError, and what `also` raises.
+        """
+        async with self._changing:
+            topics = self.behind(name)
+            names = [topic.record.name for topic in topics]
+            records = await self._records.change_topic_policies(names, change, also=also)
+            for topic, record in zip(topics, records, strict=True):
+                topic.record = replace(topic.record, policies=record.policies)
+                self._hold(topic)
+
+    def follow_namespace(self, record: NamespaceRecord) -> None:
+        """A namespace's limits are these now, whoever has changed them; they hold for its topics at once."""
+        if self._namespace_policies.get(record.name, NO_POLICIES) == record.policies:
+            return
+        self._remember_policies(record)
+        for topic in self:
+            if topic.record.name.namespace == record.name:
+                self._hold(topic)
+
+    def forget_namespace(self, namespace: str) -> None:
+        """Forget the limits of a namespace that is gone, or has just been made: it has none."""
+        self._namespace_policies.pop(namespace, None)
+
+    def behind(self, name: TopicName) -> list[AnyTopic]:
+        """The topic itself, or all partitions of a base name in order. Raises TopicNotFoundError."""
+        names = self.matching(name)
+        if not names:
+            raise TopicNotFoundError(f"there is no topic {name}: list the topics of its namespace to see their names")
+        return [self.get(each) for each in names]
+
+    def in_namespace(self, namespace: str) -> list[AnyTopic]:
+        """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
+        for name in (*self._elsewhere.values(), *(record.name for record in self._others)):
+            if name.namespace == namespace:
+                self.refuse_remote(name)
+        found = (topic for topic in self if topic.record.name.namespace == namespace)
+        return sorted(found, key=lambda topic: topic.record.name)
+
+    async def delete(self, name: TopicName, *, also: ExtraWrites | None = None) -> Sequence[AnyTopic]:
+        """Delete a topic, or all partitions of a base name, all or none; answers the topics that are gone.
+
+        Meanwhile no topic comes or goes, and no subscription of these; `also` goes into the same transaction. Their
+        clients are the caller's to send away. Raises TopicNotFoundError, TopicNotServedError, and what `also` raises.
+        """
+        async with self._changing, AsyncExitStack() as held:
+            deleted = self.behind(name)
+            for topic in deleted:
+                await held.enter_async_context(topic.changing)
+            try:
+                await self._records.delete_topics([topic.record for topic in deleted], also=also)
+            except UnknownOutcomeError:  # what was acknowledged from here on might be gone at the next start
+                for topic in deleted:
+                    topic.refuse_publishes(ClientDrain(Cause.IN_DOUBT, f"topic {topic.name}"))
+                raise
+            self._let_go(deleted)
+            return deleted
+
+    async def forget_deleted(self, name: TopicName) -> Sequence[AnyTopic]:
+        """As `delete`, which found that the metadata has it no more, for what of it is served nevertheless."""
+        async with self._changing, AsyncExitStack() as held:
+            for topic in (found := self.behind(name)):
+                await held.enter_async_context(topic.changing)
+            known = {one.topic_id for one in await self.of_cluster(name)}
+            self._let_go(deleted := [topic for topic in found if topic.record.topic_id not in known])
+            return deleted
+
+    async def unload(self, name: TopicName, drain: ClientDrain) -> AnyTopic:
+        """Serve a topic no more and leave all of it in journal and metadata; answers the topic, closed.
+
+        What was accepted is settled before, and where its subscriptions stand is durable after. Its clients are the
+        caller's to send away.
+
+        Raises:
+            TopicNotFoundError, TopicNotServedError.
+            UnavailableError: the journal does not get on, and the topic is served as before.
+        """
+        async with self._changing:
+            topic = self.get(name)
+            async with topic.changing:
+                topic.refuse_publishes(drain)
+                try:
+                    await topic.settled()
+                except BaseException:
+                    topic.take_publishes()
+                    raise
+                topic.close(drain)
+                self._elsewhere[topic.name] = name
+                del self._topics[topic.name]
+                await topic.save_cursors()
+            return topic
+
+    async def open_again(self, name: TopicName) -> AnyTopic:
+        """Serve a topic that was unloaded, under a new epoch, as metadata and journal have it.
+
+        Raises TopicExistsError for one that is served, TopicNotFoundError for one that is gone.
+        """
+        async with self._changing:
+            if str(name) in self._topics:
+                raise TopicExistsError(f"{name} is served here already: unload it first")
+            record = await self._records.begin_epoch(name)
+            subscriptions = await self._records.subscriptions_of(name)
+            self._elsewhere.pop(str(name), None)
+            return self._open_whole(record, subscriptions)
+
+    def open_subscription(
+        self, topic: AnyTopic, record: SubscriptionRecord
+    ) -> ReliableSubscription | NonReliableSubscription:
+        """Serve a subscription from where its cursor stands."""
+        if isinstance(topic, NonReliableTopic):
+            passing = topic.subscriptions[record.name] = NonReliableSubscription(record, clock=self._clock)
+            return passing
+        cursor = topic.log.cursor(record.subscription_id)
+        if cursor is None and record.jump is None and not topic.is_lost:
+            _log.error("subscription %r on %s has no cursor: it starts at the oldest message", record.name, topic.name)
+        cursor = cursor or Cursor(topic.log.start_offset)
+        if record.jump is not None:
+            cursor = Cursor(min(record.jump, topic.log.durable_end))
+        subscription = topic.subscriptions[record.name] = ReliableSubscription(
+            record,
+            topic.log,
+            cursor,
+            clock=self._clock,
+            tasks=self._tasks,
+            policy=self.dispatch.policy_of(record),
+            window=self.dispatch.window_of(record),
+            grace_s=self.dispatch.grace_s,
+            windows=self.dispatch.windows,
+        )
+        if self.dead_letters is not None:
+            told = subscription.driver.handle
+            subscription.driver.on_dead_letter = partial(self.dead_letters, topic, record.name, told)
+        topic.lead_past_trimmed(subscription)
+        return subscription
+
+    def _open(self, record: TopicRecord) -> AnyTopic:
+        topic: AnyTopic
+        if record.strategy is DispatchStrategy.RELIABLE:
+            topic = ReliableTopic(record, self._log_of(record))
+        else:
+            topic = NonReliableTopic(record)
+        self._hold(topic)
+        self._topics[topic.name] = topic
+        return topic
+
+    async def _open_new(self, record: TopicRecord) -> AnyTopic:
+        is_partition = record.name.base is not None
+        return self._open_whole(record, await self._records.subscriptions_of(record.name) if is_partition else ())
+
+    def _inheritance(self, base: TopicName | None) -> AbstractAsyncContextManager[Inheritance]:
+        names = [f"{base}-part-{index}" for index in range(PARTITIONS_MAX)] if base is not None else []
+        siblings = [topic for name in names if (topic := self.find(name)) is not None]
+        elsewhere = sorted(self._others.partitions_of(base)) if base is not None else []
+        return inheritance(siblings, elsewhere, self._records, self.find)
+
+    def _open_whole(self, record: TopicRecord, subscriptions: Iterable[SubscriptionRecord]) -> AnyTopic:
+        topic = self._open(record)
+        for subscription in subscriptions:
+            self.open_subscription(topic, subscription)
+        topic.forget_deleted()
+        return topic
+
+    @asynccontextmanager
+    async def _serving_what_is_there(self, name: TopicName) -> AsyncIterator[None]:
+        """Where a topic that is to be made is there, serve it if nobody does: the answer to who made it got lost."""
+        try:
+            yield
+        except TopicExistsError:
+            for record in await self.of_cluster(name):
+                is_away = self.is_remote(record.name) or self._others.is_others(record)
+                if self.find(str(record.name)) is None and not is_away:
+                    self._open_whole(record, await self._records.subscriptions_of(record.name))
+            raise
+
+    def _let_go(self, deleted: Iterable[AnyTopic]) -> None:
+        for topic in deleted:
+            del self._topics[topic.name]
+            topic.close(ClientDrain(Cause.DELETED, f"topic {topic.name}"))
+            self._storage.forget(topic.record.topic_id)
+
+    def _log_of(self, record: TopicRecord) -> TopicLog:
+        try:
+            # What makes room is done by administrators, and is in the audit log first.
+            is_audit = record.name.is_of(AUDIT_TOPIC)
+            return self._storage.topic(record.topic_id, record.epoch, name=record.name, uses_reserve=is_audit)
+        except DanubeError as error:
+            _log.error("%s is not served, all other topics are: %s", record.name, error)
+            reason = f"what is stored of {record.name} cannot be read; the broker's log says why"
+            return UnreadableTopicLog(record.topic_id, reason)
+
+    def _hold(self, topic: AnyTopic) -> None:
+        limits = self.limits_with(topic)
+        topic.hold(limits, self._clock)
+        if isinstance(topic, ReliableTopic):
+            topic.log.set_durability(durability_of(limits.durability))
+
+    def _of_settings(self, namespace: str) -> Policies:
+        """The settings do not limit the broker's own topics: it has to write its audit log and its telemetry."""
+        return self._system_policies if namespace == _SYSTEM else self._policies
+
+    def _remember_policies(self, namespace: NamespaceRecord) -> None:
+        if namespace.policies == NO_POLICIES:
+            self._namespace_policies.pop(namespace.name, None)
+        else:
+            self._namespace_policies[namespace.name] = namespace.policies
+
+    def _refuse_beyond_limit(self, count: int) -> None:
+        if len(self._topics) + count > TOPICS_PER_BROKER_MAX:
+            raise LimitReachedError(f"this broker serves {len(self._topics)} topics of {TOPICS_PER_BROKER_MAX} at most")

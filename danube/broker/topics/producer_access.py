@@ -1,0 +1,101 @@
+"""Who may publish to a topic: everybody, or one exclusive producer until the next one takes over.
+
+Each exclusive producer gets an epoch that nobody had before, durable before it may send. It has the topic while its
+stream is open. When that ends others may publish again; it may come back with its epoch unless another exclusive
+producer came meanwhile, and is fenced then. So of two that both believe to be the one, only the newer stores anything.
+"""
+
+from dataclasses import dataclass
+
+from danube.broker.topics.publish_stream import PublishSession
+from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.metadata.records.producers import ProducerEpoch, ProducerEpochs
+from danube.model.calls.stream import ProducerAccess, PublishOpen
+from danube.model.errors import ProducerFencedError, TopicHeldError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hold:
+    """One exclusive producer's stream."""
+
+    topic_id: int
+    epoch: int
+    producer_name: str
+
+
+def may_resume(wanted: PublishOpen, newest: ProducerEpoch, *, is_held: bool, has_streams: bool) -> bool:
+    """Judge an exclusive producer that wants a topic: whether it goes on with its epoch, or gets a new one.
+
+    Raises:
+        ProducerFencedError: it brings an epoch that is another one's by now.
+        TopicHeldError: it comes for the first time, would not take over, and is not alone.
+    """
+    if wanted.epoch:
+        if (wanted.epoch, wanted.producer_name) != (newest.epoch, newest.producer_name):
+            raise ProducerFencedError(
+                f"producer {wanted.producer_name!r} had {wanted.topic} with epoch {wanted.epoch}, and the newest epoch "
+                f"is {newest.epoch}: another exclusive producer has taken the topic over. Stop, or take it over again"
+            )
+        return True
+    if wanted.access is ProducerAccess.EXCLUSIVE and (is_held or has_streams):
+        raise TopicHeldError(
+            f"producer {newest.producer_name!r} has {wanted.topic} for itself: try when it is gone, or take it over"
+            if is_held
+            else f"others publish to {wanted.topic} on streams of batches: try when they are gone, or take it over"
+        )
+    return False
+
+
+class ProducerAccesses:
+    """The exclusive producers of this broker's topics."""
+
+    def __init__(self, epochs: ProducerEpochs) -> None:
+        self._epochs = epochs
+        self._holds: dict[int, Hold] = {}
+        """By topic id."""
+
+    def refuse_if_held(self, topic: AnyTopic) -> None:
+        """Raise TopicHeldError when an exclusive producer has the topic. It is asked for each single message."""
+        hold = self._holds.get(topic.record.topic_id) if self._holds else None
+        if hold is not None:
+            raise TopicHeldError(
+                f"the exclusive producer {hold.producer_name!r} has {topic.name} for itself: publish when it is gone"
+            )
+
+    async def claim(self, topic: ReliableTopic, wanted: PublishOpen) -> Hold | None:
+        """Let a stream in; answers what an exclusive one has to `release` when it ends.
+
+        All other streams of batches to the topic end then, fenced: of what they sent only what is appended already is
+        stored. The caller opens its stream before anything else happens. Raises as `may_resume`, and MetadataError,
+        what `Topic.check_open` raises.
+        """
+        if wanted.access is ProducerAccess.SHARED:
+            self.refuse_if_held(topic)
+            return None
+        async with topic.changing:
+            topic.check_open()
+            newest = await self._epochs.newest(topic.record)
+            is_held = topic.record.topic_id in self._holds
+            if not may_resume(wanted, newest, is_held=is_held, has_streams=any(_publishing(topic))):
+                newest = await self._epochs.begin(newest, topic.record, wanted.producer_name)
+            hold = Hold(topic.record.topic_id, newest.epoch, wanted.producer_name)
+            self._fence(topic, hold)
+            return hold
+
+    def release(self, hold: Hold) -> None:
+        """The stream has ended: others may publish, unless another one has the topic already."""
+        if self._holds.get(hold.topic_id) is hold:
+            del self._holds[hold.topic_id]
+
+    def _fence(self, topic: ReliableTopic, hold: Hold) -> None:
+        self._holds[hold.topic_id] = hold
+        error = ProducerFencedError(
+            f"the exclusive producer {hold.producer_name!r} has taken {topic.name} over with epoch {hold.epoch}: stop, "
+            "or take it over again"
+        )
+        for session in _publishing(topic):
+            session.stop(error)
+
+
+def _publishing(topic: ReliableTopic) -> list[PublishSession]:
+    return [stream for stream in topic.streams if isinstance(stream, PublishSession)]

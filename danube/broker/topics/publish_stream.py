@@ -1,0 +1,269 @@
+"""One stream of batches from a producer into a reliable topic: in order, within a window of bytes.
+
+Batches are appended as they come. While the journal's backlog is full they wait here and nothing further is read; the
+same while the window is full. Acknowledgements are gathered: those of one round of the journal are one answer. The
+first batch that is refused is the last word of the stream, once everything before it is settled.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from danube.broker.topics.deduplication import SequencedStream
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishRefused
+from danube.model.errors import (
+    DanubeError,
+    InvalidBatchError,
+    InvalidRequestError,
+    MessageTooLargeError,
+    OverloadedError,
+)
+from danube.model.limits.broker import (
+    MESSAGE_BYTES_MAX,
+    PUBLISH_BATCH_COST_BYTES,
+    PUBLISH_RETRY_S,
+    PUBLISH_WINDOW_BYTES,
+)
+from danube.model.message import SEQUENCED_BIT
+from danube.runtime.clock import Clock, TimerHandle
+from danube.storage.batches.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check
+from danube.storage.batches.placeholder import PLACEHOLDER_PRODUCER_ID, is_marker
+from danube.storage.log.protocol import AppendDone
+from danube.wire.decode_stream import shared_topic
+
+_FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
+
+
+class PublishOutlet(Protocol):
+    """The way back to the producer."""
+
+    @property
+    def room(self) -> int:
+        """As `ServerStream.room`."""
+
+    def acknowledge(self, answer: PublishAcknowledged) -> None:
+        """Say what is stored."""
+
+    def refuse(self, answer: PublishRefused) -> None:
+        """Say what is not stored, and end."""
+
+    def finish(self) -> None:
+        """End: everything is answered."""
+
+    def pause_reading(self) -> None:
+        """As `ServerStream.pause_reading`."""
+
+    def resume_reading(self) -> None:
+        """As `ServerStream.resume_reading`."""
+
+
+def check_payloads(body: bytes, topic: str) -> BatchHeader:
+    """Judge a batch from outside: it must be whole, and every record a message that any client can receive and answer.
+
+    Answers its header. Raises InvalidBatchError, MessageTooLargeError.
+    """
+    header = check(body)
+    if header.kind is not RecordKind.PAYLOADS:
+        raise InvalidBatchError("a producer sends batches of payloads, and this one holds whole messages")
+    if is_marker(body):  # consumers would never get it
+        raise InvalidBatchError(
+            f"the batch has producer id {PLACEHOLDER_PRODUCER_ID}, which stands for lost messages: use the one that"
+            " this broker gave the producer"
+        )
+    view = RecordView(body)
+    named = shared_topic(view.shared)
+    if named != topic:
+        raise InvalidBatchError(f"the batch names topic {named[:300]!r} and its stream was opened for {topic}")
+    room = MESSAGE_BYTES_MAX - header.shared_bytes - _FIELD_BYTES_MAX
+    if len(body) > room and view.longest > room:  # a short body has no long record: most are settled by that
+        raise MessageTooLargeError(
+            f"a message of {view.longest} bytes is larger than consumers could receive ({MESSAGE_BYTES_MAX} bytes with "
+            "all its fields): send it in parts, or send a reference to it"
+        )
+    return header
+
+
+class PublishSession:
+    """The batches of one stream, from their coming in to their answer."""
+
+    def __init__(
+        self,
+        topic: ReliableTopic,
+        outlet: PublishOutlet,
+        clock: Clock,
+        *,
+        sequenced: SequencedStream | None = None,
+        window_bytes: int = PUBLISH_WINDOW_BYTES,
+        ended: Callable[[], None] = lambda: None,
+    ) -> None:
+        """With `sequenced` batches are de-duplicated. `ended` is called once, when nothing further comes or goes."""
+        self._topic = topic
+        self._outlet = outlet
+        self._clock = clock
+        self._sequenced = sequenced
+        self._window_bytes = window_bytes
+        self._on_end = ended
+        self._next_sequence: int | None = None
+        self._waiting: deque[tuple[PublishBatch, int]] = deque()
+        """Checked, with their counts, and not appended because the journal's backlog is full."""
+        self._appended = 0
+        """Batches the journal has and has not settled."""
+        self._stored: list[int] = []
+        """Base offsets to be told."""
+        self._stored_cost = 0
+        self._last_stored = 0
+        self._held_cost = 0
+        """Of everything that came in and is not acknowledged."""
+        self._refusal: PublishRefused | None = None
+        self._half_closed = self._ended = self._paused = self._answer_due = False
+        self._retry: TimerHandle | None = None
+        topic.streams.add(self)
+
+    def take(self, batch: PublishBatch) -> None:
+        """A batch came in; its answer, or an earlier one's refusal, goes to the outlet."""
+        if self._refusal is not None or self._ended:
+            return
+        self._held_cost += _cost(batch)
+        try:
+            self._check_sequence(batch.sequence)
+            count = self._check(batch.body)
+        except DanubeError as error:
+            self._refuse(batch.sequence, error)
+        else:
+            self._waiting.append((PublishBatch(batch.sequence, CheckedBody(batch.body)), count))
+            self._append_waiting()
+        self._regulate()
+
+    def half_close(self) -> None:
+        """Nothing further comes: the stream ends when all is answered."""
+        self._half_closed = True
+        self._answer_soon()
+
+    def ready(self) -> None:
+        """The outlet has room again."""
+        self._answer()
+
+    def stop(self, error: DanubeError) -> None:
+        """Take nothing further; what was appended is still answered, then the stream is refused with `error`."""
+        if self._waiting:
+            self._refuse(self._waiting[0][0].sequence, error)
+        else:
+            self._refuse(self._next_sequence or 0, error)
+        self._regulate()
+
+    def cancel(self) -> None:
+        """The producer went away. What was appended stays."""
+        if self._ended:
+            return
+        self._ended = True
+        self._on_end()
+        self._waiting.clear()
+        self._topic.streams.discard(self)
+        if self._retry is not None:
+            self._retry.cancel()
+
+    def _check_sequence(self, sequence: int) -> None:
+        if self._next_sequence not in {None, sequence}:
+            raise InvalidRequestError(
+                f"batch {self._next_sequence} was due and {sequence} came: number batches one by one, and send them so"
+            )
+        self._next_sequence = sequence + 1
+
+    def _check(self, body: bytes) -> int:
+        header = check_payloads(body, self._topic.name)
+        if self._sequenced is not None:
+            self._sequenced.check(header)
+        elif header.producer_id & SEQUENCED_BIT:
+            raise InvalidBatchError("the batch is numbered, and its stream was opened without a deduplication_key")
+        return header.count
+
+    def _append_waiting(self) -> None:
+        while self._waiting:
+            batch, count = self._waiting[0]
+            self._appended += 1  # a batch that is stored already may be settled before the call returns
+            try:
+                self._append(batch.body, count, partial(self._settled, batch.sequence, _cost(batch)))
+            except OverloadedError:
+                self._appended -= 1
+                self._try_again_later()
+                return
+            except DanubeError as error:
+                self._appended -= 1
+                self._refuse(batch.sequence, error)
+                return
+            self._waiting.popleft()
+
+    def _append(self, body: bytes, count: int, settled: AppendDone) -> None:
+        if self._sequenced is None:
+            self._topic.publish_batch(body, count, settled)
+        else:
+            self._sequenced.publish(body, settled)
+
+    def _try_again_later(self) -> None:
+        if self._retry is None:
+            self._retry = self._clock.call_at(self._clock.monotonic_s() + PUBLISH_RETRY_S, self._try_again)
+
+    def _try_again(self) -> None:
+        self._retry = None
+        self._append_waiting()
+        self._regulate()
+
+    def _settled(self, sequence: int, cost: int, result: int | DanubeError) -> None:
+        self._appended -= 1
+        if isinstance(result, DanubeError):
+            self._refuse(sequence, result)
+        elif self._refusal is None or sequence < self._refusal.sequence:
+            self._stored.append(result)
+            self._stored_cost += cost
+            self._last_stored = sequence
+        self._answer_soon()
+
+    def _refuse(self, sequence: int, error: DanubeError) -> None:
+        """The earliest refusal counts: nothing after it may be stored."""
+        if self._refusal is None or sequence < self._refusal.sequence:
+            self._refusal = PublishRefused(sequence, error)
+        while self._waiting and self._waiting[-1][0].sequence >= self._refusal.sequence:
+            self._waiting.pop()
+        self._answer_soon()
+
+    def _answer_soon(self) -> None:
+        """In a turn of its own: until then the rest of the round is settled too."""
+        if not self._answer_due and not self._ended:
+            self._answer_due = True
+            asyncio.get_running_loop().call_soon(self._answer)
+
+    def _answer(self) -> None:
+        self._answer_due = False
+        if self._ended or self._outlet.room <= 0:
+            return
+        if self._stored:
+            self._held_cost -= self._stored_cost
+            self._outlet.acknowledge(PublishAcknowledged(self._last_stored, tuple(self._stored)))
+            self._stored, self._stored_cost = [], 0
+        if self._appended or self._waiting:
+            self._regulate()
+        elif self._refusal is not None:
+            self.cancel()
+            self._outlet.refuse(self._refusal)
+        elif self._half_closed:
+            self.cancel()
+            self._outlet.finish()
+        else:
+            self._regulate()
+
+    def _regulate(self) -> None:
+        """Read on, or not."""
+        full = bool(self._waiting) or self._held_cost >= self._window_bytes or self._refusal is not None
+        if full != self._paused and not self._ended:
+            self._paused = full
+            if full:
+                self._outlet.pause_reading()
+            else:
+                self._outlet.resume_reading()
+
+
+def _cost(batch: PublishBatch) -> int:
+    return len(batch.body) + PUBLISH_BATCH_COST_BYTES

@@ -1,0 +1,381 @@
+"""One subscription of a topic: its consumers and where their messages come from.
+
+What reliable and non-reliable subscriptions share is here; each kind says how messages reach an open stream. A
+consumer is its name: the same name gets the same id, and a second stream for an id takes the place of the first.
+"""
+
+import logging
+import shlex
+from abc import ABC, abstractmethod
+from collections import deque
+from dataclasses import dataclass, field
+
+from danube.broker.clients.consumer import Consumer
+from danube.broker.clients.delivery import BatchWindows
+from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver
+from danube.broker.dispatch.engine import DispatchEngine
+from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange
+from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.broker.dispatch.selection.non_reliable import NonReliableSelection
+from danube.broker.topics.unread_time import UnreadTime
+from danube.metadata.records.catalog import ConsumerRecord, SubscriptionRecord
+from danube.model.errors import (
+    ConsumerReplacedError,
+    LimitReachedError,
+    StorageUnavailableError,
+    SubscriptionBusyError,
+)
+from danube.model.limits.broker import (
+    CONSUMERS_PER_SUBSCRIPTION_MAX,
+    KEY_SHARED_GRACE_S,
+    NAME_CONFLICT_WAIT_MAX_S,
+    NON_RELIABLE_QUEUE_BYTES_MAX,
+    NON_RELIABLE_QUEUE_MESSAGES_MAX,
+)
+from danube.model.subscription import Cursor, SubscriptionType
+from danube.rpc.carrier import ServerStream
+from danube.runtime.clock import Clock
+from danube.runtime.tasks import TaskScope
+from danube.storage.log.protocol import TopicLog
+
+_log = logging.getLogger(__name__)
+
+
+class Subscription(ABC):
+    """Consumers under one name; who of them gets a message is the subclass's matter."""
+
+    def __init__(self, record: SubscriptionRecord, clock: Clock) -> None:
+        self.record = record
+        self.consumers: dict[str, Consumer] = {}
+        self.counts = DeliveryCounts()
+        self.idle_since_s = clock.monotonic_s()
+        self._clock = clock
+
+    def restore(self, record: ConsumerRecord) -> Consumer:
+        """Know a consumer from before a restart: it may open its stream again without subscribing."""
+        consumer = Consumer(
+            record.name, record.consumer_id, self._clock.monotonic_s(), record.key_filters, attached_before=True
+        )
+        self.consumers[consumer.name] = consumer
+        return consumer
+
+    def subscribe(self, name: str, consumer_id: int, filters: tuple[str, ...] = ()) -> Consumer:
+        """Take a consumer in; one of the same name takes the place of its former self, with the filters of now.
+
+        Raises:
+            SubscriptionBusyError: the subscription is exclusive and another consumer is connected.
+            LimitReachedError: it has as many consumers as it may.
+        """
+        now_s = self._clock.monotonic_s()
+        if self.record.type is SubscriptionType.EXCLUSIVE:
+            self._refuse_while_busy(name, now_s)
+        consumer = self.consumers.get(name)
+        if consumer is None:
+            if len(self.consumers) >= CONSUMERS_PER_SUBSCRIPTION_MAX:
+                raise LimitReachedError(
+                    f"subscription {self.record.name!r} has {CONSUMERS_PER_SUBSCRIPTION_MAX} consumers, the most it may"
+                )
+            consumer = self.consumers[name] = Consumer(name, consumer_id, now_s)
+        consumer.subscribed(now_s, filters)
+        return consumer
+
+    def hold_off_s(self, consumer: Consumer, address: str) -> float:
+        """How long a client at this address waits before it may `attach`; 0 but for those that share a name."""
+        now_s = self._clock.monotonic_s()
+        if consumer.stream is None:
+            return 0.0
+        wait_s = consumer.conflict.wait_s(now_s, is_new=not consumer.attached_before)
+        if wait_s:
+            consumer.conflict.hold_off(now_s, address)
+        if 0 < wait_s < NAME_CONFLICT_WAIT_MAX_S:
+            _log.warning(
+                "%s: a client at %s wants the place of the one at %s and waits %.1f s: give each a name of its own, or "
+                "stop one of them",
+                self._called(consumer),
+                address,
+                consumer.stream.caller.address,
+                wait_s,
+            )
+        return wait_s
+
+    def attach(self, consumer: Consumer, stream: ServerStream) -> None:
+        """Open a consumer's stream, in place of an older one of the same consumer.
+
+        Raises:
+            SubscriptionBusyError.
+            ConsumerReplacedError: another client has taken the consumer's place a short while ago, and has it still.
+        """
+        now_s = self._clock.monotonic_s()
+        if self.record.type is SubscriptionType.EXCLUSIVE:
+            self._refuse_while_busy(consumer.name, now_s)
+        if consumer.stream is not None:
+            self._take_over(consumer, consumer.stream, stream.caller.address, now_s)
+        consumer.stream = stream
+        consumer.attached_before = True
+        stream.open()
+        self._opened(consumer, stream)
+
+    def detach(self, consumer: Consumer, stream: ServerStream, *, is_lost: bool = False) -> ServerStream:
+        """The consumer's stream is over, `is_lost` without anybody's word. Answers the stream.
+
+        One that is not the consumer's current stream changes nothing.
+        """
+        if consumer.stream is stream:
+            consumer.stream = None
+            consumer.seen_s = self.idle_since_s = self._clock.monotonic_s()
+            self._closed(consumer, is_lost=is_lost)
+        return stream
+
+    def forget(self, consumer: Consumer) -> None:
+        """Take a consumer without a stream out."""
+        self.consumers.pop(consumer.name, None)
+
+    @property
+    def is_blocked(self) -> bool:
+        """Whether messages that failed too often hold up what follows."""
+        return False
+
+    def connected(self) -> int:
+        """How many consumers have an open stream."""
+        return sum(consumer.stream is not None for consumer in self.consumers.values())
+
+    def is_idle(self, now_s: float, idle_s: float) -> bool:
+        """Whether no consumer has been connected for `idle_s` seconds."""
+        return now_s >= self.idle_since_s + idle_s and not any(
+            consumer.is_connected(now_s) for consumer in self.consumers.values()
+        )
+
+    def _take_over(self, consumer: Consumer, older: ServerStream, address: str, now_s: float) -> None:
+        if consumer.attached_before and consumer.conflict.is_on(now_s):
+            raise self._replaced(consumer, older.caller.address)
+        loser = older.caller.address
+        consumer.conflict.taken_over(now_s, loser)
+        _log.warning("%s: a client at %s took the place of the one at %s", self._called(consumer), address, loser)
+        self.detach(consumer, older).fail(self._replaced(consumer, address))
+
+    def _replaced(self, consumer: Consumer, address: str) -> ConsumerReplacedError:
+        return ConsumerReplacedError(
+            f"{self._called(consumer)} is attached from {address} now: give each consumer a name of its own"
+        )
+
+    def _called(self, consumer: Consumer) -> str:
+        return f"consumer {consumer.name!r} of subscription {self.record.name!r} on {self.record.topic}"
+
+    def _refuse_while_busy(self, name: str, now_s: float) -> None:
+        for other in self.consumers.values():
+            if other.name != name and other.is_connected(now_s):
+                raise SubscriptionBusyError(
+                    f"subscription {self.record.name!r} on {self.record.topic} is exclusive and consumer "
+                    f"{other.name!r} is connected: stop it, or subscribe under another subscription name"
+                )
+
+    @abstractmethod
+    def ready(self, consumer: Consumer) -> None:
+        """A consumer's stream has room again."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Stop delivering. Streams are the caller's to end."""
+
+    @abstractmethod
+    def _opened(self, consumer: Consumer, stream: ServerStream) -> None: ...
+
+    @abstractmethod
+    def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None: ...
+
+
+class ReliableSubscription(Subscription):
+    """A subscription with a cursor over its topic's log."""
+
+    def __init__(
+        self,
+        record: SubscriptionRecord,
+        log: TopicLog,
+        cursor: Cursor,
+        *,
+        clock: Clock,
+        tasks: TaskScope,
+        policy: RedeliveryPolicy,
+        window: int,
+        grace_s: float = KEY_SHARED_GRACE_S,
+        windows: BatchWindows | None = None,
+    ) -> None:
+        """`grace_s` is how long a Key-Shared consumer that is away keeps its keys; `windows` bounds what is read."""
+        super().__init__(record, clock)
+        self._window = window
+        engine = DispatchEngine(
+            record.type, cursor, log.durable_end, policy, grace_s=grace_s, seed=record.subscription_id
+        )
+        self.driver = DispatchDriver(
+            log,
+            record.subscription_id,
+            engine,
+            clock=clock,
+            tasks=tasks,
+            on_unreadable=self._unreadable,
+            on_blocked=self._log_blocked,
+            windows=windows,
+        )
+        self.counts = self.driver.counts
+        self.nacked = 0
+        self._unread_time = UnreadTime(log)
+
+    @property
+    def is_blocked(self) -> bool:
+        return self.driver.engine.is_blocked
+
+    @property
+    def oldest_unread_ms(self) -> int | None:
+        """When the message at its position was appended; None of one that is not there, or has to be looked for."""
+        return self._unread_time.at_hand(self.driver.engine.position)
+
+    @property
+    def must_look(self) -> bool:
+        """Whether `look` would find `oldest_unread_ms`, which is not at hand."""
+        return self._unread_time.is_unknown(self.driver.engine.position)
+
+    async def look(self) -> None:
+        """Have `oldest_unread_ms` at hand, for as long as the subscription stands where it does."""
+        await self._unread_time.find(self.driver.engine.position)
+
+    def appended(self, durable_end: int) -> None:
+        """The topic is durable up to here."""
+        self.driver.handle(Appended(durable_end))
+
+    def acknowledge(self, offset: int) -> None:
+        """One message is done with; unknown and late ones change nothing."""
+        self.driver.handle(Acknowledged(offset, offset + 1))
+
+    def nack(self, offset: int, delay_s: float | None, reason: str) -> None:
+        """One message could not be used: it is sent again."""
+        self.nacked += 1
+        self.driver.handle(Nacked(offset, delay_s, reason))
+
+    def pass_over(self, end: int) -> int:
+        """Go on at `end`, where it stands below; answers how many messages that were not acknowledged this gives up."""
+        engine = self.driver.engine
+        lag = engine.lag
+        if engine.position < end:
+            self.driver.handle(SkipRange(engine.position, end))
+        return lag - engine.lag
+
+    def ready(self, consumer: Consumer) -> None:
+        self.driver.ready(consumer.consumer_id)
+
+    def close(self) -> None:
+        self.driver.close()
+
+    def _opened(self, consumer: Consumer, stream: ServerStream) -> None:
+        window = self._window if self.record.window is None else self.record.window
+        self.driver.attach(consumer.consumer_id, stream, window, consumer.filters)
+
+    def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None:
+        self.driver.detach(consumer.consumer_id, is_lost=is_lost)
+
+    def _log_blocked(self) -> None:
+        """Once, however many messages block."""
+        name, topic, blocked = self.record.name, self.record.topic, self.driver.engine.blocked
+        if not blocked:
+            _log.info("subscription %r on %s is not blocked any more", name, topic)
+            return
+        followers = "what follows with its key" if self.record.type is SubscriptionType.KEY_SHARED else "what follows"
+        _log.warning(
+            "subscription %r on %s is blocked: the message at offset %d failed as often as it may, and %s waits; have "
+            "it sent again with `danube-admin topics retry-blocked %s`, or give it up with `danube-admin topics skip"
+            " %s`",
+            *(name, topic, blocked[0].start, followers),
+            *(f"{topic} -s {shlex.quote(name)}",) * 2,
+        )
+
+    def _unreadable(self, consumer_id: int) -> None:
+        for consumer in self.consumers.values():
+            if consumer.consumer_id == consumer_id and consumer.stream is not None:
+                error = StorageUnavailableError("stored messages cannot be read; the broker's log says why")
+                self.detach(consumer, consumer.stream).fail(error)
+
+
+@dataclass(slots=True)
+class _Queue:
+    """What waits for one consumer of a non-reliable subscription."""
+
+    messages: deque[bytes] = field(default_factory=deque)
+    size: int = 0
+    """Bytes."""
+
+    def has_room(self) -> bool:
+        return len(self.messages) < NON_RELIABLE_QUEUE_MESSAGES_MAX and self.size < NON_RELIABLE_QUEUE_BYTES_MAX
+
+
+class NonReliableSubscription(Subscription):
+    """A subscription that gets what passes by: each message goes to one consumer with room, or to nobody."""
+
+    def __init__(self, record: SubscriptionRecord, *, clock: Clock) -> None:
+        super().__init__(record, clock)
+        self._selection = NonReliableSelection(record.type)
+        self._queues: dict[int, _Queue] = {}
+        self._streams: dict[int, ServerStream] = {}
+        self.dropped = 0
+
+    def subscribe(self, name: str, consumer_id: int, filters: tuple[str, ...] = ()) -> Consumer:
+        consumer = super().subscribe(name, consumer_id, filters)
+        self._join(consumer)
+        return consumer
+
+    def publish(self, message: bytes) -> None:
+        """Give the message to a consumer, or drop it."""
+        consumer_id = self._selection.choose(message)
+        if consumer_id is None:
+            self.dropped += 1
+            return
+        stream = self._streams.get(consumer_id)
+        queue = self._queues[consumer_id]
+        if stream is not None and stream.room > 0 and not queue.messages:
+            self._write(stream, message)
+        else:
+            queue.messages.append(message)
+            queue.size += len(message)
+            if not queue.has_room():
+                self._selection.pause(consumer_id)
+
+    def ready(self, consumer: Consumer) -> None:
+        queue, stream = self._queues.get(consumer.consumer_id), self._streams.get(consumer.consumer_id)
+        if queue is None or stream is None:
+            return
+        while queue.messages and stream.room > 0:
+            message = queue.messages.popleft()
+            queue.size -= len(message)
+            self._write(stream, message)
+        if queue.has_room():
+            self._selection.resume(consumer.consumer_id)
+
+    def forget(self, consumer: Consumer) -> None:
+        super().forget(consumer)
+        self._closed(consumer)
+
+    def release(self, consumer: Consumer) -> None:
+        """A consumer that never opened its stream holds messages no longer."""
+        self._closed(consumer)
+
+    def close(self) -> None:
+        for consumer in self.consumers.values():
+            self._closed(consumer)
+
+    def _opened(self, consumer: Consumer, stream: ServerStream) -> None:
+        self._streams[consumer.consumer_id] = stream
+        self._join(consumer)
+        self.ready(consumer)
+
+    def _join(self, consumer: Consumer) -> None:
+        """Have messages wait for a consumer from now on."""
+        self._queues.setdefault(consumer.consumer_id, _Queue())
+        self._selection.add(consumer.consumer_id, consumer.filters)
+
+    def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None:  # noqa: ARG002 - nothing is redelivered
+        self._streams.pop(consumer.consumer_id, None)
+        if self._queues.pop(consumer.consumer_id, None) is not None:
+            self._selection.remove(consumer.consumer_id)
+
+    def _write(self, stream: ServerStream, message: bytes) -> None:
+        stream.write(message)
+        self.counts.messages += 1
+        self.counts.bytes += len(message)

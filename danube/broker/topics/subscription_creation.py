@@ -1,0 +1,75 @@
+"""Making a subscription: its place first, durably, then its record. What could not be made leaves nothing behind."""
+
+import asyncio
+
+from danube.broker.policy.pending_policies import taken_over
+from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.metadata.records.catalog import Records, SubscriptionRecord
+from danube.model.errors import AlreadyExistsError, DanubeError, UnknownOutcomeError
+from danube.model.subscription import Cursor, SubscriptionType
+from danube.runtime.clock import Clock
+from danube.runtime.rng import Rng
+from danube.storage.log.protocol import TopicLog
+
+
+class NewSubscriptions:
+    """Makes the subscriptions of this broker's topics. Whoever calls it holds the topic's `changing`."""
+
+    def __init__(self, topics: Topics, records: Records, *, clock: Clock, rng: Rng) -> None:
+        self._topics = topics
+        self._records = records
+        self._clock = clock
+        self._rng = rng
+
+    async def make(
+        self, topic: AnyTopic, name: str, kind: SubscriptionType, offset: int
+    ) -> ReliableSubscription | NonReliableSubscription:
+        """Make a subscription that begins at `offset`, durably, and serve it; in a topic that keeps nothing anywhere.
+
+        Raises AlreadyExistsError for one that the metadata has, though it is not served: the answer to who made it got
+        lost. It is served from then on. Raises what the journal says, and MetadataError.
+        """
+        subscription_id = self._rng.new_id()
+        if not isinstance(topic, ReliableTopic):
+            return self._topics.open_subscription(topic, await self._record(topic, name, kind, subscription_id))
+        with topic.claim(offset):
+            try:
+                await save_cursor(topic.log, subscription_id, Cursor(offset))
+                record = await self._record(topic, name, kind, subscription_id)
+            except UnknownOutcomeError:  # it may be there, and then it stands at this place
+                raise
+            except DanubeError:  # kept, such cursors would be more than a manifest holds one day
+                topic.log.forget_cursor(subscription_id)
+                raise
+            return self._topics.open_subscription(topic, record)
+
+    async def _record(
+        self, topic: AnyTopic, name: str, kind: SubscriptionType, subscription_id: int
+    ) -> SubscriptionRecord:
+        try:
+            record = await self._records.create_subscription(
+                topic.record.name, name, kind, subscription_id, self._clock.now_ms()
+            )
+            taken_over(topic, name)
+            return record
+        except AlreadyExistsError:
+            found = await self._records.subscription(topic.record.name, name)
+            if found is not None:
+                self._topics.open_subscription(topic, found)
+            raise
+
+
+async def save_cursor(log: TopicLog, subscription_id: int, cursor: Cursor) -> None:
+    """Return once the cursor is durable. Raises what the journal says instead."""
+    outcome: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
+
+    def saved(error: DanubeError | None) -> None:
+        if not outcome.done():
+            outcome.set_result(error)
+
+    log.save_cursor(subscription_id, cursor, saved)
+    error = await outcome
+    if error is not None:
+        raise error

@@ -1,0 +1,333 @@
+"""One topic that this broker serves: publish into it, fan out to its subscriptions."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Generic, Protocol, TypeVar
+
+from danube.broker.clients.drain import ClientDrain
+from danube.broker.policy.rate_limits import PublishRate
+from danube.broker.policy.throttle import Published, Throttle
+from danube.broker.telemetry.system_topics import payload_check
+from danube.broker.topics.deduplication import Sequences
+from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription, Subscription
+from danube.broker.topics.unreadable_log import UnreadableTopicLog
+from danube.metadata.records.catalog import TopicRecord
+from danube.model.errors import DanubeError, MessageTooLargeError, SubscriptionNotFoundError, UnavailableError
+from danube.model.limits.broker import MESSAGE_BYTES_MAX, UNLOAD_TIMEOUT_S
+from danube.model.policies import NO_LIMITS, Limits
+from danube.runtime.clock import Clock
+from danube.storage.batches.batch import RecordView
+from danube.storage.log.protocol import AppendDone, TopicLog
+from danube.wire.decode import received_message
+
+_log = logging.getLogger(__name__)
+
+S = TypeVar("S", bound=Subscription)
+
+
+class TopicStream(Protocol):
+    """A stream of batches from or to a topic."""
+
+    def stop(self, error: DanubeError) -> None:
+        """End it: the topic is not served any more."""
+
+
+class Topic(ABC, Generic[S]):
+    """A topic with subscriptions of its kind."""
+
+    def __init__(self, record: TopicRecord) -> None:
+        self.record = record
+        self.name = str(record.name)
+        self.subscriptions: dict[str, S] = {}
+        self.producers: set[int] = set()
+        """Ids of the producers that are connected: the only ones that count."""
+        self.producers_away: dict[int, None] = {}
+        """Ids of producers that are known and not connected, in the order in which they left."""
+        self.changing = asyncio.Lock()
+        """Held while a subscription is created or removed, and while the topic goes."""
+        self.drain: ClientDrain | None = None
+        """Why publishes are refused, once they are."""
+        self.is_closed = False
+        self.messages_in = 0
+        self.bytes_in = 0
+        self.limits = NO_LIMITS
+        """What holds now; only `hold` changes it."""
+        self.message_bytes_max = MESSAGE_BYTES_MAX
+        """The largest payload that is taken now."""
+        self.dispatch_rate = 0
+        """Messages a second that one subscription may send; 0 is no limit."""
+        self._check_payload = payload_check(record.name)
+        self._throttle: Throttle | None = None
+
+    def hold(self, limits: Limits, clock: Clock) -> None:
+        """From now on these limits hold; who is here already stays."""
+        if limits == self.limits:
+            return
+        self.limits = limits
+        self.message_bytes_max = limits.message_bytes_max
+        self.dispatch_rate = limits.max_subscription_dispatch_rate
+        if self._throttle is not None:
+            self._throttle.release()
+        self._throttle = None
+        if limits.max_publish_rate or limits.max_publish_rate_bytes:
+            rate = PublishRate(limits.max_publish_rate, limits.max_publish_rate_bytes, clock.monotonic_s())
+            self._throttle = Throttle(self.name, rate, clock, self._take)
+
+    def publish(self, message: bytes, published: Published) -> None:
+        """Take an encoded StreamMessage.
+
+        Raises UnavailableError where it cannot be taken now, TopicDeletedError of a topic that was deleted, and
+        InvalidRequestError of one that takes other messages alone.
+        """
+        if self.drain is not None:
+            raise self.drain.publish_refusal()
+        if self._check_payload is not None:
+            self._check_payload(received_message(message).payload)
+        if self._throttle is None:
+            self._take(message, published)
+        else:
+            self._throttle.publish(message, published)
+
+    def check_size(self, payload_size: int) -> None:
+        """Raise MessageTooLargeError for a payload that the topic's policies do not allow."""
+        if payload_size > self.message_bytes_max:
+            raise MessageTooLargeError(
+                f"a message of {payload_size} bytes is larger than {self.name} takes ({self.message_bytes_max} bytes): "
+                "send it in parts, or raise max_message_size of the topic"
+            )
+
+    def subscription(self, name: str) -> S:
+        """The subscription of this name. Raises SubscriptionNotFoundError."""
+        found = self.subscriptions.get(name)
+        if found is None:
+            raise SubscriptionNotFoundError(f"there is no subscription {name!r} on {self.name}: subscribe first")
+        return found
+
+    def serves(self, subscription: S) -> bool:
+        """Whether the subscription is still there: neither it nor the topic has gone."""
+        return not self.is_closed and self.subscriptions.get(subscription.record.name) is subscription
+
+    @abstractmethod
+    def _take(self, message: bytes, published: Published) -> None:
+        """Publish what may pass. Raises as `publish`."""
+
+    @abstractmethod
+    def acknowledge(self, subscription: str, offset: int) -> None:
+        """One message is done with. Raises SubscriptionNotFoundError."""
+
+    @abstractmethod
+    def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:
+        """One message could not be used. Raises SubscriptionNotFoundError."""
+
+    def check_open(self) -> None:
+        """Raise what whoever waited for `changing` is told when the topic has gone meanwhile."""
+        if self.is_closed and self.drain is not None:
+            raise self.drain.subscribe_refusal()
+
+    def refuse_publishes(self, drain: ClientDrain) -> None:
+        """Take nothing from now on; what was held up by a rate is refused, what was accepted is stored."""
+        self.drain = drain
+        if self._throttle is not None:
+            self._throttle.close(drain.publish_refusal())
+
+    async def settled(self) -> None:
+        """Return once all that was accepted is stored and answered, or refused after all. Raises UnavailableError."""
+
+    async def save_cursors(self) -> None:
+        """Return once it is durable where the subscriptions stand; what cannot be written is delivered once more."""
+
+    def forget_deleted(self) -> None:
+        """Subscriptions that were deleted are in the journal still; nothing of them goes into the next manifest."""
+
+    def take_publishes(self) -> None:
+        """The topic stays after all."""
+        self.drain = None
+
+    def close(self, drain: ClientDrain) -> None:
+        """The topic is gone: take nothing, deliver nothing. Streams of consumers stay open, and are the caller's."""
+        self.is_closed = True
+        self.refuse_publishes(drain)
+        for subscription in self.subscriptions.values():
+            subscription.close()
+
+
+class ReliableTopic(Topic[ReliableSubscription]):
+    """A topic that keeps its messages in a log."""
+
+    def __init__(self, record: TopicRecord, log: TopicLog) -> None:
+        super().__init__(record)
+        self.log = log
+        self.streams: set[TopicStream] = set()
+        """Open ones; each takes itself out when it ends."""
+        self.messages_expired = 0
+        """That subscriptions were led past unread: too old, or let go of by retention. Each counts once for each."""
+        self.followers: set[Callable[[], None]] = set()
+        """Called once a round in which the log grew."""
+        self.claimed: list[int] = []
+        """Offsets that subscriptions are about to begin at, or to be put to."""
+        self._unsettled = 0
+        """Publishes that the log has and has not answered."""
+        self._on_settled: asyncio.Future[None] | None = None
+        self.sequences = Sequences(log, self.publish_batch)
+        log.on_durable(self._durable)
+        log.on_trimmed(self._trimmed)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether its log cannot be read at all: it takes and delivers nothing until that is repaired."""
+        return isinstance(self.log, UnreadableTopicLog)
+
+    def check_open(self) -> None:
+        super().check_open()
+        self.check_readable()
+
+    def check_readable(self) -> None:
+        """Raise StorageUnavailableError when the topic is lost."""
+        if isinstance(self.log, UnreadableTopicLog):
+            raise self.log.refusal()
+
+    @contextmanager
+    def claim(self, offset: int) -> Iterator[None]:
+        """Have retention count what is from `offset` on as unread, until the subscription there can be seen itself."""
+        self.claimed.append(offset)
+        try:
+            yield
+        finally:
+            self.claimed.remove(offset)
+
+    def lead_past_trimmed(self, subscription: ReliableSubscription) -> None:
+        """Have a subscription go on at the first message that there still is."""
+        self._tell_trimmed(subscription.pass_over(self.log.start_offset))
+
+    def _take(self, message: bytes, published: Published) -> None:
+        def done(result: int | DanubeError) -> None:
+            if isinstance(result, int):
+                self.messages_in += 1
+                self.bytes_in += len(message)
+                published(None)
+            else:
+                published(result)
+            self._settle()
+
+        self.log.append_record(message, done)
+        self._unsettled += 1
+
+    def publish_batch(self, body: bytes, count: int, published: AppendDone) -> None:
+        """Take a client's batch of `count` payloads.
+
+        Raises as `TopicLog.append_batch` and `publish`, OverloadedError too while the topic is above its publish rate,
+        and MessageTooLargeError.
+        """
+        if self.drain is not None:
+            raise self.drain.publish_refusal()
+        if len(body) > self.message_bytes_max:
+            self.check_size(RecordView(body).longest)
+        if self._check_payload is not None:
+            for payload in RecordView(body).slice(0, count):
+                self._check_payload(payload)
+        if self._throttle is not None:
+            self._throttle.check_batch()
+
+        def done(result: int | DanubeError) -> None:
+            if isinstance(result, int):
+                self.messages_in += count
+                self.bytes_in += len(body)
+            published(result)
+            self._settle()
+
+        self.log.append_batch(body, done)
+        self._unsettled += 1
+        if self._throttle is not None:
+            self._throttle.batch_passed(count, len(body))
+
+    def acknowledge(self, subscription: str, offset: int) -> None:
+        self.subscription(subscription).acknowledge(offset)
+
+    def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:
+        self.subscription(subscription).nack(offset, delay_s, reason)
+
+    async def settled(self) -> None:
+        if not self._unsettled:
+            return
+        self._on_settled = asyncio.get_running_loop().create_future()
+        try:
+            async with asyncio.timeout(UNLOAD_TIMEOUT_S):
+                await self._on_settled
+        except TimeoutError:
+            raise UnavailableError(
+                f"{self.name} has {self._unsettled} publishes that the journal has not answered in "
+                f"{UNLOAD_TIMEOUT_S:g} s: try again when its disk is faster"
+            ) from None
+
+    def forget_deleted(self) -> None:
+        self.log.forget_other_cursors({one.record.subscription_id for one in self.subscriptions.values()})
+
+    def close(self, drain: ClientDrain) -> None:
+        super().close(drain)
+        for stream in tuple(self.streams):
+            stream.stop(drain.publish_refusal())
+        self.log.close()
+
+    async def save_cursors(self) -> None:
+        waiting = len(self.subscriptions)
+        all_saved: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def saved(error: DanubeError | None) -> None:
+            nonlocal waiting
+            waiting -= 1
+            if error is not None:
+                _log.warning("a cursor of %s is not saved, messages are delivered again: %s", self.name, error)
+            if not waiting and not all_saved.done():
+                all_saved.set_result(None)
+
+        for subscription in self.subscriptions.values():
+            self.log.save_cursor(subscription.record.subscription_id, subscription.driver.engine.cursor, saved)
+        if not waiting:
+            return
+        try:
+            async with asyncio.timeout(UNLOAD_TIMEOUT_S):
+                await all_saved
+        except TimeoutError:
+            _log.warning("%d cursors of %s are not saved in time, messages are delivered again", waiting, self.name)
+
+    def _settle(self) -> None:
+        self._unsettled -= 1
+        if not self._unsettled and self._on_settled is not None and not self._on_settled.done():
+            self._on_settled.set_result(None)
+
+    def _trimmed(self, start_offset: int) -> None:
+        self._tell_trimmed(sum(each.pass_over(start_offset) for each in self.subscriptions.values()))
+
+    def _tell_trimmed(self, messages: int) -> None:
+        if messages:
+            self.messages_expired += messages
+            _log.warning("%s: subscriptions are led past %d messages that retention let go of", self.name, messages)
+
+    def _durable(self, durable_end: int) -> None:
+        for subscription in self.subscriptions.values():
+            subscription.appended(durable_end)
+        for follower in tuple(self.followers):
+            follower()
+
+
+class NonReliableTopic(Topic[NonReliableSubscription]):
+    """A topic that hands messages on and keeps none."""
+
+    def _take(self, message: bytes, published: Published) -> None:
+        self.messages_in += 1
+        self.bytes_in += len(message)
+        for subscription in self.subscriptions.values():
+            subscription.publish(message)
+        published(None)
+
+    def acknowledge(self, subscription: str, offset: int) -> None:  # noqa: ARG002 - nothing is kept, nothing is owed
+        self.subscription(subscription)
+
+    def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:  # noqa: ARG002 - as above
+        self.subscription(subscription)
+
+
+AnyTopic = ReliableTopic | NonReliableTopic

@@ -1,0 +1,289 @@
+"""Consumers: one face over a plain topic or over the partitions of one."""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from copy import copy
+from types import TracebackType
+from typing import Self
+
+from danube.client.connection.connection import Connection
+from danube.client.connection.retry import Failure, delay_before_retry
+from danube.client.connection.session import drain_end
+from danube.client.consume.ack_pipeline import AckPipeline
+from danube.client.consume.message_queue import MessageQueue
+from danube.client.consume.topic_consumer import ConsumerSpec, TopicConsumer
+from danube.client.message import Message
+from danube.client.settings import ConsumerOptions
+from danube.model.errors import DanubeError, InvalidRequestError, TopicNotFoundError, UnrecoverableError
+from danube.model.limits.broker import CLIENT_CLOSE_TIMEOUT_S, CLIENT_PARTITIONS_INTERVAL_S
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import TopicName
+from danube.runtime.clock import sleep_for
+from danube.runtime.tasks import TaskScope
+
+__all__ = ["Consumer", "ConsumerBuilder", "ConsumerOptions"]
+
+_log = logging.getLogger(__name__)
+
+
+class Consumer:
+    """Receives the messages of a subscription. `ConsumerBuilder.build` makes it; `subscribe` or `async with` begins.
+
+    Take messages from the queue that `receive` answers, or with `async for`. A message that was not acknowledged comes
+    again; a reliable topic delivers at least once. When the broker is lost for good, or the topic is deleted, the queue
+    and the loop raise. Partitions that the topic gets later are joined within CLIENT_PARTITIONS_INTERVAL_S.
+    """
+
+    def __init__(self, connection: Connection, builder: "ConsumerBuilder") -> None:
+        self._connection = connection
+        self._settings = builder
+        self._scope = TaskScope(f"consumer {builder.name}")
+        self._consumers: dict[str, TopicConsumer] = {}
+        self._queue: MessageQueue | None = None
+        self._acks = AckPipeline(self._scope)
+        self._closed = False
+
+    async def subscribe(self) -> None:
+        """Join the subscription on the topic or on all its partitions; the first consumer creates it.
+
+        Raises TopicNotFoundError when the topic does not exist: subscribing never creates one. Raises DanubeError.
+        """
+        if self._consumers:
+            return
+        spec = self._settings.spec()
+        topics = await self._find_topics(TopicName.parse(self._settings.topic))
+        consumers = {str(topic): TopicConsumer(self._connection, topic, spec, self._scope) for topic in topics}
+        try:
+            await _open_all(consumers.values())
+        except BaseException:
+            for consumer in consumers.values():
+                await consumer.close()
+            raise
+        self._consumers = consumers
+        self._connection.members.add(self)
+        base = TopicName.parse(self._settings.topic)
+        if base not in topics:
+            self._scope.spawn(self._follow_partitions(base, spec), f"partitions of {base}")
+
+    async def receive(self) -> asyncio.Queue[Message]:
+        """Begin to receive and answer the queue of messages; the same queue every time. It holds up to 100.
+
+        Its `get` raises DanubeError once the consumer is closed or has lost its broker for good. Raises
+        UnrecoverableError before `subscribe`.
+        """
+        if self._queue is None:
+            if not self._consumers:
+                raise UnrecoverableError("the consumer is not subscribed yet: call subscribe() first")
+            self._queue = MessageQueue()
+            for topic, consumer in self._consumers.items():
+                self._scope.spawn(self._read(consumer, self._queue), f"read {topic}")
+        return self._queue
+
+    async def ack(self, message: Message) -> None:
+        """Say that `message` is done with; returns once the broker has taken note. Raises DanubeError."""
+        await self._consumer_of(message).acknowledge(message)
+
+    async def ack_later(self, message: Message) -> None:
+        """Say that `message` is done with, without waiting for the broker's word.
+
+        Waits only while 256 of these are on their way. `flush_acks` and `close` wait for them; one that fails is
+        logged, and its message comes again.
+        """
+        consumer = self._consumer_of(message)
+        await self._acks.add(lambda: consumer.acknowledge(message))
+
+    async def flush_acks(self) -> None:
+        """Return once every `ack_later` has its answer. Raises the first DanubeError among them."""
+        await self._acks.flush()
+
+    async def nack(self, message: Message, delay_ms: int | None = None, reason: str | None = None) -> None:
+        """Ask for `message` to be sent again, not before `delay_ms` (milliseconds). Raises DanubeError."""
+        delay_s = None if delay_ms is None else delay_ms / 1000
+        await self._consumer_of(message).negative_acknowledge(message, delay_s, reason)
+
+    async def close(self) -> None:
+        """Leave: acknowledgements on their way get up to 5 s; what is in the queue will come again. Idempotent.
+
+        While an exception of the application is being handled (at the end of `async with`, in `finally`) the broker is
+        not told that the consumer closes in good order: the message that it had longest counts as failed once.
+        """
+        await self.end(in_order=not isinstance(sys.exception(), Exception))
+
+    async def end(self, *, in_order: bool) -> None:
+        """As `close`, whatever exception is being handled."""
+        self._closed = True
+        with suppress(DanubeError, TimeoutError):
+            async with asyncio.timeout(CLIENT_CLOSE_TIMEOUT_S):
+                await self._acks.flush()
+        if self._queue is not None:
+            self._queue.end(UnrecoverableError("the consumer is closed"))
+        for consumer in list(self._consumers.values()):
+            in_order = await consumer.close(in_order=in_order)
+        await self._scope.close()
+        self._connection.members.discard(self)
+
+    async def __aenter__(self) -> Self:
+        await self.subscribe()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Message:
+        if self._closed:
+            raise StopAsyncIteration
+        queue = await self.receive()
+        try:
+            return await queue.get()
+        except UnrecoverableError:
+            if self._closed:
+                raise StopAsyncIteration from None
+            raise
+
+    async def _find_topics(self, topic: TopicName) -> tuple[TopicName, ...]:
+        """Ask for the partitions as long as the options allow for a first connection."""
+        connection, options = self._connection, self._settings.options
+        policy = options.policy(options.connect_total_s)
+        start_s = connection.clock.monotonic_s()
+        attempt = 0
+        while True:
+            try:
+                return _there(topic, await connection.lookup.partitions(connection.service_url, topic))
+            except DanubeError as error:
+                attempt += 1
+                elapsed_s = connection.clock.monotonic_s() - start_s
+                failure = Failure(error=error, attempt=attempt, elapsed_s=elapsed_s)
+                delay = delay_before_retry(policy, failure, connection.rng.uniform(0, 1))
+                if delay is None:
+                    raise drain_end(connection.service_url, failure) from error
+            await sleep_for(connection.clock, delay)
+
+    async def _follow_partitions(self, base: TopicName, spec: ConsumerSpec) -> None:
+        """Join partitions that were not there before: the first time at once, for those made while subscribing."""
+        while self._queue is None or not self._queue.ended:
+            for topic in await self._new_partitions(base):
+                await self._join(TopicConsumer(self._connection, topic, spec, self._scope), topic)
+            await sleep_for(self._connection.clock, CLIENT_PARTITIONS_INTERVAL_S)
+
+    async def _new_partitions(self, base: TopicName) -> list[TopicName]:
+        try:
+            found = await self._connection.lookup.partitions(self._connection.service_url, base)
+        except DanubeError as error:
+            _log.debug("cannot see whether %s has new partitions, asking again later: %s", base, error)
+            return []
+        return [topic for topic in found if topic.base == base and str(topic) not in self._consumers]
+
+    async def _join(self, consumer: TopicConsumer, topic: TopicName) -> None:
+        consumer.open()
+        try:
+            await consumer.ready()
+        except DanubeError as error:
+            await consumer.close()
+            _log.warning("new partition %s cannot be joined, trying again later: %s", topic, error)
+            return
+        self._consumers[str(topic)] = consumer
+        if self._queue is not None:
+            self._scope.spawn(self._read(consumer, self._queue), f"read {topic}")
+
+    async def _read(self, consumer: TopicConsumer, queue: MessageQueue) -> None:
+        try:
+            await consumer.read_into(queue)
+        except DanubeError as error:
+            queue.end(error)
+
+    def _consumer_of(self, message: Message) -> TopicConsumer:
+        if self._closed:
+            raise UnrecoverableError("the consumer is closed: the message will come again")
+        consumer = self._consumers.get(message.received.topic)
+        if consumer is None:
+            raise InvalidRequestError(
+                f"the message is of topic {message.received.topic}, which this consumer does not read: acknowledge it "
+                "with the consumer that received it"
+            )
+        return consumer
+
+
+def _there(topic: TopicName, topics: tuple[TopicName, ...]) -> tuple[TopicName, ...]:
+    if not topics:
+        raise TopicNotFoundError(f"topic {topic} does not exist: create it by producing to it, then subscribe")
+    return topics
+
+
+async def _open_all(consumers: Iterable[TopicConsumer]) -> None:
+    opened = list(consumers)
+    for consumer in opened:
+        consumer.open()
+    for consumer in opened:
+        await consumer.ready()
+
+
+class ConsumerBuilder:
+    """Collects what a consumer is made of: `topic`, `name` and `subscription` at least."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.topic = ""
+        self.name = ""
+        self.subscription = ""
+        self.subscription_type = SubscriptionType.SHARED
+        self.key_filters: tuple[str, ...] = ()
+        self.options = ConsumerOptions()
+
+    def with_topic(self, topic: str) -> Self:
+        """Receive from `/namespace/topic`; of a partitioned topic, from all its partitions."""
+        self.topic = topic
+        return self
+
+    def with_consumer_name(self, name: str) -> Self:
+        """Set the consumer's name; the same name is the same consumer to the broker."""
+        self.name = name
+        return self
+
+    def with_subscription(self, subscription: str) -> Self:
+        """Set the subscription; its place in the topic stays when no consumer is there."""
+        self.subscription = subscription
+        return self
+
+    def with_subscription_type(self, sub_type: SubscriptionType) -> Self:
+        """Set who of the subscription's consumers gets the next message."""
+        self.subscription_type = sub_type
+        return self
+
+    def with_options(self, options: ConsumerOptions) -> Self:
+        """Set how long to go on trying."""
+        self.options = options
+        return self
+
+    def with_key_filter(self, pattern: str) -> Self:
+        """Receive keys that match this pattern too (`*` any run, `?` one byte); for Key-Shared subscriptions."""
+        self.key_filters = (*self.key_filters, pattern)
+        return self
+
+    def with_key_filters(self, patterns: list[str]) -> Self:
+        """Receive keys that match any of these patterns too; for Key-Shared subscriptions."""
+        self.key_filters = (*self.key_filters, *patterns)
+        return self
+
+    def spec(self) -> ConsumerSpec:
+        """What each topic's consumer needs to know."""
+        return ConsumerSpec(
+            name=self.name,
+            subscription=self.subscription,
+            type=self.subscription_type,
+            key_filters=self.key_filters,
+            options=self.options,
+        )
+
+    def build(self) -> Consumer:
+        """The consumer, not yet subscribed. Raises ValueError when topic, name or subscription are missing."""
+        if not self.topic or not self.name or not self.subscription:
+            raise ValueError("topic, consumer_name, and subscription are required")
+        return Consumer(self._connection, copy(self))

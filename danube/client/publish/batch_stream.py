@@ -1,0 +1,303 @@
+"""Batches of one `send_many` to one topic: gathered while the window is full, kept until they are acknowledged.
+
+Batches are numbered and sent in order on one stream. When that breaks, another one is opened where the topic is then,
+and what was not acknowledged is sent again, in the same order: at least once, and never past one another. With a
+numbering the broker recognises what it has stored already, and that makes it once.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+
+from danube.client.connection import paths
+from danube.client.connection.attached_call import AttachedCalls
+from danube.client.connection.connection import Connection
+from danube.client.connection.session import Link
+from danube.client.publish.batch_accumulator import BatchAccumulator, ClosedBatch
+from danube.client.publish.producer_state import ProducerIdentity
+from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishOpen, PublishOpened, PublishRefused
+from danube.model.errors import (
+    DanubeError,
+    DeadlineExceededError,
+    InternalError,
+    MessageTooLargeError,
+    UnavailableError,
+    UnsupportedError,
+)
+from danube.model.limits.broker import CALL_TIMEOUT_S, CLIENT_BATCHES_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
+from danube.rpc.carrier import ClientStream
+from danube.rpc.wakeup import Wakeup
+from danube.runtime.clock import TimerHandle
+from danube.runtime.tasks import TaskScope
+from danube.wire import decode_stream, encode_stream
+
+_FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRange:
+    """Messages that a broker has, in the order in which they were given."""
+
+    topic: str
+    """Of a partitioned topic, the partition."""
+    first_offset: int
+    count: int
+
+
+OnStored = Callable[[StoredRange], None]
+Shared = Callable[[Link, int], bytes]
+"""An encoded message without its payload, for the link and the publish time (ms)."""
+
+
+class BatchStream:
+    """One topic's part of a `send_many`. `open` it, `take` payloads, `finish` it; its scope ends it early."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        calls: AttachedCalls,
+        opening: PublishOpen,
+        shared: Shared,
+        told: OnStored,
+        *,
+        producer_identity: ProducerIdentity,
+    ) -> None:
+        self._producer_identity = producer_identity
+        self._producer_state = producer_identity.adopt_producer_state()
+        self._numbering_id = 0
+        self._connection = connection
+        self._clock = connection.clock
+        self._calls = calls
+        self._opening = opening
+        self._shared = shared
+        self._told = told
+        self._payload_bytes_max = MESSAGE_BYTES_MAX
+        self._accumulator = BatchAccumulator(self._producer_state.next_sequence if self._producer_state else 0)
+        self._unacknowledged: deque[ClosedBatch] = deque()
+        self._acknowledged = 0
+        self._is_last = False
+        self._error: Exception | None = None
+        self._changed = Wakeup()
+        self._opened: asyncio.Future[None] | None = None
+        self._work: asyncio.Task[None] | None = None
+
+    async def open(self, scope: TaskScope) -> None:
+        """Have a stream. Raises UnsupportedError where the broker has none, and DanubeError as attaching does."""
+        self._opened = asyncio.get_running_loop().create_future()
+        self._work = scope.spawn(self._run(scope), f"batches to {self._opening.topic}")
+        await self._opened
+
+    def take(self, payload: bytes) -> bool:
+        """Add a payload if it fits the batch that is being gathered; answers whether it did.
+
+        Raises MessageTooLargeError, and whatever ended the lane.
+        """
+        if self._error is not None:
+            raise self._error
+        if len(payload) > self._payload_bytes_max:
+            raise MessageTooLargeError(
+                f"the payload has {len(payload):,} bytes and the limit is {MESSAGE_BYTES_MAX:,}, with all its fields: "
+                "send it in parts, or send where it is kept"
+            )
+        was_empty = not self._accumulator
+        taken = self._accumulator.take(payload, self._clock.now_ms())
+        if was_empty:
+            self._changed.notify()
+        return taken
+
+    async def wait_for_room(self) -> None:
+        """Return when what was gathered is on its way, or the lane has ended."""
+        while self._accumulator and self._error is None:
+            await self._changed.wait()
+
+    async def finish(self) -> None:
+        """Return when everything taken is stored. Raises what ended the lane before that."""
+        self._is_last = True
+        self._changed.notify()
+        if self._work is not None:
+            if self._is_done:
+                self._work.cancel()
+            await asyncio.wait([self._work])
+        if self._error is not None:
+            raise self._error
+        if self._producer_state is not None and self._is_done:
+            self._producer_state.next_sequence = self._accumulator.next_record
+            self._producer_identity.give_back(self._producer_state)
+
+    @property
+    def _is_done(self) -> bool:
+        return self._is_last and not self._accumulator and not self._unacknowledged
+
+    async def _run(self, scope: TaskScope) -> None:
+        try:
+            while not self._is_done:
+                await self._calls.run(lambda link: self._converse(link, scope))
+        except Exception as error:
+            self._error = error  # handed over to `open`, `take` and `finish`
+            if self._opened is not None and not self._opened.done():
+                self._opened.set_exception(error)
+                with suppress(Exception):
+                    self._opened.result()  # nobody may be waiting any more, and that is no fault
+            self._changed.notify()
+
+    async def _converse(self, link: Link, scope: TaskScope) -> None:
+        """One stream, from its opening to its end.
+
+        One that got something stored and broke counts as a success: the next one begins a new row of tries.
+        """
+        before = self._acknowledged
+        try:
+            await self._exchange(link, scope)
+        except DanubeError as error:
+            if self._acknowledged == before or not error.retryable:
+                raise
+
+    async def _exchange(self, link: Link, scope: TaskScope) -> None:
+        self._connection.refuse_without_streams(link.address)
+        stream = await self._connection.transport.open_exchange(link.address, paths.PUBLISH)
+        state = _StreamState(stream, self._connection)
+        try:
+            opening = self._producer_identity.opening(self._opening, self._producer_state)
+            await stream.send(encode_stream.publish_open(opening))
+            await self._attach(link, state)
+            sender = scope.spawn(self._send_all(link, state), "sender")
+            try:
+                await self._take_answers(state)
+            finally:
+                sender.cancel()
+                await asyncio.wait([sender])
+        except UnsupportedError:
+            self._connection.note_without_streams(link.address)
+            raise
+        except DanubeError as error:
+            raise state.reason or error from error
+        finally:
+            state.close()
+
+    async def _attach(self, link: Link, state: "_StreamState") -> None:
+        answer = await state.answer()
+        if not isinstance(answer, PublishOpened):
+            raise InternalError(f"the broker answered the opening of a stream with {type(answer).__name__}")
+        self._producer_identity.take_answer(answer, self._producer_state)
+        self._numbering_id = answer.numbering_id
+        state.window_bytes = answer.window_bytes
+        if self._producer_state is not None:
+            state.batches_max = min(state.batches_max, max(answer.batches_max, 1))
+        shared_bytes = len(self._shared(link, self._clock.now_ms()))
+        self._payload_bytes_max = MESSAGE_BYTES_MAX - shared_bytes - _FIELD_BYTES_MAX
+        if self._opened is not None and not self._opened.done():
+            self._opened.set_result(None)
+
+    async def _send_all(self, link: Link, state: "_StreamState") -> None:
+        """First what another stream left unacknowledged, then what is gathered, as soon as there is room."""
+        try:
+            for batch in tuple(self._unacknowledged):
+                while not state.has_room(len(batch.body)):
+                    await self._changed.wait()
+                if not await state.send(batch):
+                    return
+            while await self._send_next(link, state):
+                pass
+        except Exception as error:
+            state.give_up(error)  # whoever reads the answers raises it
+
+    async def _send_next(self, link: Link, state: "_StreamState") -> bool:
+        while not (self._accumulator and state.has_room(self._accumulator.bytes)):
+            await self._changed.wait()
+        return await state.send(self._seal(link))
+
+    def _seal(self, link: Link) -> ClosedBatch:
+        shared = self._shared(link, self._accumulator.first_ms)
+        batch = self._accumulator.seal(shared, self._numbering_id or link.member_id, self._clock.now_ms())
+        self._unacknowledged.append(batch)
+        self._changed.notify()
+        return batch
+
+    async def _take_answers(self, state: "_StreamState") -> None:
+        while not self._is_done:
+            answer = await state.answer()
+            if isinstance(answer, PublishRefused):
+                raise answer.error
+            if isinstance(answer, PublishAcknowledged):
+                self._take_acknowledgement(state, answer)
+
+    def _take_acknowledgement(self, state: "_StreamState", answer: PublishAcknowledged) -> None:
+        count = len(answer.base_offsets)
+        if not 0 < count <= state.in_flight or self._unacknowledged[count - 1].sequence != answer.sequence:
+            raise InternalError("the broker acknowledged batches that it was not sent")
+        for offset in answer.base_offsets:
+            batch = self._unacknowledged.popleft()
+            state.acknowledged(batch)
+            self._acknowledged += 1
+            self._told(StoredRange(str(self._opening.topic), offset, batch.count))
+        self._changed.notify()
+
+
+class _StreamState:
+    """One stream and what is on its way on it; given up when the broker owes an answer for too long."""
+
+    def __init__(self, stream: ClientStream, connection: Connection) -> None:
+        self._stream = stream
+        self._clock = connection.clock
+        self.reason: Exception | None = None
+        """Why the stream was given up at this end, if it was."""
+        self._opening = True
+        self._heard_s = self._clock.monotonic_s()
+        self._alarm: TimerHandle = self._clock.call_at(self._heard_s + CALL_TIMEOUT_S, self._check)
+        self.window_bytes = 0
+        self.batches_max = CLIENT_BATCHES_IN_FLIGHT_MAX
+        self.in_flight = 0
+        self._in_flight_bytes = 0
+
+    def has_room(self, size: int) -> bool:
+        """Whether a batch of this size may go; one alone always may."""
+        if not self.in_flight:
+            return True
+        fits = self._in_flight_bytes + size <= self.window_bytes
+        return fits and self.in_flight < self.batches_max
+
+    async def send(self, batch: ClosedBatch) -> bool:
+        """Send a batch; it is in flight from now on. False when the stream has ended: its answers tell why."""
+        if not self.in_flight:
+            self._heard_s = self._clock.monotonic_s()
+        self.in_flight += 1
+        self._in_flight_bytes += len(batch.body)
+        try:
+            await self._stream.send(encode_stream.publish_batch(PublishBatch(batch.sequence, batch.body)))
+        except DanubeError:
+            return False
+        return True
+
+    def acknowledged(self, batch: ClosedBatch) -> None:
+        """The broker has it."""
+        self.in_flight -= 1
+        self._in_flight_bytes -= len(batch.body)
+
+    async def answer(self) -> PublishOpened | PublishAcknowledged | PublishRefused:
+        """The next answer. Raises DanubeError when the stream ends."""
+        raw = await self._stream.receive()
+        if raw is None:
+            raise UnavailableError("the broker ended the stream")
+        self._heard_s = self._clock.monotonic_s()
+        self._opening = False
+        return decode_stream.publish_response(raw)
+
+    def give_up(self, reason: Exception) -> None:
+        """Drop the stream because of something at this end."""
+        self.reason = self.reason or reason
+        self._stream.cancel()
+
+    def close(self) -> None:
+        """Drop the stream."""
+        self._alarm.cancel()
+        self._stream.cancel()
+
+    def _check(self) -> None:
+        now_s = self._clock.monotonic_s()
+        due_s = self._heard_s + CALL_TIMEOUT_S
+        if (self._opening or self.in_flight) and now_s >= due_s:
+            self.give_up(DeadlineExceededError(f"the broker acknowledged nothing for {CALL_TIMEOUT_S:g} s"))
+        else:
+            self._alarm = self._clock.call_at(max(due_s, now_s + CALL_TIMEOUT_S / 2), self._check)

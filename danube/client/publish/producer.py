@@ -1,0 +1,262 @@
+"""Producers: one face over a plain topic or over the partitions of one."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterable, Iterable
+from copy import copy
+from types import TracebackType
+from typing import Self
+
+from danube.client.connection.connection import Connection
+from danube.client.publish.batch_pipeline import BatchPipeline
+from danube.client.publish.batch_stream import OnStored
+from danube.client.publish.routing import Router
+from danube.client.publish.send_pipeline import OnSent, SendPipeline
+from danube.client.publish.topic_producer import ProducerSpec, TopicProducer
+from danube.client.settings import ProducerOptions
+from danube.model.calls.client import SchemaReference
+from danube.model.calls.stream import ProducerAccess
+from danube.model.errors import InvalidRequestError, UnrecoverableError, UnsupportedError
+from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, PARTITIONS_MAX
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.tasks import TaskScope
+
+__all__ = ["Producer", "ProducerBuilder", "ProducerOptions"]
+
+_log = logging.getLogger(__name__)
+
+
+class Producer:
+    """Sends messages to a topic. Made by `ProducerBuilder.build`; `create` attaches it, or `async with` does.
+
+    A send whose outcome is unknown (a broker that went away) is made again, so a message may be stored twice, never
+    lost once `send` has returned. Sends that wait for one another keep their order; those that are under way at the
+    same time may be stored in another.
+
+    With de-duplication what `send_many` sends again is recognised by the broker and stored once: through broken
+    connections, brokers that restart or are killed, and writes that failed. The broker remembers the last 64 batches of
+    each of the last 1,000 producers of a topic; one that was forgotten is refused with a SequenceError. A `send_many`
+    that raised, or a program that ended, may have stored what it was not told of: sent again by another call, that is
+    another message to the broker. `send` is not de-duplicated.
+
+    A topic that is deleted while the producer is attached stays deleted: sends raise TopicDeletedError until `create`
+    is called again.
+
+    An exclusive producer has the topic while its `send_many` runs, and sends in no other way. Between two of them
+    others may publish; once another exclusive producer has come, it is fenced and stores nothing more.
+    """
+
+    def __init__(self, connection: Connection, builder: "ProducerBuilder") -> None:
+        self._connection = connection
+        self._settings = builder
+        self._scope = TaskScope(f"producer {builder.name}")
+        self._producers: list[TopicProducer] = []
+        self._router = Router(max(1, builder.partitions))
+        self._closed = False
+
+    async def create(self) -> None:
+        """Attach to the topic's broker, which creates the topic if need be. Raises DanubeError.
+
+        Called again, it attaches anew what was given up; of a topic that was deleted, it makes a new one.
+        """
+        self._refuse_closed()
+        producers = self._producers or [TopicProducer(self._connection, spec, self._scope) for spec in self._specs()]
+        for producer in producers:
+            producer.open()
+        try:
+            for producer in producers:
+                await producer.ready()
+        except BaseException:
+            await asyncio.gather(*(producer.close() for producer in ([] if self._producers else producers)))
+            raise
+        self._producers = producers
+        self._connection.members.add(self)
+
+    async def send(self, data: bytes, attributes: dict[str, str] | None = None) -> int:
+        """Send one message; of a partitioned topic each partition gets one in turn.
+
+        Answers the message's request id, once the broker has it. Raises DanubeError when no further try is made, and
+        InvalidRequestError when the producer is exclusive.
+        """
+        return await self._choose(None).send(data, attributes, None)
+
+    async def send_with_key(self, data: bytes, attributes: dict[str, str] | None, routing_key: str) -> int:
+        """Send one message with a key: one partition for each key, and of Key-Shared subscriptions one consumer."""
+        return await self._choose(routing_key).send(data, attributes, routing_key)
+
+    async def send_many(
+        self,
+        payloads: Iterable[bytes] | AsyncIterable[bytes],
+        attributes: dict[str, str] | None = None,
+        *,
+        in_flight_max: int = CLIENT_SENDS_IN_FLIGHT_MAX,
+        on_sent: OnSent | None = None,
+        on_stored: OnStored | None = None,
+    ) -> int:
+        """Send all of `payloads` without waiting for each, and answer how many there were.
+
+        On a reliable topic whose broker takes batches they are stored in the order given, many with one write, and
+        `on_stored` is told which offsets they got. Elsewhere each is a call of its own, at most `in_flight_max` (1 to
+        256) unanswered at a time, and calls may overtake one another: with 1 the order is kept for certain.
+
+        `on_sent` is told each time how many the broker has. Raises the DanubeError of the first that failed; nothing is
+        stored after it.
+        """
+        if not 1 <= in_flight_max <= CLIENT_SENDS_IN_FLIGHT_MAX:
+            raise InvalidRequestError(f"in_flight_max must be from 1 to {CLIENT_SENDS_IN_FLIGHT_MAX}")
+        if self._settings.strategy is DispatchStrategy.RELIABLE:
+            self._check_open()
+            batches = BatchPipeline(self._producers, self._next_index, attributes, on_sent=on_sent, on_stored=on_stored)
+            try:
+                await batches.open()
+            except UnsupportedError as error:
+                if self._needs_streams:
+                    raise UnsupportedError(
+                        "the broker takes no batches, so it knows neither exclusive producers nor de-duplication: use "
+                        "a newer one, or do without them"
+                    ) from error
+                _log.debug("the broker takes no batches: messages are sent one by one")
+            else:
+                return await batches.run(payloads)
+        return await SendPipeline(lambda data: self.send(data, attributes), in_flight_max, on_sent).run(payloads)
+
+    async def close(self) -> None:
+        """Stop; sends under way fail. Idempotent."""
+        await self.end(in_order=True)
+
+    async def end(self, *, in_order: bool) -> None:  # noqa: ARG002 - of consumers; a client ends both alike
+        """As `close`."""
+        self._closed = True
+        await asyncio.gather(*(producer.close() for producer in self._producers))
+        await self._scope.close()
+        self._connection.members.discard(self)
+
+    async def __aenter__(self) -> Self:
+        await self.create()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _choose(self, routing_key: str | None) -> TopicProducer:
+        self._check_open()
+        if self._settings.access is not ProducerAccess.SHARED:
+            raise InvalidRequestError("single messages carry no epoch: an exclusive producer sends with send_many")
+        return self._producers[self._router.choose(routing_key)]
+
+    def _next_index(self) -> int:
+        self._check_open()
+        return self._router.choose(None)
+
+    def _refuse_closed(self) -> None:
+        if self._closed:
+            raise UnrecoverableError("the producer is closed: build another one")
+
+    def _check_open(self) -> None:
+        self._refuse_closed()
+        if not self._producers:
+            raise UnrecoverableError("the producer is not attached yet: call create() first")
+
+    @property
+    def _needs_streams(self) -> bool:
+        return self._settings.deduplicates or self._settings.access is not ProducerAccess.SHARED
+
+    def _specs(self) -> list[ProducerSpec]:
+        if self._needs_streams and self._settings.strategy is not DispatchStrategy.RELIABLE:
+            raise InvalidRequestError(
+                "only reliable topics have exclusive producers and de-duplication: choose DispatchStrategy.RELIABLE"
+            )
+        topic = TopicName.parse(self._settings.topic)
+        partitions = self._settings.partitions
+        if not 0 <= partitions <= PARTITIONS_MAX:
+            raise InvalidRequestError(f"a topic has at most {PARTITIONS_MAX} partitions; 0 makes it a plain one")
+        if partitions == 0:
+            return [self._spec(topic, self._settings.name)]
+        return [self._spec(topic.partition(n), f"{self._settings.name}-{n}") for n in range(partitions)]
+
+    def _spec(self, topic: TopicName, name: str) -> ProducerSpec:
+        settings = self._settings
+        return ProducerSpec(
+            topic=topic,
+            name=name,
+            strategy=settings.strategy,
+            schema=settings.schema,
+            options=settings.options,
+            access=settings.access,
+            deduplicates=settings.deduplicates,
+        )
+
+
+class ProducerBuilder:
+    """Collects what a producer is made of: `topic` and `name` at least."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self.topic = ""
+        self.name = ""
+        self.partitions = 0
+        self.schema: SchemaReference | None = None
+        self.strategy = DispatchStrategy.NON_RELIABLE
+        self.options = ProducerOptions()
+        self.access = ProducerAccess.SHARED
+        self.deduplicates = False
+
+    def with_topic(self, topic: str) -> Self:
+        """Send to `/namespace/topic`."""
+        self.topic = topic
+        return self
+
+    def with_name(self, name: str) -> Self:
+        """Set the producer's name; the same name is the same producer to the broker."""
+        self.name = name
+        return self
+
+    def with_schema_subject(self, subject: str) -> Self:
+        """Write with the latest version of a subject."""
+        self.schema = SchemaReference(subject=subject)
+        return self
+
+    def with_schema_version(self, subject: str, version: int) -> Self:
+        """Write with exactly this version of a subject."""
+        self.schema = SchemaReference(subject=subject, pinned_version=version)
+        return self
+
+    def with_schema_min_version(self, subject: str, min_version: int) -> Self:
+        """Write with the latest version of a subject, which must be `min_version` or newer."""
+        self.schema = SchemaReference(subject=subject, min_version=min_version)
+        return self
+
+    def with_dispatch_strategy(self, strategy: DispatchStrategy) -> Self:
+        """Set how the topic delivers; a topic that is there already must agree."""
+        self.strategy = strategy
+        return self
+
+    def with_partitions(self, partitions: int) -> Self:
+        """Send to this many partitions; 0 means a plain topic."""
+        self.partitions = partitions
+        return self
+
+    def with_options(self, options: ProducerOptions) -> Self:
+        """Set how long to go on trying."""
+        self.options = options
+        return self
+
+    def with_deduplication(self) -> Self:
+        """Have what `send_many` must send again stored once. Needs a reliable topic."""
+        self.deduplicates = True
+        return self
+
+    def with_access(self, access: ProducerAccess) -> Self:
+        """Set whom the producer lets publish beside itself. Anything but SHARED needs a reliable topic."""
+        self.access = access
+        return self
+
+    def build(self) -> Producer:
+        """The producer, not yet attached. Raises ValueError without topic or name."""
+        if not self.topic:
+            raise ValueError("topic must be set")
+        if not self.name:
+            raise ValueError("producer name must be set")
+        return Producer(self._connection, copy(self))

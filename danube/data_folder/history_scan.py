@@ -1,0 +1,126 @@
+"""What stands in the segments folder: of each topic its manifest, its segments, and files that nobody needs."""
+
+import contextlib
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from danube.data_folder.findings import Finding, Level
+from danube.data_folder.metadata_view import MetadataView
+from danube.metadata.records.record_format import TopicStorage
+from danube.model.errors import DamagedDataError
+from danube.runtime.disk import Disk
+from danube.storage.flush.manifest_lookup import load_history
+from danube.storage.flush.orphans import orphans
+from danube.storage.segment.manifest import Manifest, Segment, folder_of, manifest_name
+from danube.storage.tiers.tier import SegmentTier
+
+SEGMENTS = "segments"
+_SEGMENT = re.compile(r"([0-9]{20})-([0-9]{10,})\.segment")
+_TOPIC = re.compile(r"[1-9][0-9]{0,19}|0")
+
+
+@dataclass(slots=True)
+class TopicHistory:
+    """One topic's history outside the journal."""
+
+    topic_id: int
+    record: TopicStorage
+    manifest: Manifest | None
+    """None when it is damaged; an empty one when the topic was never cut."""
+    files: tuple[str, ...] = ()
+    """In its folder, named within the data folder."""
+    orphans: tuple[str, ...] = ()
+    """Files that nothing names any more."""
+    findings: list[Finding] = field(default_factory=list)
+
+    @property
+    def segments(self) -> tuple[Segment, ...]:
+        """As the manifest lists them."""
+        return self.manifest.segments if self.manifest is not None else ()
+
+
+def topic_ids(disk: Disk, known: MetadataView) -> list[int]:
+    """All topics that metadata knows, or that have a folder; ascending. Raises OSError."""
+    found = {int(name) for name in _listed(disk, SEGMENTS) if _TOPIC.fullmatch(name)}
+    return sorted(found | set(known.topics) | set(known.records))
+
+
+def scan_history(disk: Disk, tier: SegmentTier, known: MetadataView, topic_id: int) -> TopicHistory:
+    """The history of one topic. Raises StorageUnavailableError, DataFolderError."""
+    record = known.record(topic_id)
+    folder = folder_of(topic_id)
+    files = tuple(f"{folder}/{name}" for name in _listed(disk, folder))
+    if not known.is_blind and topic_id not in known.topics:
+        return _abandoned(topic_id, record, files, is_deleted=topic_id in known.deleted)
+    if known.is_blind:
+        record = TopicStorage(topic_id, generation=max((_generation(name) for name in files), default=0))
+    try:
+        manifest = load_history(tier, record).manifest
+    except DamagedDataError as error:
+        return TopicHistory(topic_id, record, None, files, findings=[_damaged(disk, topic_id, record, error)])
+    gone = orphans(tier.list(folder), manifest)
+    partial = [name for name in files if name.endswith(".new")]
+    found = TopicHistory(topic_id, record, manifest, files, tuple(sorted({*gone, *partial})))
+    for name in found.orphans:
+        found.findings.append(_note(name, topic_id, "nothing names this file any more: the next start removes it"))
+    return found
+
+
+def segment_of(name: str) -> tuple[int, int] | None:
+    """Base offset and generation of the segment with this name; None when it is none."""
+    found = _SEGMENT.fullmatch(name.rpartition("/")[2])
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def unlisted_segments(history: TopicHistory) -> list[str]:
+    """The segments in the folder of a topic whose manifest cannot be read, in offset order, of one start the newest.
+
+    One of a later generation than any manifest may be half of what it was to be: of a cut or a repair that died.
+    """
+    newest = max([history.record.generation, *(_generation(name) for name in history.files)])
+    named = [(found, name) for name in history.files if (found := segment_of(name)) is not None]
+    return [name for (_, generation), name in sorted(named, key=_by_offset) if generation <= newest]
+
+
+def _by_offset(named: tuple[tuple[int, int], str]) -> tuple[int, int]:
+    (base_offset, generation), _ = named
+    return base_offset, -generation
+
+
+def _abandoned(topic_id: int, record: TopicStorage, files: tuple[str, ...], *, is_deleted: bool) -> TopicHistory:
+    what = "its topic was deleted" if is_deleted else "no topic has this id"
+    found = TopicHistory(topic_id, record, Manifest(topic_id=topic_id, generation=0), files, orphans=files)
+    found.findings = [_note(name, topic_id, what) for name in files]
+    return found
+
+
+def _damaged(disk: Disk, topic_id: int, record: TopicStorage, error: DamagedDataError) -> Finding:
+    name = manifest_name(topic_id, record.generation)
+    what = str(error).removeprefix(f"{name} is damaged: ").partition(". ")[0]
+    return Finding(file=name, at=0, end=_size(disk, name), what=what, topic_id=topic_id)
+
+
+def _note(name: str, topic_id: int, what: str) -> Finding:
+    return Finding(level=Level.NOTE, file=name, at=0, end=0, what=what, topic_id=topic_id)
+
+
+def _generation(name: str) -> int:
+    stem = name.rpartition("/")[2].removesuffix(".manifest")
+    return int(stem) if name.endswith(".manifest") and stem.isdigit() else 0
+
+
+def _size(disk: Disk, name: str) -> int:
+    with contextlib.suppress(FileNotFoundError), contextlib.closing(disk.open_read(name)) as file:
+        return file.size()
+    return 0
+
+
+def _listed(disk: Disk, folder: str) -> Iterator[str]:
+    with contextlib.suppress(FileNotFoundError):
+        yield from disk.list(folder)
+
+
+def sizes(disk: Disk, names: tuple[str, ...]) -> int:
+    """Of these files together; one that is not there has none."""
+    return sum(_size(disk, name) for name in names)

@@ -1,0 +1,150 @@
+"""What metadata says of a data folder: which topics there are, and which manifest of each is the newest.
+
+Where it is kept decides the broker: in a file of the folder, which is opened as a copy, elsewhere; or by the cluster.
+Nothing in the folder is changed by looking.
+"""
+
+from collections.abc import Container, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from danube.data_folder.findings import Finding, Level
+from danube.metadata.backup.backup import cluster_id_of
+from danube.metadata.high_water import Reached
+from danube.metadata.records import keys
+from danube.metadata.records.record_format import TopicStorage, decode_subscription, decode_topic, decode_topic_storage
+from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
+from danube.metadata.sqlite.copy import copied
+from danube.metadata.sqlite.file import SqliteFile
+from danube.metadata.store import Entry
+from danube.model.errors import DanubeError, DataFolderAccessError
+from danube.model.topic import DispatchStrategy
+from danube.runtime.disk import is_environment
+
+METADATA = "metadata.sqlite3"
+"""The file of the embedded metadata store within a data folder."""
+
+_FAMILIES = (keys.TOPICS, keys.SUBSCRIPTIONS, keys.STORED_TOPICS, keys.DELETED_TOPICS)
+
+
+@dataclass(slots=True)
+class MetadataView:
+    """What metadata says."""
+
+    place: str = METADATA
+    """Where it is kept: within the data folder, or elsewhere."""
+    trouble: str | None = None
+    """Why it could not be read though it is in the folder; then nothing is known."""
+    unread: str | None = None
+    """Why it was not looked at: it is kept elsewhere. Then nothing is known, and nothing is wrong."""
+    reached: Reached = field(default_factory=Reached)
+    """How far it had come."""
+    mark: RestoreMark = NEVER_RESTORED
+    """What it was restored from."""
+    cluster_id: str = ""
+    """What tells it from any other; "" when it has none yet."""
+    note: str | None = None
+    """What else is to be said of it."""
+    topics: dict[int, str] = field(default_factory=dict)
+    """Names by topic id, of the topics that are stored."""
+    subscriptions: dict[int, dict[int, str]] = field(default_factory=dict)
+    """By topic id, names by subscription id."""
+    records: dict[int, TopicStorage] = field(default_factory=dict)
+    deleted: set[int] = field(default_factory=set)
+    """Topics that were deleted and whose files may still be there."""
+
+    @property
+    def is_blind(self) -> bool:
+        """Whether nobody can say which topics there are."""
+        return self.trouble is not None or self.unread is not None
+
+    def findings(self) -> list[Finding]:
+        """What is to be told of the metadata itself: damage, or a note."""
+        said = [(Level.DAMAGE, self.trouble), (Level.NOTE, self.unread), (Level.NOTE, self.note)]
+        return [Finding(level=level, file=self.place, at=0, end=0, what=what) for level, what in said if what]
+
+    def record(self, topic_id: int) -> TopicStorage:
+        """Where a topic's messages are."""
+        return self.records.get(topic_id) or TopicStorage(topic_id)
+
+    def name(self, topic_id: int) -> str:
+        """What to call a topic."""
+        return self.topics.get(topic_id) or f"(topic id {topic_id})"
+
+    def subscription(self, topic_id: int, subscription_id: int) -> str:
+        """What to call a subscription."""
+        return self.subscriptions.get(topic_id, {}).get(subscription_id) or f"(subscription id {subscription_id})"
+
+    def counts(self, topic_id: int) -> bool:
+        """Whether a broker would serve the topic, or may, as far as is known."""
+        return self.is_blind or topic_id in self.topics
+
+    def find(self, name: str) -> int | None:
+        """The id of the topic with this name."""
+        return next((topic_id for topic_id, found in self.topics.items() if found == name), None)
+
+
+def known_in(entries: Iterable[Entry], owners: Container[int] | None = None) -> MetadataView:
+    """What entries of the metadata say of the stored topics of these owners; None for all. Raises MetadataError."""
+    known, ids, subscriptions = MetadataView(), {}, []
+    for entry in entries:
+        family = next((one for one in _FAMILIES if entry.key.startswith(f"{one}/")), "")
+        if family == keys.TOPICS:
+            topic = decode_topic(entry)
+            if owners is None or topic.owner in owners:
+                ids[topic.name] = topic.topic_id
+                if topic.strategy is DispatchStrategy.RELIABLE:
+                    known.topics[topic.topic_id] = str(topic.name)
+        elif family == keys.SUBSCRIPTIONS:
+            subscriptions.append(decode_subscription(entry))
+        elif family == keys.STORED_TOPICS:
+            record = decode_topic_storage(entry)
+            known.records[record.topic_id] = record
+        elif family == keys.DELETED_TOPICS:
+            known.deleted.add(keys.parse_deleted_topic(entry.key))
+    for one in subscriptions:
+        if one.topic in ids:
+            known.subscriptions.setdefault(ids[one.topic], {})[one.subscription_id] = one.name
+    if owners is not None:
+        known.records = {topic_id: known.records[topic_id] for topic_id in known.topics if topic_id in known.records}
+    return known
+
+
+def read_metadata_view(data_folder: Path) -> MetadataView:
+    """What the metadata's file in a data folder says.
+
+    Raises OSError and DataFolderAccessError when it cannot be opened, SettingsError when there is no place for a copy.
+    """
+    try:
+        with copied(data_folder / METADATA) as copy:
+            return _read(copy)
+    except FileNotFoundError:
+        return MetadataView(trouble=f"{METADATA} is not there")
+    except OSError as error:
+        if is_environment(error):
+            raise
+        return MetadataView(trouble=f"{METADATA} could not be read: {error.strerror or error}")
+
+
+def _read(path: Path) -> MetadataView:
+    try:
+        file = SqliteFile.open(path)
+    except DataFolderAccessError as error:
+        raise DataFolderAccessError(f"the copy of {METADATA} in the folder for temporary files: {error}") from error
+    except DanubeError as error:
+        return MetadataView(trouble=f"{METADATA} could not be read: {_without(error, path)}")
+    try:
+        known = known_in(entry for family in _FAMILIES for entry in file.below(family))
+        cluster = file.below(keys.CLUSTER)
+        known.reached, known.mark, known.cluster_id = file.found, mark_of(cluster), cluster_id_of(cluster)
+    except DanubeError as error:
+        return MetadataView(trouble=f"{METADATA} could not be read: {_without(error, path)}")
+    else:
+        return known
+    finally:
+        file.close()
+
+
+def _without(error: DanubeError, path: Path) -> str:
+    """What it says, without the copy's place, which is gone."""
+    return str(error).replace(f"{path}", METADATA)

@@ -1,0 +1,115 @@
+"""What is restored of a backup: everything but what belonged to processes that are gone. Pure.
+
+Leases go, and the keys that lived by them: their holders are gone. Remembered outcomes go: nobody submits those
+requests again. The revision goes on by one, so that what changes in here is a change. Ids of topics are not given out
+again: some are skipped, for topics that were made after the backup was taken. And there is a mark: a broker whose data
+folder was used after the backup was taken knows by it that it has to look (`restore_mark`).
+
+Values are kept as they are. A broker that stood alone makes its metadata fit for a cluster itself, at its first start
+there (see `carrying_over`).
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from danube.metadata.backup.format import Backup
+from danube.metadata.records import keys
+from danube.metadata.records.cluster import decode_cluster_id
+from danube.metadata.records.record_format import decode_counter, encode_counter
+from danube.metadata.records.restore_mark import RestoreMark, encode_mark, mark_of
+from danube.metadata.state import StateSnapshot
+from danube.metadata.store import Entry
+from danube.model.errors import PreconditionFailedError
+from danube.model.limits.metadata import METADATA_TOPIC_IDS_SKIPPED
+
+_ALONE = "sqlite"
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """What is restored, and what that differs in from the backup."""
+
+    snapshot: StateSnapshot
+    leases: int
+    """That are left out."""
+    leased_keys: int
+    outcomes: int
+    next_topic_id: int | None
+    """None where none was ever given out."""
+
+
+def restored(backup: Backup, *, to_cluster: bool, restore_id: str) -> Restored:
+    """What is to be restored of a backup; `to_cluster` when several brokers will share it.
+
+    `restore_id` is chosen at random, for this restore.
+
+    Raises PreconditionFailedError for metadata that no broker would start with there, MetadataError for records that
+    cannot be read.
+    """
+    _check(backup, to_cluster=to_cluster)
+    snapshot, revision = backup.snapshot, backup.snapshot.revision + 1
+    lasting = [entry for entry in snapshot.entries if not entry.lease_id]
+    entries, next_topic_id = _skipped(lasting, revision)
+    marked = _marked(entries, _mark(backup, restore_id), revision)
+    return Restored(
+        StateSnapshot(revision, snapshot.last_lease_id, tuple(marked)),
+        leases=len(snapshot.leases),
+        leased_keys=len(snapshot.entries) - len(lasting),
+        outcomes=len(snapshot.outcomes),
+        next_topic_id=next_topic_id,
+    )
+
+
+def cluster_id_of(entries: Iterable[Entry]) -> str:
+    """What tells this metadata from any other; "" when it has no id yet. Raises MetadataError."""
+    found = next((entry for entry in entries if entry.key == keys.CLUSTER_ID), None)
+    return "" if found is None else decode_cluster_id(found)
+
+
+def last_topic_id(entries: Iterable[Entry]) -> int:
+    """The last one given out; 0 for none. Raises MetadataError."""
+    return decode_counter(_counter(entries))
+
+
+def _check(backup: Backup, *, to_cluster: bool) -> None:
+    is_alone = backup.origin.kind == _ALONE
+    if to_cluster and is_alone and backup.snapshot.entries and not cluster_id_of(backup.snapshot.entries):
+        raise PreconditionFailedError(
+            "the backup is of a broker of an older version, whose data folder no cluster would take: start that broker"
+            " once with this version, stop it, and take the backup again"
+        )
+    if not to_cluster and not is_alone:
+        raise PreconditionFailedError(
+            "the backup is of a cluster, and sqlite is for a broker that stands alone: restore with --store raft, which"
+            " is a cluster of one broker at first"
+        )
+
+
+def _mark(backup: Backup, restore_id: str) -> RestoreMark:
+    entries = backup.snapshot.entries
+    return RestoreMark(
+        restore_id=restore_id,
+        before=mark_of(entries).restore_id,
+        revision=backup.snapshot.revision,
+        taken_ms=backup.origin.taken_ms,
+        last_topic_id=last_topic_id(entries),
+    )
+
+
+def _marked(entries: Iterable[Entry], mark: RestoreMark, revision: int) -> list[Entry]:
+    others = (entry for entry in entries if entry.key != keys.RESTORED)
+    return sorted((*others, Entry(keys.RESTORED, encode_mark(mark), revision, revision)), key=lambda entry: entry.key)
+
+
+def _counter(entries: Iterable[Entry]) -> Entry | None:
+    return next((entry for entry in entries if entry.key == keys.TOPIC_ID_COUNTER), None)
+
+
+def _skipped(entries: Sequence[Entry], revision: int) -> tuple[Sequence[Entry], int | None]:
+    """With the counter of topic ids put ahead; and the id that is given out next, if any was."""
+    counter = _counter(entries)
+    if counter is None:
+        return entries, None
+    last = decode_counter(counter) + METADATA_TOPIC_IDS_SKIPPED
+    ahead = replace(counter, value=encode_counter(last), revision=revision)
+    return [ahead if entry is counter else entry for entry in entries], last + 1

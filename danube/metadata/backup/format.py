@@ -1,0 +1,161 @@
+"""A backup of the metadata as a file: what it was taken from, then an image of the state. Little-endian.
+
+at  bytes  field
+0   4      magic "DNBB"
+4   2      version, 1
+6   2      reserved, 0
+8   4      h, length of the origin
+12  8      p, length of the image
+20  4      CRC-32C of the image
+24  h      origin: a JSON object in UTF-8
+    4      CRC-32C of all before it
+    p      image (`danube/metadata/replication/snapshot_format.py`): nothing is left out of it
+
+A file that is shorter or longer than its numbers say is no backup.
+"""
+
+import json
+import struct
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import google_crc32c
+
+from danube.metadata.replication.snapshot_format import decode_state, encode_state
+from danube.metadata.state import State, StateSnapshot
+from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, MetadataError
+from danube.model.limits.metadata import METADATA_BACKUP_BYTES_MAX, METADATA_BACKUP_ORIGIN_BYTES_MAX
+from danube.model.untrusted_json import decode_json
+
+BACKUP_VERSION = 1
+
+_FIXED = struct.Struct("<4sHHIQI")
+_CRC = struct.Struct("<I")
+_MAGIC = b"DNBB"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Origin:
+    """What a backup was taken from, and when."""
+
+    kind: str
+    """sqlite, raft, etcd or zookeeper."""
+    place: str
+    """The data folder, or the service and the root in it."""
+    taken_ms: int
+    danube: str
+    """The version of Danube that took it."""
+    cluster_id: str = ""
+    """Of the metadata itself; "" when it has none yet."""
+    broker_id: int = 0
+    """Whose data folder it was; 0 for a service's."""
+    position: int = 0
+    """How far in the sequence of changes it goes; 0 where there is no sequence."""
+    agreed_position: int = 0
+    """Up to here that is known to be agreed on. A member that does not run does not know more."""
+    members: tuple[str, ...] = ()
+    """Of the Raft group, with a vote."""
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """A backup, read."""
+
+    origin: Origin
+    snapshot: StateSnapshot
+
+
+def encode_backup(backup: Backup, told: Callable[[int], None] = lambda _keys: None) -> Sequence[bytes]:
+    """The file in pieces; `told` is called with each number of keys that were done, roughly.
+
+    Raises InvalidRequestError for an origin that is longer than any is.
+    """
+    pieces: list[bytes] = []
+    crc = 0
+    for piece in encode_state(backup.snapshot):
+        pieces.append(piece)
+        crc = google_crc32c.extend(crc, piece)
+        told(_KEYS_A_PIECE)
+    origin = json.dumps(asdict(backup.origin), ensure_ascii=False, separators=(",", ":")).encode()
+    if len(origin) > METADATA_BACKUP_ORIGIN_BYTES_MAX:
+        raise InvalidRequestError(f"what a backup says of itself has {len(origin)} bytes: too many members or names")
+    head = _FIXED.pack(_MAGIC, BACKUP_VERSION, 0, len(origin), sum(map(len, pieces)), crc) + origin
+    return [head, _CRC.pack(google_crc32c.value(head)), *pieces]
+
+
+def decode_backup(content: bytes, name: str) -> Backup:
+    """The backup in a file that is called `name`.
+
+    Raises DamagedDataError when it is not what was written, and DataFolderError when it is no backup or of a newer
+    format.
+    """
+    if content[:4] != _MAGIC:
+        raise DataFolderError(
+            f"{name} is no backup of metadata: name a file that `danube-broker metadata backup` wrote"
+        )
+    head = memoryview(content)
+    try:
+        magic, version, _, origin_bytes, image_bytes, image_crc = _FIXED.unpack_from(head)
+    except struct.error:
+        raise _damaged(name, len(content), "it is cut off") from None
+    if version > BACKUP_VERSION:
+        raise DataFolderError(f"{name} has format {version} and this Danube reads up to {BACKUP_VERSION}: upgrade it")
+    del magic
+    start = _FIXED.size + origin_bytes + _CRC.size
+    if origin_bytes > METADATA_BACKUP_ORIGIN_BYTES_MAX or len(content) < start:
+        raise _damaged(name, len(content), "it is cut off")
+    (head_crc,) = _CRC.unpack_from(head, start - _CRC.size)
+    if google_crc32c.value(content[: start - _CRC.size]) != head_crc:
+        raise _damaged(name, 0, "its beginning is not what was written")
+    if len(content) != start + image_bytes or google_crc32c.value(content[start:]) != image_crc:
+        raise _damaged(name, start, "the image is not what was written, or cut off")
+    origin = _origin(content[_FIXED.size : start - _CRC.size], name)
+    return Backup(origin, _snapshot(head[start:], name))
+
+
+def check_size(size: int, name: str) -> None:
+    """Raise DataFolderError for a file that is larger than any backup is, before it is read."""
+    if size > METADATA_BACKUP_BYTES_MAX:
+        raise DataFolderError(
+            f"{name} has {size} bytes, and no backup of metadata has more than "
+            f"{METADATA_BACKUP_BYTES_MAX}: name another file"
+        )
+
+
+_KEYS_A_PIECE = 256
+
+
+def _snapshot(packed: memoryview, name: str) -> StateSnapshot:
+    try:
+        snapshot = decode_state(packed)
+        State.of(snapshot).validate()
+    except (MetadataError, AssertionError) as error:
+        raise DamagedDataError(f"{name}: {error}; use another backup") from error
+    return snapshot
+
+
+def _origin(packed: bytes, name: str) -> Origin:
+    try:
+        fields = decode_json(packed)
+        known = {key: fields[key] for key in Origin.__slots__ if key in fields}
+        origin = Origin(**{**known, "members": tuple(known.get("members", ()))})
+    except (ValueError, TypeError, KeyError) as error:
+        raise _damaged(name, _FIXED.size, f"what it says of itself cannot be read ({error})") from error
+    if list(_wrong(origin)):
+        raise _damaged(name, _FIXED.size, f"what it says of itself is wrong ({', '.join(_wrong(origin))})")
+    return origin
+
+
+def _wrong(origin: Origin) -> Iterator[str]:
+    """Names of fields that hold something else than they should."""
+    numbers = ("taken_ms", "broker_id", "position", "agreed_position")
+    texts: dict[str, Any] = {key: getattr(origin, key) for key in ("kind", "place", "danube", "cluster_id")}
+    yield from (key for key in numbers if type(getattr(origin, key)) is not int)
+    yield from (key for key, value in texts.items() if not isinstance(value, str))
+    if not all(isinstance(member, str) for member in origin.members):
+        yield "members"
+
+
+def _damaged(name: str, at: int, what: str) -> DamagedDataError:
+    return DamagedDataError(f"{name}, byte {at}: {what}; use another backup")

@@ -1,0 +1,110 @@
+"""The metadata in the folder `raft/` of a member that does not run, as an image; and a new group that begins with one.
+
+A member knows what is in its own log. What stands behind its newest image may be agreed on or not: only a majority
+knows that. All of it is taken: so what this member knew to be agreed on is there, and what was under way may be, too,
+as after an answer that did not come.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.overrides import NO_OP, REGULAR
+from danube.metadata.raft.folder.damage import damaged
+from danube.metadata.raft.folder.folder import FOLDER, IDENTITY, VOTE, RaftFolder, newest_snapshot
+from danube.metadata.raft.folder.identity import read_identity
+from danube.metadata.raft.folder.vote import read_vote
+from danube.metadata.raft.log.alignment import aligned, check_together, members_after
+from danube.metadata.raft.log.format import Entry
+from danube.metadata.raft.log.recovery import LogRecovery
+from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.member import unpack_batch
+from danube.metadata.replication.command_format import decode_request
+from danube.metadata.replication.snapshot_format import decode_state, encode_state
+from danube.metadata.state import State, StateSnapshot, apply
+from danube.model.errors import DataFolderError
+from danube.runtime.disk import Disk
+from danube.runtime.rng import Rng
+
+_FIRST_TERM = 1
+_FIRST_INDEX = 11
+"""Of the image that a new group begins with. Who joins has the two entries that every log begins with and nothing
+else, so it must not find those here: it has to be given the image."""
+
+
+@dataclass(frozen=True, slots=True)
+class RaftState:
+    """What a member knows."""
+
+    snapshot: StateSnapshot
+    position: int
+    """Of the last entry in its log."""
+    agreed_position: int
+    """Up to here it was agreed on for sure: by its newest image, or because nobody else had a vote."""
+    node_id: int
+    members: tuple[str, ...]
+
+
+def read_raft(disk: Disk) -> RaftState:
+    """All that is in the folder; changes nothing.
+
+    Raises DamagedDataError, DataFolderError also for a member that belongs to no cluster yet, MetadataError, OSError.
+    """
+    owner = read_identity(disk, IDENTITY)
+    vote = read_vote(disk, VOTE)
+    if owner is None or vote is None:
+        raise damaged(VOTE if vote is None else IDENTITY, 0, "the file is missing")
+    snapshot = newest_snapshot(disk)
+    found = LogRecovery(disk, FOLDER, owner).run()
+    check_together(found, snapshot, vote[1], FOLDER)
+    if snapshot is None:
+        raise DataFolderError(f"{FOLDER}/ is of a broker that belongs to no cluster yet: there is nothing in it")
+    behind = [entry for entry in aligned(found, snapshot) or () if entry[1] > snapshot.index]
+    position = behind[-1][1] if behind else snapshot.index
+    members = members_after(snapshot.members, behind)
+    is_alone = [RaftNode(member).node_id for member in {*snapshot.members, *members}] == [owner.node_id]
+    state = _replayed(decode_state(snapshot.payload.read(0, snapshot.payload.size)), behind)
+    return RaftState(state, position, position if is_alone else snapshot.index, owner.node_id, members)
+
+
+def own_address(state: RaftState) -> str:
+    """At which the others reach the member whose folder it is; "" when it has no vote."""
+    own = (member for member in map(RaftNode, state.members) if member.node_id == state.node_id)
+    return next((member.address for member in own), "")
+
+
+def begin_group(disk: Disk, snapshot: StateSnapshot, address: str, rng: Rng) -> tuple[str, int]:
+    """Make the folder `raft/`, which is not there yet, that of the one voter of a new group, at `address`.
+
+    It starts with this state; others join it. Answers the group's cluster id and the member's node id, both new.
+
+    Raises DataFolderError, InvalidRequestError for an address that is none, OSError.
+    """
+    folder = RaftFolder.open(disk, rng)
+    try:
+        member = RaftNode.of(folder.node_id, address)
+        folder.set_cluster_id(f"{rng.new_id():016x}")
+        folder.log.setCurrentTerm(_FIRST_TERM, None)
+        prev, last = (NO_OP, _FIRST_INDEX - 1, _FIRST_TERM), (NO_OP, _FIRST_INDEX, _FIRST_TERM)
+        payload = MemoryBytes(*encode_state(snapshot))
+        folder.save_snapshot(HeldSnapshot(prev=prev, last=last, members=(str(member.id),), payload=payload))
+        folder.log.clear()
+        folder.log.add(*prev)
+        folder.log.add(*last)
+        folder.log.sync()
+        return folder.cluster_id, folder.node_id
+    finally:
+        folder.close()
+
+
+def _replayed(snapshot: StateSnapshot, entries: Sequence[Entry]) -> StateSnapshot:
+    state = State.of(snapshot)
+    for request in _requests(entries):
+        apply(state, decode_request(request).command)
+    return state.snapshot()
+
+
+def _requests(entries: Sequence[Entry]) -> Iterator[bytes]:
+    for command, _, _ in entries:
+        if command[:1] == REGULAR:
+            yield from unpack_batch(command)[2]

@@ -1,0 +1,37 @@
+"""The metadata of a broker that stands alone, as an image: read from its file, and written as a new one. Blocks.
+
+Nothing is changed by reading: the file is opened as a copy, elsewhere.
+"""
+
+from pathlib import Path
+
+from danube.metadata.sqlite.copy import copied
+from danube.metadata.sqlite.file import SqliteFile
+from danube.metadata.state import StateSnapshot
+from danube.model.errors import DanubeError
+
+
+def read_sqlite(path: Path) -> StateSnapshot:
+    """What the file holds; nobody may have it open.
+
+    Raises DataFolderError when it cannot be read, is damaged or of a newer format, MetadataError, OSError, and
+    SettingsError when there is no place for the copy.
+    """
+    with copied(path) as copy:
+        try:
+            file = SqliteFile.open(copy)
+        except DanubeError as error:
+            raise type(error)(str(error).replace(str(copy), str(path))) from error
+        try:
+            return file.snapshot()
+        finally:
+            file.close()
+
+
+def write_sqlite(path: Path, snapshot: StateSnapshot) -> None:
+    """Make the file, which is not there yet; all of it is on the disk on return. Raises DataFolderError, OSError."""
+    file = SqliteFile.open(path)
+    try:
+        file.fill(snapshot)
+    finally:
+        file.close()

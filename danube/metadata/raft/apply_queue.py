@@ -1,0 +1,159 @@
+"""What Raft's thread found, handed to the follower on the event loop: in order, in bounded slices of work.
+
+An image that takes the place of the state is decoded away from the loop, and what comes after it waits. Raft's thread
+does not: when a newer one has taken the image's place meanwhile, that one follows, and all before it is passed over. An
+image that is wanted is the follower's at that very place in the sequence; it is encoded and written away from the loop.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from danube.metadata.raft.bootstrap import FIRST_ENTRIES
+from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.log.snapshot import HeldSnapshot
+from danube.metadata.raft.member import Found, Installed, Ordered
+from danube.metadata.replication.sequencer import Follower
+from danube.metadata.replication.snapshot_format import decode_state, encode_state
+from danube.metadata.state import StateSnapshot
+from danube.model.errors import DanubeError, MetadataError
+from danube.model.limits.metadata import RAFT_APPLY_BATCHES_MAX
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.tasks import TaskScope
+
+
+class Source(Protocol):
+    """What the feed tells back."""
+
+    def applied(self, size: int) -> None:
+        """So many bytes have been applied."""
+
+    def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
+        """The image that was wanted. Blocks."""
+
+    def not_made(self, error: Exception) -> None:
+        """It could not be made."""
+
+    def newest_snapshot_index(self) -> int:
+        """Of the newest image that is kept, 0 without one."""
+
+
+class ApplyQueue:
+    """Everything on the event loop."""
+
+    def __init__(
+        self,
+        follower: Follower,
+        runner: BlockingRunner,
+        tasks: TaskScope,
+        *,
+        on_batch: Callable[[int, int], None],
+        on_failed: Callable[[Exception], None],
+    ) -> None:
+        """`on_batch` is told who made each batch and which of theirs it is, after it was applied."""
+        self._follower = follower
+        self._runner = runner
+        self._tasks = tasks
+        self._on_batch = on_batch
+        self._on_failed = on_failed
+        self._waiting: deque[Found] = deque()
+        self._is_resetting = False
+        self._is_scheduled = False
+        self._awaits_snapshot = False
+        """Whether an image was missed, and a newer one comes."""
+        self.source: Source | None = None
+        """Known once this process is a member; nothing is found before."""
+        self.position = 0
+        """Of what was handed to the follower last."""
+        self._closed = False
+
+    def take(self, found: Sequence[Found]) -> None:
+        """Hand these on, after all that came before."""
+        self._waiting.extend(found)
+        if not self._is_scheduled:
+            self._go_on()
+
+    def close(self) -> None:
+        """Hand on nothing more."""
+        self._closed = True
+        self._waiting.clear()
+
+    def _go_on(self) -> None:
+        self._is_scheduled = False
+        for _ in range(RAFT_APPLY_BATCHES_MAX):
+            if not self._waiting or self._is_resetting or self._closed:
+                return
+            self._hand_on(self._waiting.popleft())
+        self._is_scheduled = True
+        asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _hand_on(self, found: Found) -> None:
+        if self._awaits_snapshot and not isinstance(found, Installed):
+            self._pass_over(found)
+            return
+        match found:
+            case Ordered():
+                self._apply(found)
+            case Installed(snapshot):
+                self._is_resetting, self._awaits_snapshot = True, False
+                self._tasks.spawn(self._reset(snapshot), "take over an image")
+            case Wanted():
+                self._tasks.spawn(self._make(found, self._follower.snapshot()), "make an image")
+
+    def _apply(self, found: Ordered) -> None:
+        if found.requests:
+            try:
+                self._follower.apply(found.position, found.requests)
+            except Exception as error:  # whatever it is, nothing that comes later may be applied
+                self.close()
+                self._on_failed(error)
+                return
+        self.position = found.position
+        if self.source is not None:
+            self.source.applied(found.size)
+        self._on_batch(found.origin, found.number)
+
+    async def _reset(self, held: HeldSnapshot) -> None:
+        try:
+            snapshot = await self._runner.run(lambda: _state_of(held))
+        except (MetadataError, OSError) as error:
+            if isinstance(error, MetadataError) or not self._has_newer(held):
+                self.close()
+                self._on_failed(error)
+                return
+            self._awaits_snapshot = True
+        else:
+            self._follower.reset(held.index, snapshot)
+            self.position = held.index
+        self._is_resetting = False
+        if not self._is_scheduled:
+            self._go_on()
+
+    def _has_newer(self, held: HeldSnapshot) -> bool:
+        """Whether a newer image is kept: the files of this one are gone then, and the newer one is told of next."""
+        return self.source is not None and self.source.newest_snapshot_index() > held.index
+
+    def _pass_over(self, found: Ordered | Wanted) -> None:
+        """What the image that comes next holds already."""
+        if self.source is None:
+            return
+        if isinstance(found, Ordered):
+            self.source.applied(found.size)
+        else:
+            self.source.not_made(MetadataError("a newer one came meanwhile"))
+
+    async def _make(self, wanted: Wanted, snapshot: StateSnapshot) -> None:
+        source = self.source
+        if source is None:
+            return
+        try:
+            await self._runner.run(lambda: source.made(wanted, list(encode_state(snapshot))))
+        except DanubeError as error:
+            source.not_made(error)
+
+
+def _state_of(held: HeldSnapshot) -> StateSnapshot:
+    if held.index == FIRST_ENTRIES[1][1]:
+        return StateSnapshot()
+    return decode_state(held.payload.read(0, held.payload.size))

@@ -1,0 +1,311 @@
+"""pysyncobj's core with the rules that it lacks: one subclass, whose methods take the place of the core's own.
+
+The core's methods are private to it (`_SyncObj__...`); each one that is taken over here is held by a test, and the
+version of pysyncobj is asserted in `seams`. `docs/raft.md` says for each what goes wrong without it.
+"""
+
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Protocol
+
+from pysyncobj.node import Node
+
+from danube.metadata.raft.core.message_filter import Guard
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.overrides import LEADER, MEMBERSHIP, REGULAR, Entry, SyncObj, SyncObjConf, core, now_s
+from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper
+from danube.metadata.raft.settings import RaftTiming
+from danube.model.errors import MetadataError
+from danube.model.limits.metadata import (
+    RAFT_COMMANDS_MAX,
+    RAFT_ENTRIES_A_MESSAGE_MAX,
+    RAFT_ENTRY_BYTES_MAX,
+    RAFT_SNAPSHOT_PIECE_BYTES,
+)
+
+_NEVER = 10**9
+
+
+class Listener(Protocol):
+    """Who is told what the core found out."""
+
+    def ordered(self, index: int, command: bytes) -> None:
+        """This command of ours stands next in the sequence; it may have been told before."""
+
+    def installed(self) -> None:
+        """The image that came takes the place of all that was told."""
+
+    def own_vote_changed(self) -> None:
+        """The log says that this member votes now, or no more."""
+
+    def removed(self) -> None:
+        """It was agreed that this member takes part no more."""
+
+    def holds_back(self) -> bool:
+        """Whether nothing new is put in the log for now."""
+
+    def may_order(self) -> bool:
+        """Whether more can be told."""
+
+    def may_keep(self) -> bool:
+        """Whether the log may be kept beyond what the image covers."""
+
+
+def configuration(timing: RaftTiming, log: object, poller: object, keeper: SnapshotKeeper) -> Any:  # noqa: ANN401 - pysyncobj's
+    """The core's settings, with our parts where its seams look for them."""
+    return SyncObjConf(
+        autoTick=False,
+        dynamicMembershipChange=True,
+        commandsWaitLeader=False,
+        commandsQueueSize=RAFT_COMMANDS_MAX,
+        appendEntriesUseBatch=False,
+        appendEntriesPeriod=timing.heartbeat_s,
+        appendEntriesBatchSizeBytes=RAFT_ENTRY_BYTES_MAX + 1,  # an entry of this size would be sent in parts, and lost
+        raftMinTimeout=timing.election_min_s,
+        raftMaxTimeout=timing.election_max_s,
+        leaderFallbackTimeout=timing.fallback_s,
+        connectionTimeout=2 * timing.election_max_s,
+        logCompactionMinEntries=_NEVER,  # the member says when
+        logCompactionMinTime=_NEVER,
+        logCompactionBatchSize=RAFT_SNAPSHOT_PIECE_BYTES,
+        useFork=False,
+        journalFile=log,
+        pollerType=poller,
+        serializeChecker=keeper,
+    )
+
+
+class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
+    """The core of one member. A learner is one without a node of its own (pysyncobj: a read-only node)."""
+
+    # No properties here: the core's constructor looks at every attribute before there are any.
+
+    def __init__(
+        self,
+        own: RaftNode,
+        others: Sequence[Node],
+        conf: Any,  # noqa: ANN401 - pysyncobj's
+        *,
+        votes: bool,
+        guard: Guard,
+        keeper: SnapshotKeeper,
+        listener: Listener,
+    ) -> None:
+        self._own = own
+        self._guard = guard
+        self._keeper = keeper
+        self._listener = listener
+        self._change_index = 0
+        self._applied_voters: set[str] = set()
+        self._paused: dict[Node, int] = {}
+        keeper.on_pause = self._pause
+        super().__init__(own if votes else None, others, conf=conf, nodeClass=RaftNode, transport=guard)
+        guard.attach(self)
+
+    def load(self) -> None:
+        """Stand on the newest image, to which the log is aligned."""
+        self._SyncObj__loadDumpFile(clearJournal=False)
+
+    def resume(self, index: int, voters: AbstractSet[str]) -> None:
+        """Go on from an entry that a core before this one has told; `voters` are those after it."""
+        self._SyncObj__raftLastApplied = index
+        self._SyncObj__raftCommitIndex = max(self.commit_index(), index)
+        self._applied_voters = set(voters)
+
+    # What the guard asks
+
+    def current_term(self) -> int:
+        return int(self._SyncObj__raftCurrentTerm)
+
+    def commit_index(self) -> int:
+        return int(self._SyncObj__raftCommitIndex)
+
+    def leader(self) -> Node | None:
+        """The core goes on naming the last one when it is connected with nobody any more."""
+        leader: Node | None = self._SyncObj__raftLeader
+        return leader if leader is None or leader == self._own or self._guard.hears(leader) else None
+
+    def voters(self) -> AbstractSet[Node]:
+        others: set[Node] = self._SyncObj__otherNodes
+        return others
+
+    def learners(self) -> AbstractSet[Node]:
+        readonly: set[Node] = self._SyncObj__readonlyNodes
+        return readonly
+
+    # What the member asks
+
+    def applied_index(self) -> int:
+        """Of the last entry that was told."""
+        return int(self._SyncObj__raftLastApplied)
+
+    def last_index(self) -> int:
+        """Of the newest entry in the log."""
+        return int(self._SyncObj__raftLog[-1][1])
+
+    def match_index(self, node: Node) -> int | None:
+        """Up to which entry a member has the log, as the leader knows; 0 until it has heard of it."""
+        index: int | None = self._SyncObj__raftMatchIndex.get(node)
+        return index if self._isLeader() else None
+
+    def connected(self) -> AbstractSet[Node]:
+        """Who is."""
+        nodes: set[Node] = self._SyncObj__connectedNodes
+        return nodes
+
+    def applied_voters(self) -> AbstractSet[str]:
+        """Ids of those who vote after the last applied entry."""
+        return self._applied_voters
+
+    def stand_at_once(self) -> None:
+        """Stand for election at the next tick: there is nobody to hear from."""
+        self._SyncObj__raftElectionDeadline = 0
+
+    def send_at_once(self) -> None:
+        """Send to followers at the next tick, not with the next heartbeat."""
+        self._SyncObj__newAppendEntriesTime = 0
+
+    def change_index(self) -> int:
+        """Of the last change of membership that this member, leading, has put in the log."""
+        return self._change_index
+
+    def put_change(self, what: str, node: RaftNode) -> bool:
+        """Put an `add` or a `rem` in the log now, leading; False when this must not be: then it is not made later.
+
+        The core's own way leads through its queue, where it would lie until the core gets to it.
+        """
+        request = [what, node.id, node]
+        if not self.is_leading() or not self._SyncObj__changeCluster(request):
+            return False
+        self._SyncObj__raftLog.add(MEMBERSHIP + core.pickle.dumps(request), self._change_index, self.current_term())
+        self.send_at_once()
+        return True
+
+    def changing(self) -> bool:
+        """Whether a change of membership is in the log and not yet agreed on."""
+        return self.applied_index() < self._change_index
+
+    # What takes the place of the core's own
+
+    def _SyncObj__doApplyCommand(self, command: bytes) -> None:  # noqa: N802 - the core's name
+        if command[:1] == REGULAR:
+            self._listener.ordered(self.applied_index() + 1, command)
+        elif command[:1] == MEMBERSHIP:  # it was carried out when it came into the log; from now on it is for good
+            what, node_id, *_ = core.pickle.loads(command[1:])
+            (self._applied_voters.add if what == "add" else self._applied_voters.discard)(node_id)
+            if what == "rem" and node_id == self._own.id:
+                self._listener.removed()
+
+    def _checkCommandsToApply(self) -> None:  # noqa: N802 - the core's name
+        if not self._listener.holds_back():
+            super()._checkCommandsToApply()
+
+    def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802 - the core's name
+        super()._SyncObj__sendAppendEntries()
+        self._SyncObj__raftNextIndex.update(self._paused)
+        self._paused.clear()
+
+    def _pause(self, node: Node) -> None:
+        """Have the core leave its loop over this member: it would go round in it for a heartbeat's time."""
+        next_index = self._SyncObj__raftNextIndex
+        self._paused[node] = next_index[node]
+        next_index[node] = self.last_index() + 1
+
+    def _SyncObj__applyLogEntries(self) -> bool:  # noqa: N802 - the core's name
+        return bool(super()._SyncObj__applyLogEntries()) if self._listener.may_order() else False
+
+    def _SyncObj__changeCluster(self, request: Sequence[Any]) -> bool:  # noqa: N802 - the core's name
+        """One at a time: the core means to see to that, and never sets the mark that it asks for."""
+        if self.changing() or not super()._SyncObj__changeCluster(request):
+            return False
+        self._change_index = self.last_index() + 1
+        return True
+
+    def _SyncObj__onBecomeLeader(self) -> None:  # noqa: N802 - the core's name
+        """Nothing of an earlier leadership counts: a change may have been cut off, an image been dropped."""
+        self._change_index = 0
+        self._keeper.forget_sendings()
+        super()._SyncObj__onBecomeLeader()
+
+    def _SyncObj__doChangeCluster(self, request: Sequence[Any], reverse: bool = False) -> bool:  # noqa: N802, FBT001, FBT002 - the core's
+        if request[1] == self._own.id:
+            self._listener.own_vote_changed()
+            return False
+        return bool(super()._SyncObj__doChangeCluster(request, reverse))
+
+    def _SyncObj__updateClusterConfiguration(self, newNodes: Sequence[Node]) -> None:  # noqa: N802, N803 - the core's
+        """A learner does not know itself as one that votes; an image may say that it does, or does no more."""
+        super()._SyncObj__updateClusterConfiguration([node for node in newNodes if node != self._own])
+        self._listener.own_vote_changed()
+
+    def _SyncObj__onNodeDisconnected(self, node: Node) -> None:  # noqa: N802 - the core's name
+        self._keeper.cancelTransmisstion(node)
+        super()._SyncObj__onNodeDisconnected(node)
+
+    def _SyncObj__onReadonlyNodeDisconnected(self, node: Node) -> None:  # noqa: N802 - the core's name
+        """The core would forget how far a learner is that was given a vote meanwhile, and stumble over it."""
+        self._keeper.cancelTransmisstion(node)
+        if node not in self.voters():
+            super()._SyncObj__onReadonlyNodeDisconnected(node)
+            return
+        self._SyncObj__readonlyNodes.discard(node)
+        self._SyncObj__connectedNodes.discard(node)
+
+    def _SyncObj__onReadonlyNodeConnected(self, node: Node) -> None:  # noqa: N802 - the core's name
+        if node not in self.voters():
+            super()._SyncObj__onReadonlyNodeConnected(node)
+            return
+        self._SyncObj__readonlyNodes.add(node)
+        self._SyncObj__connectedNodes.add(node)
+
+    def _SyncObj__deleteEntriesFrom(self, fromIDx: int) -> None:  # noqa: N802, N803 - the core's name
+        if fromIDx <= max(self.applied_index(), self.commit_index()):
+            raise MetadataError(
+                f"a leader would have entry {fromIDx} of the metadata's log cut, which was agreed on: stopped, since"
+                " two members hold different histories; compare their folders before anything else"
+            )
+        super()._SyncObj__deleteEntriesFrom(fromIDx)
+
+    def _SyncObj__deleteEntriesTo(self, toIDx: int) -> None:  # noqa: N802, N803 - the core's name
+        """Keep what those who follow still need: else each image that is taken makes them need the next one."""
+        cut_to = min(toIDx, self.applied_index() - 1)
+        super()._SyncObj__deleteEntriesTo(min([cut_to, *self._needed()] if self._listener.may_keep() else [cut_to]))
+
+    def _needed(self) -> Iterator[int]:
+        """From where on those who are connected and can go on from the log need it."""
+        first = self._SyncObj__raftLog[0][1]
+        for node in self.connected() if self.is_leading() else ():
+            index = max(self._SyncObj__raftMatchIndex.get(node, 0), self._keeper.sent_index.get(node, 0))
+            if index > first:
+                yield index
+
+    def _SyncObj__getEntries(  # noqa: N802 - the core's name
+        self,
+        fromIDx: int | None,  # noqa: N803 - the core's name
+        count: int | None = None,
+        maxSizeBytes: int | None = None,  # noqa: N803 - the core's name
+    ) -> Sequence[Entry]:
+        if count is None and maxSizeBytes is not None:
+            count = RAFT_ENTRIES_A_MESSAGE_MAX
+        entries: Sequence[Entry] = super()._SyncObj__getEntries(fromIDx, count, maxSizeBytes)
+        return entries
+
+    def _SyncObj__loadDumpFile(self, clearJournal: bool) -> None:  # noqa: N802, N803, FBT001 - the core's name
+        """The core logs whatever goes wrong here, and goes on with half of it."""
+        snapshot = self._keeper.newest
+        super()._SyncObj__loadDumpFile(clearJournal)
+        log = self._SyncObj__raftLog
+        if (
+            snapshot is None
+            or self.applied_index() != snapshot.last[1]
+            or (log[0], log[1]) != (snapshot.prev, snapshot.last)
+        ):
+            raise MetadataError("an image of the metadata could not be taken over: see the lines before this one")
+        self._SyncObj__raftCommitIndex = max(self.commit_index(), snapshot.last[1])
+        self._applied_voters = set(snapshot.members)
+        self._SyncObj__raftElectionDeadline = now_s() + self._SyncObj__generateRaftTimeout()
+        self._listener.installed()
+
+    def is_leading(self) -> bool:
+        """Whether this member believes to lead."""
+        return bool(self._SyncObj__raftState == LEADER)

@@ -1,0 +1,155 @@
+"""Looking into the folder `raft/` of a broker that does not run, without changing anything, whatever is wrong."""
+
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from danube.metadata.raft.folder.damage import damaged
+from danube.metadata.raft.folder.folder import FOLDER, IDENTITY, VOTE, newest_snapshot
+from danube.metadata.raft.folder.identity import read_identity
+from danube.metadata.raft.folder.vote import Vote, read_vote
+from danube.metadata.raft.log.alignment import aligned, check_together, members_after
+from danube.metadata.raft.log.format import Entry, Owner, decode_file_header, file_sequence
+from danube.metadata.raft.log.mark import MARK_NAME
+from danube.metadata.raft.log.recovery import LogRecovery, RecoveredLog
+from danube.metadata.raft.log.scan import Scan, scan_file
+from danube.metadata.raft.log.snapshot import HeldSnapshot
+from danube.model.errors import DanubeError
+from danube.runtime.disk import PARTIAL_SUFFIX, Disk, is_environment
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class RaftFile:
+    """One file of the folder."""
+
+    name: str
+    size_bytes: int
+    holds: str
+    """What is in it, in words."""
+
+
+@dataclass(slots=True)
+class RaftReport:
+    """What a folder holds, as far as it can be read."""
+
+    node_id: int = 0
+    """0 when it cannot be read."""
+    cluster_id: str = ""
+    term: int = 0
+    voted_for: str | None = None
+    snapshot_index: int = 0
+    """0 without an image."""
+    snapshot_term: int = 0
+    first_index: int = 0
+    """Of the log as the next start takes it; 0 when it has no entry, or cannot be read."""
+    last_index: int = 0
+    last_term: int = 0
+    members: tuple[str, ...] = ()
+    """Ids of those with a vote by the newest configuration in the log; empty while that is unknown."""
+    files: list[RaftFile] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)
+    """Why the broker would not start on it: sentences with file, byte and the next step; empty when it would."""
+
+
+def inspect_folder(disk: Disk) -> RaftReport:
+    """Read everything in `raft/`. Raises FileNotFoundError when there is no such folder."""
+    report = RaftReport()
+    report.files = [_file(disk, name) for name in disk.list(FOLDER)]
+    owner = _tried(report, lambda: read_identity(disk, IDENTITY))
+    if owner is not None:
+        report.node_id, report.cluster_id = owner.node_id, owner.cluster_id
+    vote = _tried(report, lambda: _vote(disk)) or Vote()
+    report.term, report.voted_for = vote.term, vote.voted_for
+    snapshot = _tried(report, lambda: newest_snapshot(disk))
+    found = _tried(report, lambda: _log_of(disk, owner)) or RecoveredLog()
+    _look_for_lost(report)
+    if not report.troubles:
+        _tried(report, lambda: check_together(found, snapshot, vote, FOLDER))
+    _tell_log(report, found, snapshot)
+    return report
+
+
+def _log_of(disk: Disk, owner: Owner | None) -> RecoveredLog | None:
+    """What the log holds; whose it should be has to be known for that."""
+    return LogRecovery(disk, FOLDER, owner).run() if owner is not None else None
+
+
+def _vote(disk: Disk) -> Vote | None:
+    found = read_vote(disk, VOTE)
+    return None if found is None else found[1]
+
+
+def _look_for_lost(report: RaftReport) -> None:
+    names = {file.name for file in report.files}
+    missing = [name for name in (IDENTITY, VOTE) if name not in names]
+    if missing and names:
+        report.troubles += [str(damaged(name, 0, "the file is missing")) for name in missing]
+
+
+def _tell_log(report: RaftReport, found: RecoveredLog, snapshot: HeldSnapshot | None) -> None:
+    if snapshot is not None:
+        report.snapshot_index, report.snapshot_term = snapshot.index, snapshot.term
+        report.members = snapshot.members
+    entries = aligned(found, snapshot)
+    if entries is None and snapshot is not None:
+        entries = [snapshot.prev, snapshot.last]
+    if entries and not report.troubles:
+        report.first_index, (_, report.last_index, report.last_term) = entries[0][1], entries[-1]
+    if snapshot is not None and entries:
+        members = _tried(report, lambda: members_after(snapshot.members, _behind(snapshot, entries)))
+        report.members = members if members is not None else snapshot.members
+
+
+def _behind(snapshot: HeldSnapshot, entries: list[Entry]) -> list[Entry]:
+    return [entry for entry in entries if entry[1] > snapshot.index]
+
+
+def _tried(report: RaftReport, read: Callable[[], T]) -> T | None:
+    try:
+        return read()
+    except (DanubeError, OSError) as error:
+        if isinstance(error, OSError) and is_environment(error):
+            raise
+        report.troubles.append(str(error))
+        return None
+
+
+def _file(disk: Disk, name: str) -> RaftFile:
+    path = f"{FOLDER}/{name}"
+    with contextlib.closing(disk.open_read(path)) as file:
+        size = file.size()
+        content = file.read(0, size) if file_sequence(name) is not None else b""
+    if name.endswith(PARTIAL_SUFFIX):
+        return RaftFile(path, size, "a file that was being written; it does not count")
+    if file_sequence(name) is not None:
+        return RaftFile(path, size, _log_file(content))
+    return RaftFile(path, size, "an image" if name.startswith("image-") else _KNOWN.get(path, "not Danube's"))
+
+
+_KNOWN = {
+    IDENTITY: "who this member is",
+    VOTE: "its term and its vote",
+    f"{FOLDER}/{MARK_NAME}": "how far its log is synced",
+}
+
+
+def _log_file(content: bytes) -> str:
+    header = decode_file_header(content)
+    if header is None:
+        return "no sound header"
+    scan = scan_file(header, content)
+    end = f"nothing from entry {header.first_index} on"
+    if scan.entries:
+        end = f"entries {scan.entries[0][1]} to {scan.entries[-1][1]}"
+    return f"{end}{_rest(scan)}"
+
+
+def _rest(scan: Scan) -> str:
+    if scan.claimed_beyond is not None:
+        return f", then damage at byte {scan.end}"
+    if not scan.is_whole:
+        return f", then {scan.size - scan.end} bytes that are not what was written"
+    return ", known to be synced" if scan.is_marked else ""

@@ -1,0 +1,257 @@
+"""One process's part in the Raft group, in Raft's thread: first it belongs to a cluster, then it is a member of it.
+
+It asks the other seeds who they are and answers them, founds a cluster or accepts an invitation (`bootstrap` decides),
+and from then on ticks its member. It invites voters that are known and have not begun: the founder may have died in the
+midst of that. And it asks voters that are missing whether the cluster goes on without this member.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from danube.metadata.cluster.membership import MemberRole, MembershipStatus
+from danube.metadata.raft.bootstrap import (
+    Accept,
+    Decision,
+    Found,
+    Refuse,
+    Standing,
+    Wait,
+    begin,
+    decide,
+    is_sound,
+    takes_part,
+)
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.poller import Poller
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log.alignment import members_after
+from danube.metadata.raft.member import Member, MemberParts
+from danube.metadata.raft.port.inquiry import Invitation, PeerRefusedError, Probe
+from danube.metadata.raft.port.refusals import Reason
+from danube.metadata.raft.port.transport import RaftTransport
+from danube.metadata.raft.settings import RaftSettings
+from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError
+from danube.model.limits.metadata import RAFT_PROBE_S, RAFT_PROBE_TIMEOUT_S, RAFT_WAITING_LINE_S
+from danube.runtime.clock import Clock
+from danube.runtime.rng import Rng
+
+_log = logging.getLogger(__name__)
+
+
+class LocalNode:
+    """All calls come from Raft's thread."""
+
+    def __init__(
+        self,
+        settings: RaftSettings,
+        own: RaftNode,
+        folder: RaftFolder,
+        *,
+        transport: RaftTransport,
+        poller: Poller,
+        clock: Clock,
+        rng: Rng,
+    ) -> None:
+        self.own = own
+        self.member: Member | None = None
+        self.on_member: Callable[[Member], None] = lambda _member: None
+        """Told when this process has become a member."""
+        self.transport = transport
+        self.waits = ""
+        """For what, while it belongs to no cluster."""
+        self._settings = settings
+        self._folder = folder
+        self._poller = poller
+        self._clock = clock
+        self._rng = rng
+        self._answers: dict[str, Probe] = {}
+        self._refusals: dict[str, str] = {}
+        self._selves: set[str] = set()
+        self._asked: set[str] = set()
+        self._invitation: Invitation | None = None
+        self._ask_at_s = 0.0
+        self._waiting_line_s = clock.monotonic_s()
+        transport.on_probe = self._on_probe
+        transport.on_invite = self._on_invite
+
+    @property
+    def cluster_id(self) -> str:
+        """Of the cluster that this process belongs to; "" while it belongs to none."""
+        return self._folder.cluster_id if self._folder.snapshot is not None else ""
+
+    def tick(self) -> None:
+        """Do what is due, and wait for others a moment. Raises whatever ends this member."""
+        self.transport.tick()
+        if self.member is None:
+            self._begin()
+        if self.member is None:
+            self._poller.poll(self._settings.timing.tick_s)
+        else:
+            self.member.tick(self._settings.timing.tick_s)
+            self._look_for_the_missing(self.member)
+
+    def propose(self, command: bytes) -> bool:
+        """As `Member.propose`."""
+        return self.member is not None and self.member.propose(command)
+
+    def view(self) -> MembershipStatus:
+        """How things stand."""
+        if self.member is not None:
+            return self.member.view()
+        own = self.own
+        return MembershipStatus(kind="raft", node_id=own.node_id, address=own.address, has_quorum=False)
+
+    def close(self) -> None:
+        """Take part no more, and have the folder say that all of it is there."""
+        if self.member is not None:
+            self.member.close()
+        self.transport.destroy()
+        self._poller.close()
+        self._folder.close()
+
+    # Beginning
+
+    def _begin(self) -> None:
+        if self._folder.snapshot is not None:
+            self._become_member()
+            return
+        now_s = self._clock.monotonic_s()
+        if now_s >= self._ask_at_s and not self._settings.join:
+            self._ask_at_s = now_s + RAFT_PROBE_S
+            self._ask_seeds()
+        self._do(self._decide(), now_s)
+
+    def _decide(self) -> Decision:
+        standing = Standing(
+            own=self.own,
+            seeds=self._settings.seeds,
+            join=self._settings.join,
+            answers=self._answers,
+            refusals=self._refusals,
+            selves=frozenset(self._selves),
+            invitation=self._invitation,
+        )
+        return decide(standing)
+
+    def _do(self, decision: Decision, now_s: float) -> None:
+        match decision:
+            case Found(members):
+                self._belong(self._folder.cluster_id or f"{self._rng.new_id():016x}", members)
+                _log.info("this broker founds the cluster %s of %d voters", self._folder.cluster_id, len(members))
+            case Accept(invitation):
+                self._belong(invitation.cluster_id, invitation.members)
+                _log.info("this broker takes part in the cluster %s", self._folder.cluster_id)
+            case Wait(reason, is_fault):
+                self.waits = reason
+                if now_s >= self._waiting_line_s:
+                    self._waiting_line_s = now_s + RAFT_WAITING_LINE_S
+                    level = logging.WARNING if is_fault else logging.INFO
+                    _log.log(level, "this broker belongs to no cluster yet and waits %s", reason)
+            case Refuse(reason):
+                raise MetadataError(reason)
+
+    def _belong(self, cluster_id: str, members: tuple[str, ...]) -> None:
+        begin(self._folder, cluster_id, members)
+        self._become_member()
+
+    def _become_member(self) -> None:
+        self._check_address()
+        parts = MemberParts(
+            own=self.own,
+            log=self._folder.log,
+            snapshots=self._folder,
+            transport=self.transport,
+            poller=self._poller,
+            timing=self._settings.timing,
+            bounds=self._settings.log,
+            voters_after=members_after,
+        )
+        self.member = Member(parts)
+        self.on_member(self.member)
+
+    def _check_address(self) -> None:
+        snapshot = self._folder.snapshot
+        members = members_after(snapshot.members if snapshot else (), self._folder.log[:])
+        for member in map(RaftNode, members):
+            if member.node_id == self.own.node_id and member != self.own:
+                raise PreconditionFailedError(
+                    f"the cluster knows this broker at {member.address} and it was started with {self.own.address}:"
+                    f" start it with the Raft address {member.address}, or move its folder `raft` away, remove the old"
+                    " member and add this one"
+                )
+
+    def _ask_seeds(self) -> None:
+        for seed in self._settings.seeds:
+            if seed != self.own.address and seed not in self._selves:
+                self._ask(seed, partial(self._seed_answered, seed))
+
+    def _seed_answered(self, seed: str, answer: Probe | Exception) -> None:
+        if isinstance(answer, Probe):
+            self._answers[seed] = answer
+            self._refusals.pop(seed, None)
+        elif isinstance(answer, PeerRefusedError) and answer.reason is Reason.SELF:
+            self._selves.add(seed)
+        else:
+            self._answers.pop(seed, None)
+            self._refusals[seed] = str(answer)
+
+    def _ask(self, address: str, done: Callable[[Probe | Exception], None]) -> None:
+        """Probe, one question to one address at a time."""
+        if address not in self._asked:
+            self._asked.add(address)
+            self.transport.probe(address, RAFT_PROBE_TIMEOUT_S, partial(self._asked_one, address, done))
+
+    def _asked_one(self, address: str, done: Callable[[Probe | Exception], None], answer: Probe | Exception) -> None:
+        self._asked.discard(address)
+        if isinstance(answer, Probe) and not is_sound(answer):
+            answer = UnavailableError("it answers what cannot be read")
+        done(answer)
+
+    # Being asked
+
+    def _on_probe(self) -> Mapping[str, Any]:
+        if self.member is None:
+            return {"has_leader": False, "members": [], "seeds": list(self._settings.seeds)}
+        return {"has_leader": self.member.core.leader() is not None, "members": sorted(self.member.voters())}
+
+    def _on_invite(self, invitation: Invitation) -> bool:
+        wanted = MemberRole.LEARNER if self._settings.join else MemberRole.VOTER
+        is_named = (str(self.own.id) in invitation.members) is (wanted is MemberRole.VOTER)
+        fits = self._folder.cluster_id in ("", invitation.cluster_id)
+        if self.member is not None or invitation.role is not wanted or not is_named or not fits:
+            return False
+        self._invitation = self._invitation or invitation
+        return self._invitation == invitation
+
+    # Looking after the others
+
+    def _look_for_the_missing(self, member: Member) -> None:
+        now_s = self._clock.monotonic_s()
+        if now_s < self._ask_at_s:
+            return
+        self._ask_at_s = now_s + 2 * RAFT_PROBE_S
+        for node in member.missing():
+            self._ask(node.address, partial(self._missing_answered, node))
+
+    def _missing_answered(self, node: RaftNode, answer: Probe | Exception) -> None:
+        snapshot, member = self._folder.snapshot, self.member
+        if not isinstance(answer, Probe) or snapshot is None or member is None or answer.node_id != node.node_id:
+            return
+        if answer.cluster_id == "" and node.id in snapshot.members:
+            invitation = Invitation(cluster_id=self.cluster_id, members=snapshot.members, role=MemberRole.VOTER)
+            self.transport.invite(node.address, invitation, RAFT_PROBE_TIMEOUT_S, _ignore)
+        elif answer.cluster_id == self.cluster_id and member.role is MemberRole.VOTER:
+            self._tell_whether_it_takes_part(member, answer)
+
+    def _tell_whether_it_takes_part(self, member: Member, answer: Probe) -> None:
+        match takes_part(self.own.node_id, answer):
+            case True:
+                member.not_removed()
+            case False:
+                member.removed_member()
+
+
+def _ignore(_answer: object) -> None:
+    """Whether it accepted shows when it connects."""

@@ -1,0 +1,204 @@
+"""The socket of one session, in the raft thread: it reads what comes, writes what waits, and never blocks."""
+
+import errno
+import os
+import socket
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+from danube.metadata.raft.core.poller import ERROR, READ, WRITE, Poller
+from danube.metadata.raft.handshake.hello import Peer
+from danube.metadata.raft.port.listener import prepare
+from danube.metadata.raft.port.resolver import Target
+from danube.metadata.raft.port.session import Authenticated, Received, Refused, Session
+from danube.model.limits.metadata import RAFT_RECEIVE_BYTES, RAFT_SEND_BUFFER_BYTES_MAX
+
+_BUFFERS_AT_ONCE = 64
+"""Given to one `sendmsg`; the system takes 1024 at most."""
+_DRAIN_READS = 4
+
+
+class LostConnectionError(Exception):
+    """The connection was lost, or never came about; the text says how."""
+
+
+class Connection:
+    """One connection with a session. Who owns it is told through three callbacks, which are set once after it is made.
+
+    `on_authenticated` and `on_message` come from the poller; `on_end` comes once, with the error that ended it, from
+    wherever that shows, `send` included, and not after `close`.
+    """
+
+    def __init__(
+        self, endpoint: socket.socket, session: Session, poller: Poller, clock: Callable[[], float], where: str
+    ) -> None:
+        self._socket = endpoint
+        self._fileno = endpoint.fileno()
+        self._session = session
+        self.where = where
+        """The other end, for people: the host it comes from, or the address that was dialed."""
+        self._poller = poller
+        self._clock = clock
+        self._waiting: deque[memoryview] = deque()
+        self._connecting = False
+        self._interest = 0
+        self.pending_bytes = 0
+        """Of what was sent, not yet taken by the system."""
+        self.is_open = True
+        self.on_authenticated: Callable[[Peer], None] = _ignore
+        self.on_message: Callable[[Any], None] = _ignore
+        self.on_end: Callable[[Exception], None] = _ignore
+
+    @property
+    def peer(self) -> Peer | None:
+        """Who is there, once it has proved it."""
+        return self._session.peer
+
+    def accepted(self) -> None:
+        """Begin on the side that accepted."""
+        self._flush()  # which has the poller watch it
+
+    def connect(self, target: Target) -> None:
+        """Begin on the side that dials. Whatever goes wrong, here too, is told by `on_end`."""
+        self._connecting = True
+        error = self._socket.connect_ex(target.address)
+        if error in (0, errno.EINPROGRESS):
+            self._watch(READ | WRITE)
+        else:
+            self._end(LostConnectionError(os.strerror(error)))
+
+    def send(self, message: Any) -> bool:  # noqa: ANN401 - plain data
+        """Have a message sent, in order; False when the connection is at its end.
+
+        A peer that takes nothing for so long that RAFT_SEND_BUFFER_BYTES_MAX wait for it is disconnected. Raises
+        PlainDataError for what is no plain data.
+        """
+        if not self.is_open:
+            return False
+        self._session.send(message, self._clock())
+        self._flush()
+        if self.pending_bytes > RAFT_SEND_BUFFER_BYTES_MAX:
+            self._end(LostConnectionError(f"it takes nothing, and {self.pending_bytes} bytes wait for it"))
+        return self.is_open
+
+    def tick(self, now_s: float) -> None:
+        """Let time pass."""
+        refused = self._session.tick(now_s)
+        if refused is not None:
+            self._end_refused(refused)
+        elif self.is_open and not self._connecting:
+            self._flush()
+
+    def close(self) -> None:
+        """Disconnect at once, and tell nobody. Idempotent."""
+        if self.is_open:
+            self.is_open = False
+            self._poller.unsubscribe(self._fileno)
+            self._socket.close()
+            self._waiting.clear()
+            self.pending_bytes = 0
+            self.on_authenticated = self.on_message = self.on_end = _ignore  # so that nothing holds it any more
+
+    def _on_event(self, _descr: int, events: int) -> None:
+        if self._connecting and not self._is_connected(events):
+            return
+        if events & (READ | ERROR):
+            self._receive()
+        if self.is_open:
+            self._flush()
+
+    def _is_connected(self, events: int) -> bool:
+        error = self._socket.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+        if error:
+            self._end(LostConnectionError(os.strerror(error)))
+        elif events & WRITE:
+            self._connecting = False
+            prepare(self._socket)
+        return self.is_open and not self._connecting
+
+    def _receive(self) -> None:
+        try:
+            data = self._socket.recv(self._session.read_bytes)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self._end(LostConnectionError(error.strerror or type(error).__name__))
+            return
+        if not data:
+            hint = "" if self._session.peer else " before it said who it is, as when only one side has TLS"
+            self._end(LostConnectionError(f"it closed the connection{hint}"))
+            return
+        for event in self._session.receive(data, self._clock()):
+            if self.is_open:
+                self._handle(event)
+
+    def _handle(self, event: Authenticated | Received | Refused) -> None:
+        match event:
+            case Authenticated(peer):
+                self._flush()
+                self.on_authenticated(peer)
+            case Received(message):
+                self.on_message(message)
+            case Refused():
+                self._end_refused(event)
+
+    def _end_refused(self, refused: Refused) -> None:
+        """Say why, if the peer takes it, and leave nothing unread: closing would throw away what was said."""
+        if not self._connecting:
+            self._flush()
+            self._drain()
+        self._end(refused.error)
+
+    def _drain(self) -> None:
+        try:
+            self._socket.shutdown(socket.SHUT_WR)
+            for _ in range(_DRAIN_READS):
+                if not self._socket.recv(RAFT_RECEIVE_BYTES):
+                    return
+        except OSError:
+            return
+
+    def _flush(self) -> None:
+        self._gather()
+        if self._connecting or not self.is_open:
+            return
+        try:
+            while self._waiting:
+                self._sent(self._socket.sendmsg(islice(self._waiting, _BUFFERS_AT_ONCE)))
+        except BlockingIOError:
+            pass
+        except OSError as error:
+            self._end(LostConnectionError(error.strerror or type(error).__name__))
+            return
+        self._watch(READ | WRITE if self._waiting else READ)
+
+    def _gather(self) -> None:
+        for part in self._session.take_output():
+            self._waiting.append(memoryview(part))
+            self.pending_bytes += len(part)
+
+    def _sent(self, count: int) -> None:
+        self.pending_bytes -= count
+        while count:
+            part = self._waiting.popleft()
+            if count < len(part):
+                self._waiting.appendleft(part[count:])
+                return
+            count -= len(part)
+
+    def _watch(self, interest: int) -> None:
+        if interest != self._interest:
+            self._interest = interest
+            self._poller.subscribe(self._fileno, self._on_event, interest | ERROR)
+
+    def _end(self, error: Exception) -> None:
+        if self.is_open:
+            on_end = self.on_end
+            self.close()
+            on_end(error)
+
+
+def _ignore(_told: object) -> None:
+    return None

@@ -1,0 +1,484 @@
+"""Namespaces, topics, subscriptions and consumers, read and written as records.
+
+Every change is one transaction over all it touches: whoever looks sees it whole or not at all, and one that meets
+another change of the same things is worked out anew on what stands then.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from typing import TypeVar
+
+from danube.metadata.new_topics import FIRST_EPOCH, Inherit, nothing_inherited, put_topics
+from danube.metadata.partition_index import join_base, leave_base
+from danube.metadata.records import keys
+from danube.metadata.records.record_format import (
+    ConsumerRecord,
+    NamespaceRecord,
+    SubscriptionRecord,
+    TopicRecord,
+    decode_consumer,
+    decode_namespace,
+    decode_partitioned,
+    decode_subscription,
+    decode_topic,
+    encode_consumer,
+    encode_namespace,
+    encode_subscription,
+    encode_topic,
+)
+from danube.metadata.records.storage import bury
+from danube.metadata.store import MetadataStore
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
+from danube.model.errors import (
+    AlreadyExistsError,
+    InvalidRequestError,
+    LimitReachedError,
+    NamespaceNotFoundError,
+    PreconditionFailedError,
+    SubscriptionNotFoundError,
+    TopicNotFoundError,
+    TopicNotServedError,
+)
+from danube.model.limits.broker import PARTITIONS_MAX
+from danube.model.limits.metadata import PENDING_POLICIES_PER_TOPIC_MAX
+from danube.model.policies import FailurePolicy, PendingPolicies, PolicyChange
+from danube.model.subscription import SubscriptionType, check_member_name
+from danube.model.text import count_text
+from danube.model.topic import DispatchStrategy, TopicName, check_name_part
+from danube.runtime.rng import Rng, SystemRng
+
+__all__ = [
+    "ConsumerRecord",
+    "ExtraWrites",
+    "Inherit",
+    "NamespaceRecord",
+    "Records",
+    "SubscriptionRecord",
+    "TopicRecord",
+]
+
+T = TypeVar("T")
+
+ExtraWrites = Callable[[TransactionBuilder], Awaitable[None]]
+"""What goes along with a change, in its transaction: both happen or neither.
+
+Called once the change has read what it goes by, and again for each attempt. What it finds then still holds when both
+are applied, and what it raises ends the change.
+"""
+
+
+class Records:
+    """Typed access to a metadata store. Every method raises MetadataError when the store fails.
+
+    Changes that keep losing against others raise VersionConflictError in the end; calling again is safe.
+    """
+
+    def __init__(self, store: MetadataStore, rng: Rng | None = None, *, owner: int = 0) -> None:
+        """`owner` is the broker that serves the topics created here."""
+        self._store = store
+        self._owner = owner
+        self._rng = rng or SystemRng()
+        self._topics_lock = (
+            asyncio.Lock()
+        )  # all creations share the id counter: without it they only make each other retry
+
+    async def ensure_namespace(self, name: str) -> NamespaceRecord:
+        """Create the namespace unless it is there. Raises InvalidNameError."""
+        check_name_part("namespace", name)
+
+        async def change(builder: TransactionBuilder) -> NamespaceRecord:
+            if await builder.read(keys.namespace(name)) is None:
+                builder.put(keys.namespace(name), encode_namespace())
+            return NamespaceRecord(name)
+
+        return await self._change(change)
+
+    async def create_namespace(self, name: str) -> NamespaceRecord:
+        """Create a namespace. Raises AlreadyExistsError and InvalidNameError."""
+        check_name_part("namespace", name)
+
+        async def change(builder: TransactionBuilder) -> NamespaceRecord:
+            if await builder.read(keys.namespace(name)) is not None:
+                raise AlreadyExistsError(f"namespace {name!r} already exists: use it, or choose another name")
+            builder.put(keys.namespace(name), encode_namespace())
+            return NamespaceRecord(name)
+
+        return await self._change(change)
+
+    async def delete_namespace(self, name: str, *, also: ExtraWrites | None = None) -> None:
+        """Remove a namespace that has no topics; of a deletion and a creation of a topic in it, one fails.
+
+        Raises NamespaceNotFoundError, and PreconditionFailedError while there are topics in it.
+        """
+
+        async def change(builder: TransactionBuilder) -> None:
+            await self._require_namespace(builder, name)
+            # Each creation of a topic moves the counter: one that comes after the look below makes this change anew.
+            await builder.read(keys.TOPIC_ID_COUNTER)
+            await self._require_empty(name)
+            builder.delete(keys.namespace(name))
+            await _together(also, builder)
+
+        async with self._topics_lock:
+            await self._change(change)
+
+    async def namespaces(self) -> list[NamespaceRecord]:
+        """All namespaces."""
+        return [decode_namespace(entry) for entry in await self._store.list(keys.NAMESPACES)]
+
+    async def namespace(self, name: str) -> NamespaceRecord:
+        """The namespace. Raises NamespaceNotFoundError."""
+        entry = await self._store.get(keys.namespace(name))
+        if entry is None:
+            raise _no_namespace(name)
+        return decode_namespace(entry)
+
+    async def namespace_exists(self, name: str) -> bool:
+        """Whether there is such a namespace."""
+        return await self._store.get(keys.namespace(name)) is not None
+
+    async def change_namespace_policies(
+        self, name: str, change: PolicyChange, *, also: ExtraWrites | None = None
+    ) -> NamespaceRecord:
+        """Change the limits of a namespace. Raises NamespaceNotFoundError."""
+
+        async def write(builder: TransactionBuilder) -> NamespaceRecord:
+            entry = await builder.read(keys.namespace(name))
+            if entry is None:
+                raise _no_namespace(name)
+            record = decode_namespace(entry)
+            changed = replace(record, policies=change.applied_to(record.policies))
+            builder.put(keys.namespace(name), encode_namespace(changed.policies))
+            await _together(also, builder)
+            return changed
+
+        return await self._change(write)
+
+    async def empty_namespace(self, name: str) -> int:
+        """The revision that created this namespace: another one when it was deleted and made anew meanwhile.
+
+        Raises as `delete_namespace`.
+        """
+        entry = await self._store.get(keys.namespace(name))
+        if entry is None:
+            raise _no_namespace(name)
+        await self._require_empty(name)
+        return entry.created_revision
+
+    async def create_topic(
+        self,
+        name: TopicName,
+        strategy: DispatchStrategy,
+        now_ms: int,
+        *,
+        schema_subject: str | None = None,
+        inherit: Inherit = nothing_inherited,
+    ) -> TopicRecord:
+        """Create a plain topic or one partition, with an id that no topic ever had, and what it inherits.
+
+        Raises NamespaceNotFoundError, TopicExistsError (also when a plain topic and partitions would share a base name)
+        and LimitReachedError when the base has PARTITIONS_MAX partitions, or too much is inherited.
+        """
+        records = await self._create_topics([name], strategy, now_ms, schema_subject, inherit)
+        return records[0]
+
+    async def create_partitioned_topic(
+        self,
+        base: TopicName,
+        partitions: int,
+        strategy: DispatchStrategy,
+        now_ms: int,
+        *,
+        schema_subject: str | None = None,
+        inherit: Inherit = nothing_inherited,
+    ) -> list[TopicRecord]:
+        """Create partitions 0 to `partitions` - 1 of `base`: all of them or none. Raises as `create_topic`."""
+        if not 1 <= partitions <= PARTITIONS_MAX:
+            raise InvalidRequestError(f"{base} cannot have {partitions} partitions: ask for 1 to {PARTITIONS_MAX}")
+        names = [base.partition(index) for index in range(partitions)]
+        return await self._create_topics(names, strategy, now_ms, schema_subject, inherit)
+
+    async def topic(self, name: TopicName, *, linearizable: bool = False) -> TopicRecord | None:
+        """The topic, or None; `linearizable` as for the store's reads."""
+        entry = await self._store.get(keys.topic(name), linearizable=linearizable)
+        return decode_topic(entry) if entry else None
+
+    async def topics(self) -> list[TopicRecord]:
+        """All topics, partitions each on their own."""
+        return [decode_topic(entry) for entry in await self._store.list(keys.TOPICS)]
+
+    async def topics_of(self, namespace: str) -> list[TopicRecord]:
+        """The topics of one namespace."""
+        return [decode_topic(entry) for entry in await self._store.list(keys.topics_of(namespace))]
+
+    async def partitions_of(self, base: TopicName) -> list[TopicRecord]:
+        """The partitions of `base` by their index; none when it is a plain topic or no topic at all."""
+        indexes = decode_partitioned(await self._store.get(keys.partitioned(base)))
+        found = [await self.topic(base.partition(index)) for index in sorted(indexes)]
+        return [record for record in found if record]
+
+    async def add_partitions(
+        self, base: TopicName, count: int, now_ms: int, *, inherit: Inherit = nothing_inherited
+    ) -> list[TopicRecord]:
+        """Create `count` more partitions of `base`, like the last one it has, with what they inherit: all or nothing.
+
+        Raises TopicNotFoundError for what is no partitioned topic, and LimitReachedError as `create_topic`.
+        """
+
+        async def change(builder: TransactionBuilder) -> list[TopicRecord]:
+            indexes = decode_partitioned(await builder.read(keys.partitioned(base)))
+            if not indexes:
+                raise TopicNotFoundError(f"{base} has no partitions: create it with some, a plain topic stays plain")
+            like = await self._read_topic(builder, base.partition(max(indexes)))
+            if like.owner not in {0, self._owner}:
+                raise TopicNotServedError(f"{like.name} is served by another broker, {like.owner}: ask that one")
+            first = max(indexes) + 1
+            names = [base.partition(index) for index in range(first, first + count)]
+            await join_base(builder, names)
+            return await put_topics(
+                builder, names, replace(like, owner=self._owner), now_ms, inherit=inherit, rng=self._rng
+            )
+
+        async with self._topics_lock:
+            return await self._change(change)
+
+    async def change_topic_policies(
+        self, names: Sequence[TopicName], change: PolicyChange, *, also: ExtraWrites | None = None
+    ) -> list[TopicRecord]:
+        """Change the limits of topics: of all or of none. Raises TopicNotFoundError."""
+
+        async def write(builder: TransactionBuilder) -> list[TopicRecord]:
+            changed = []
+            for name in names:
+                record = await self._read_topic(builder, name)
+                changed.append(replace(record, policies=change.applied_to(record.policies)))
+                builder.put(keys.topic(name), encode_topic(changed[-1]))
+            await _together(also, builder)
+            return changed
+
+        return await self._change(write)
+
+    async def begin_epoch(self, name: TopicName) -> TopicRecord:
+        """Have the topic's next epoch begin, for who serves it from now on. Raises TopicNotFoundError."""
+
+        async def change(builder: TransactionBuilder) -> TopicRecord:
+            record = await self._read_topic(builder, name)
+            record = replace(record, epoch=record.epoch + 1)
+            builder.put(keys.topic(name), encode_topic(record))
+            return record
+
+        return await self._change(change)
+
+    async def delete_topic(self, record: TopicRecord) -> None:
+        """Remove this very topic with its subscriptions and consumers.
+
+        Raises TopicNotFoundError when it is gone, also when another one of that name has taken its place.
+        """
+        await self.delete_topics([record])
+
+    async def delete_topics(self, records: Sequence[TopicRecord], *, also: ExtraWrites | None = None) -> None:
+        """Remove one topic, or partitions of one base, as `delete_topic` does: all of them or none.
+
+        Their files stay for now: `StorageRecords.deleted` lists whose may go.
+        """
+
+        async def change(builder: TransactionBuilder) -> None:
+            for record in records:
+                await self._read_topic(builder, record.name, record.topic_id)
+                builder.delete(keys.topic(record.name))
+                builder.delete_below(keys.subscriptions_of(record.name))
+                builder.delete_below(keys.consumers_of_topic(record.name))
+                builder.delete(keys.producer_epoch(record.name))
+                bury(builder, record.topic_id, record.owner)
+            await leave_base(builder, [record.name for record in records])
+            await _together(also, builder)
+
+        async with self._topics_lock:
+            await self._change(change)
+
+    async def create_subscription(
+        self,
+        topic: TopicName,
+        name: str,
+        subscription_type: SubscriptionType,
+        subscription_id: int,
+        now_ms: int,
+    ) -> SubscriptionRecord:
+        """Create a subscription, with the policies that are pending for it.
+
+        Raises TopicNotFoundError, AlreadyExistsError and InvalidNameError.
+        """
+        check_member_name("subscription", name)
+        record = SubscriptionRecord(topic, name, subscription_id, subscription_type, now_ms)
+        key = keys.subscription(topic, name)
+
+        async def change(builder: TransactionBuilder) -> SubscriptionRecord:
+            of = await self._read_topic(builder, topic)
+            if await builder.read(key) is not None:
+                raise AlreadyExistsError(f"topic {topic} already has a subscription {name!r}: use it or choose a name")
+            pending = of.pending_of(name)
+            if not pending.is_empty:
+                builder.put(keys.topic(topic), encode_topic(of.with_pending(PendingPolicies(name))))
+            made = replace(record, failure_policy=pending.failure_policy, window=pending.window)
+            builder.put(key, encode_subscription(made))
+            return made
+
+        return await self._change(change)
+
+    async def change_pending(
+        self,
+        topic: TopicName,
+        name: str,
+        change: Callable[[PendingPolicies], PendingPolicies],
+        *,
+        also: ExtraWrites | None = None,
+    ) -> TopicRecord:
+        """Change what a subscription that does not exist begins with. Raises TopicNotFoundError, LimitReachedError."""
+
+        async def write(builder: TransactionBuilder) -> TopicRecord:
+            record = await self._read_topic(builder, topic)
+            changed = record.with_pending(change(record.pending_of(name)))
+            if len(changed.pending) > PENDING_POLICIES_PER_TOPIC_MAX:
+                raise LimitReachedError(
+                    f"{topic} has policies for {len(record.pending)} subscriptions that do not exist, the most it may: "
+                    "delete some of them as if they were subscriptions"
+                )
+            builder.put(keys.topic(topic), encode_topic(changed))
+            await _together(also, builder)
+            return changed
+
+        return await self._change(write)
+
+    async def set_failure_policy(self, topic: TopicName, name: str, policy: FailurePolicy) -> SubscriptionRecord:
+        """Replace the failure policy of a subscription. Raises SubscriptionNotFoundError."""
+        return await self._change_subscription(topic, name, lambda record: replace(record, failure_policy=policy))
+
+    async def set_window(self, topic: TopicName, name: str, window: int) -> SubscriptionRecord:
+        """Replace how much one consumer of a subscription may hold. Raises SubscriptionNotFoundError."""
+        return await self._change_subscription(topic, name, lambda record: replace(record, window=window))
+
+    async def set_jump(
+        self, topic: TopicName, name: str, jump: int | None, *, also: ExtraWrites | None = None
+    ) -> SubscriptionRecord:
+        """Write down where a subscription is being put, or that it is there. Raises SubscriptionNotFoundError."""
+        return await self._change_subscription(topic, name, lambda record: replace(record, jump=jump), also)
+
+    async def subscription(self, topic: TopicName, name: str) -> SubscriptionRecord | None:
+        """The subscription, or None."""
+        entry = await self._store.get(keys.subscription(topic, name))
+        return decode_subscription(entry) if entry else None
+
+    async def subscriptions_of(self, topic: TopicName) -> list[SubscriptionRecord]:
+        """The subscriptions of one topic."""
+        return [decode_subscription(entry) for entry in await self._store.list(keys.subscriptions_of(topic))]
+
+    async def all_subscriptions(self) -> list[SubscriptionRecord]:
+        """The subscriptions of all topics."""
+        return [decode_subscription(entry) for entry in await self._store.list(keys.SUBSCRIPTIONS)]
+
+    async def delete_subscription(self, topic: TopicName, name: str, *, also: ExtraWrites | None = None) -> None:
+        """Remove a subscription with its consumers. Raises SubscriptionNotFoundError."""
+
+        async def change(builder: TransactionBuilder) -> None:
+            await self._read_subscription(builder, topic, name)
+            builder.delete(keys.subscription(topic, name))
+            builder.delete_below(keys.consumers_of(topic, name))
+            await _together(also, builder)
+
+        await self._change(change)
+
+    async def put_consumer(self, record: ConsumerRecord) -> None:
+        """Write a consumer, new or changed. Raises SubscriptionNotFoundError and InvalidNameError."""
+        check_member_name("consumer", record.name)
+
+        async def change(builder: TransactionBuilder) -> None:
+            await self._read_subscription(builder, record.topic, record.subscription)
+            builder.put(keys.consumer(record.topic, record.subscription, record.name), encode_consumer(record))
+
+        await self._change(change)
+
+    async def consumers(self, topic: TopicName, subscription: str) -> list[ConsumerRecord]:
+        """The consumers of one subscription."""
+        return [decode_consumer(entry) for entry in await self._store.list(keys.consumers_of(topic, subscription))]
+
+    async def all_consumers(self) -> list[ConsumerRecord]:
+        """The consumers of all subscriptions."""
+        return [decode_consumer(entry) for entry in await self._store.list(keys.CONSUMERS)]
+
+    async def delete_consumer(self, topic: TopicName, subscription: str, name: str) -> None:
+        """Remove a consumer; removing a missing one changes nothing."""
+        await self._store.delete(keys.consumer(topic, subscription, name))
+
+    async def _create_topics(
+        self,
+        names: Sequence[TopicName],
+        strategy: DispatchStrategy,
+        now_ms: int,
+        schema_subject: str | None,
+        inherit: Inherit,
+    ) -> list[TopicRecord]:
+        async def change(builder: TransactionBuilder) -> list[TopicRecord]:
+            await self._require_namespace(builder, names[0].namespace)
+            await join_base(builder, names)
+            like = TopicRecord(names[0], 0, strategy, FIRST_EPOCH, now_ms, schema_subject, owner=self._owner)
+            return await put_topics(builder, names, like, now_ms, inherit=inherit, rng=self._rng)
+
+        async with self._topics_lock:
+            return await self._change(change)
+
+    async def _change_subscription(
+        self,
+        topic: TopicName,
+        name: str,
+        changed: Callable[[SubscriptionRecord], SubscriptionRecord],
+        also: ExtraWrites | None = None,
+    ) -> SubscriptionRecord:
+        async def change(builder: TransactionBuilder) -> SubscriptionRecord:
+            record = changed(await self._read_subscription(builder, topic, name))
+            builder.put(keys.subscription(topic, name), encode_subscription(record))
+            await _together(also, builder)
+            return record
+
+        return await self._change(change)
+
+    async def _change(self, change: Callable[[TransactionBuilder], Awaitable[T]]) -> T:
+        return await commit_transaction(self._store, self._rng, change)
+
+    @staticmethod
+    async def _require_namespace(builder: TransactionBuilder, name: str) -> None:
+        if await builder.read(keys.namespace(name)) is None:
+            raise _no_namespace(name)
+
+    async def _require_empty(self, name: str) -> None:
+        topics = len(await self._store.list(keys.topics_of(name)))
+        if topics:
+            raise PreconditionFailedError(
+                f"namespace {name!r} is not empty, it has {count_text(topics, 'topic')}: delete them first"
+            )
+
+    @staticmethod
+    async def _read_topic(builder: TransactionBuilder, name: TopicName, topic_id: int | None = None) -> TopicRecord:
+        entry = await builder.read(keys.topic(name))
+        record = decode_topic(entry) if entry else None
+        if record is None or topic_id not in {None, record.topic_id}:
+            raise TopicNotFoundError(f"topic {name} does not exist (any more): list the topics to see what is there")
+        return record
+
+    @staticmethod
+    async def _read_subscription(builder: TransactionBuilder, topic: TopicName, name: str) -> SubscriptionRecord:
+        entry = await builder.read(keys.subscription(topic, name))
+        if entry is None:
+            raise SubscriptionNotFoundError(f"topic {topic} has no subscription {name!r}: subscribe first")
+        return decode_subscription(entry)
+
+
+def _no_namespace(name: str) -> NamespaceNotFoundError:
+    return NamespaceNotFoundError(
+        f"namespace {name!r} does not exist: create it first (danube-admin namespaces create {name})"
+    )
+
+
+async def _together(also: ExtraWrites | None, builder: TransactionBuilder) -> None:
+    if also is not None:
+        await also(builder)

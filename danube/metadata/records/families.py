@@ -1,0 +1,78 @@
+"""Keys by the family that they belong to, and values as a person reads them. Pure."""
+
+import base64
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from danube.metadata.records import keys
+from danube.metadata.records.cluster import decode_cluster_id, decode_leader, decode_registration
+from danube.metadata.records.record_format import (
+    decode_consumer,
+    decode_counter,
+    decode_journal,
+    decode_namespace,
+    decode_partitioned,
+    decode_plan,
+    decode_producer_epoch,
+    decode_subscription,
+    decode_tombstone,
+    decode_topic,
+    decode_topic_storage,
+)
+from danube.metadata.records.restore_mark import decode_mark
+from danube.metadata.store import Entry
+from danube.model.errors import MetadataError
+from danube.model.untrusted_json import decode_json
+
+_DECODERS: Mapping[str, Callable[[Entry], object]] = {
+    keys.NAMESPACES: decode_namespace,
+    keys.TOPICS: decode_topic,
+    keys.PARTITIONED: decode_partitioned,
+    keys.SUBSCRIPTIONS: decode_subscription,
+    keys.CONSUMERS: decode_consumer,
+    keys.COUNTERS: decode_counter,
+    keys.PLANS: decode_plan,
+    keys.PRODUCERS: decode_producer_epoch,
+    keys.STORED_TOPICS: decode_topic_storage,
+    keys.DELETED_TOPICS: decode_tombstone,
+    keys.STORED_JOURNALS: decode_journal,
+    keys.REGISTERED: decode_registration,
+    keys.CLUSTER_ID: decode_cluster_id,
+    keys.RESTORED: decode_mark,
+    keys.LEADER: decode_leader,
+}
+"""How the value of each family is read. What is of no family here is shown and not judged."""
+
+
+def family_of(key: str) -> str:
+    """The family that a key belongs to, by its root (see `keys`); of an unknown one the first part of the key."""
+    parts = key.split("/", 3)
+    roots = ("/".join(parts[:count]) for count in (3, 2))
+    return next((root for root in roots if root in _DECODERS), "/".join(parts[:2]))
+
+
+def families(entries: Iterable[Entry]) -> Mapping[str, int]:
+    """How many keys each family has, by its root, sorted."""
+    counts = Counter(family_of(entry.key) for entry in entries)
+    return dict(sorted(counts.items()))
+
+
+def fault_of(entry: Entry) -> str | None:
+    """What is wrong with a value, as a sentence; None when it is what its family holds, or of no known family."""
+    decode = _DECODERS.get(family_of(entry.key))
+    if decode is None:
+        return None
+    try:
+        decode(entry)
+    except MetadataError as error:
+        return str(error)
+    return None
+
+
+def value_of(entry: Entry) -> Any:  # noqa: ANN401 - JSON
+    """The value as JSON has it; one that is none as its bytes, in base64."""
+    try:
+        return decode_json(entry.value)
+    except ValueError:
+        return {"base64": base64.b64encode(entry.value).decode()}

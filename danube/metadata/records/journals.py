@@ -1,0 +1,82 @@
+"""Which journals of a shared folder topics may begin in.
+
+A broker has its journal entered here before the journal's folder is made, and each topic that begins in the journal
+does so on the condition that the entry still stands. Once it is struck off no topic ever begins in that journal again,
+whatever a broker that slept through it tries; ids are random and never used a second time. So when it was struck off,
+and then no topic's record names it, the journal is needed by nobody, for good.
+"""
+
+import contextlib
+from dataclasses import dataclass, replace
+
+from danube.metadata.records import keys
+from danube.metadata.records.record_format import decode_journal, encode_journal
+from danube.metadata.store import Condition, Entry, MetadataStore, Put, Transaction
+from danube.metadata.transaction_builder import settle
+from danube.model.errors import VersionConflictError
+from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
+from danube.runtime.rng import Rng
+
+
+@dataclass(frozen=True, slots=True)
+class JournalEntry:
+    """One journal that topics may begin in."""
+
+    journal_id: int
+    broker_id: int
+    """Whose it is."""
+    revision: int
+
+    @property
+    def stands(self) -> Condition:
+        """That it was not struck off."""
+        return Condition(keys.stored_journal(self.journal_id), self.revision)
+
+
+class JournalRecords:
+    """The entries in a metadata store. Every method raises MetadataError when the store fails."""
+
+    def __init__(self, store: MetadataStore, rng: Rng) -> None:
+        self._store = store
+        self._rng = rng
+
+    async def all(self) -> dict[int, JournalEntry]:
+        """Every entry, by journal id.
+
+        Linearizable: what is not in here was struck off, or not entered when this was called. What is read of the same
+        store after it is as new.
+        """
+        found = [_decode(entry) for entry in await self._store.list(keys.STORED_JOURNALS, linearizable=True)]
+        return {one.journal_id: one for one in found}
+
+    async def enter(self, broker_id: int) -> JournalEntry:
+        """Choose an id for a new journal of this broker, and enter it. Its folder must not be made before."""
+        journal_id = self._rng.new_id()
+        key = keys.stored_journal(journal_id)
+        put = Put(key, encode_journal(broker_id))
+        revision = await settle(self._store, Transaction(f"{self._rng.new_id():016x}", (Condition(key, 0),), (put,)))
+        return JournalEntry(journal_id, broker_id, revision)
+
+    async def renew(self, journal_id: int) -> JournalEntry | None:
+        """Enter a journal anew, when its broker starts again; answers what stands then, None if it was struck off.
+
+        What was asked for on the condition that the entry before stands, and is carried out only now, has no effect.
+        """
+        key = keys.stored_journal(journal_id)
+        for _ in range(METADATA_ATTEMPTS_MAX):
+            before = await self._store.get(key)
+            if before is None:
+                return None
+            put = Put(key, before.value)
+            transaction = Transaction(f"{self._rng.new_id():016x}", (Condition(key, before.revision),), (put,))
+            with contextlib.suppress(VersionConflictError):  # so an earlier start had done it, and was told so late
+                return replace(_decode(before), revision=await settle(self._store, transaction))
+        raise VersionConflictError(f"the entry of journal {journal_id:016x} changes all the time: try again")
+
+    async def strike_off(self, journal_id: int) -> None:
+        """Have no topic begin in this journal any more. Idempotent."""
+        await self._store.delete(keys.stored_journal(journal_id))
+
+
+def _decode(entry: Entry) -> JournalEntry:
+    return JournalEntry(keys.parse_stored_journal(entry.key), decode_journal(entry), entry.revision)

@@ -1,0 +1,214 @@
+"""Where the messages of topics are, read and written as records: newest manifests, epochs, topics that were deleted.
+
+A record is changed by compare-and-set only: of two brokers that take a topic, or of two cuts of it, one loses and is
+told. A topic without a record has no manifest and no epoch.
+
+In a shared folder each topic has a record from its creation on; without one no broker begins with it.
+
+A deleted topic has no record, and a tombstone until its files are gone. While the tombstone is there nobody can write a
+record for it; so it is forgotten only when nobody is left who would.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from danube.metadata.records import keys
+from danube.metadata.records.journals import JournalEntry
+from danube.metadata.records.record_format import (
+    EpochRange,
+    TopicStorage,
+    decode_tombstone,
+    decode_topic_storage,
+    encode_tombstone,
+    encode_topic_storage,
+)
+from danube.metadata.store import Condition, MetadataStore, Put, Transaction
+from danube.metadata.transaction_builder import TransactionBuilder, settle
+from danube.model.errors import JournalFencedError, LimitReachedError, StorageChangedError, VersionConflictError
+from danube.model.limits.broker import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
+from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
+from danube.runtime.rng import Rng
+
+__all__ = ["EpochRange", "StorageRecords", "TopicStorage", "bury", "enter_topic"]
+
+
+class StorageRecords:
+    """The records in a metadata store. Every method raises MetadataError when the store fails.
+
+    Changes raise StorageChangedError when a topic's record is no longer the one given: read it again and decide anew.
+    What is answered has the new revision, and the next change can be made of it.
+    """
+
+    def __init__(self, store: MetadataStore, rng: Rng, *, deleted_of: int | None = None) -> None:
+        """`deleted_of` is the broker whose deleted topics `deleted` answers; None for those of all."""
+        self._store = store
+        self._rng = rng
+        self._deleted_of = deleted_of
+
+    async def all(self, *, linearizable: bool = False) -> dict[int, TopicStorage]:
+        """The records of all topics that have one, by topic id; `linearizable` as for the store's reads."""
+        entries = await self._store.list(keys.STORED_TOPICS, linearizable=linearizable)
+        return {record.topic_id: record for record in map(decode_topic_storage, entries)}
+
+    async def get(self, topic_id: int, *, linearizable: bool = False) -> TopicStorage:
+        """The topic's record, of revision 0 when it was never written; `linearizable` as for the store's reads."""
+        entry = await self._store.get(keys.stored_topic(topic_id), linearizable=linearizable)
+        return decode_topic_storage(entry) if entry else TopicStorage(topic_id)
+
+    async def settled(self, known: TopicStorage) -> TopicStorage:
+        """The topic's record, after a change of `known` of which no answer came: that was made, or never will be.
+
+        That the record stands as it is known proves nothing, the change may be on its way. So it is written once more.
+        """
+        newest = await self.get(known.topic_id)
+        if not known.revision or newest.revision != known.revision:
+            return newest
+        try:
+            (newest,) = await self._write([newest])
+        except StorageChangedError:
+            return await self.get(known.topic_id)
+        return newest
+
+    async def point(self, changes: Sequence[tuple[TopicStorage, int]]) -> list[TopicStorage]:
+        """Have each topic's record point to the manifest of a newer generation; answers the records, in this order.
+
+        All of them or none, up to STORAGE_POINTERS_MAX; more go in pieces of so many, and those before the first piece
+        that failed are written. Raises StorageChangedError with the ids of the topics that lost, ValueError for a
+        generation that is not newer and for a topic that is named twice.
+        """
+        _require_newer(changes)
+        pointed = [replace(record, generation=generation) for record, generation in changes]
+        written: list[TopicStorage] = []
+        for start in range(0, len(pointed), STORAGE_POINTERS_MAX):
+            written += await self._write(pointed[start : start + STORAGE_POINTERS_MAX])
+        return written
+
+    async def seal(
+        self,
+        record: TopicStorage,
+        epochs: tuple[EpochRange, ...],
+        generation: int | None = None,
+        *,
+        journal: JournalEntry | None = None,
+    ) -> TopicStorage:
+        """Replace the epochs of a topic, and with `generation` the newest manifest, at once.
+
+        `journal` as in `seal_all`. Raises StorageChangedError; JournalFencedError; LimitReachedError past
+        TOPIC_EPOCHS_MAX; ValueError for epochs that are no unbroken run and for a generation that is older.
+        """
+        newest = record.generation if generation is None else generation
+        if newest < record.generation:
+            raise ValueError(f"topic {record.topic_id} is at generation {record.generation} and not at {newest}")
+        (sealed,) = await self._write([replace(_with_epochs(record, epochs), generation=newest)], journal)
+        return sealed
+
+    async def seal_all(
+        self,
+        changes: Sequence[tuple[TopicStorage, tuple[EpochRange, ...]]],
+        *,
+        journal: JournalEntry | None = None,
+    ) -> list[TopicStorage]:
+        """Replace the epochs of several topics, of all of them or of none; answers the records, in this order.
+
+        `journal` is the one that they begin in, or end: not when it was struck off, or entered anew.
+        Raises as `seal`, StorageChangedError with the ids of the topics that lost, JournalFencedError when the journal
+        was struck off, and ValueError for more than STORAGE_POINTERS_MAX.
+        """
+        if len(changes) > STORAGE_POINTERS_MAX:
+            raise ValueError(f"{len(changes)} topics are more than one transaction takes: {STORAGE_POINTERS_MAX}")
+        return await self._write([_with_epochs(record, epochs) for record, epochs in changes], journal)
+
+    async def deleted(self) -> list[int]:
+        """The ids of deleted topics whose files may still be there, ascending."""
+        tombstones = await self._store.list(keys.DELETED_TOPICS)
+        mine = (each for each in tombstones if self._deleted_of in {None, decode_tombstone(each)})
+        return sorted(keys.parse_deleted_topic(entry.key) for entry in mine)
+
+    async def forget_deleted(self, topic_id: int) -> None:
+        """The files of a deleted topic are gone, and nobody is left who would write new ones. Idempotent."""
+        await self._store.delete(keys.deleted_topic(topic_id))
+
+    async def _write(self, records: Sequence[TopicStorage], journal: JournalEntry | None = None) -> list[TopicStorage]:
+        stands = () if journal is None else (journal.stands,)
+        for _ in range(METADATA_ATTEMPTS_MAX):
+            try:
+                revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}", stands))
+            except VersionConflictError:
+                await self._check_stands(stands)
+                await self._tell_losers(records)
+                continue  # what was in the way is gone again: nobody lost
+            return [replace(record, revision=revision) for record in records]
+        raise StorageChangedError("others change where topics are stored all the time: read the records again")
+
+    async def _check_stands(self, stands: Sequence[Condition]) -> None:
+        for condition in stands:
+            entry = await self._store.get(condition.key)
+            if entry is None or entry.revision != condition.revision:
+                raise JournalFencedError(
+                    "this broker's journal was struck off: others have taken its topics over. It goes on in a new "
+                    "journal once it is restarted"
+                )
+
+    async def _tell_losers(self, records: Sequence[TopicStorage]) -> None:
+        lost = frozenset([record.topic_id for record in records if await self._has_changed(record)])
+        if lost:
+            raise StorageChangedError(
+                f"others have changed where topics {_named(lost)} are stored, or deleted them: read the records again",
+                lost,
+            )
+
+    async def _has_changed(self, record: TopicStorage) -> bool:
+        entry = await self._store.get(keys.stored_topic(record.topic_id))
+        if (entry.revision if entry else 0) != record.revision:
+            return True
+        return await self._store.get(keys.deleted_topic(record.topic_id)) is not None
+
+
+def enter_topic(builder: TransactionBuilder, topic_id: int) -> None:
+    """Have a topic's record come, in the transaction that creates the topic.
+
+    Storages over a shared folder begin with a topic only if it has a record: so no broker that slept through the
+    deletion of a topic brings it back.
+    """
+    builder.put(keys.stored_topic(topic_id), encode_topic_storage(TopicStorage(topic_id)))
+
+
+def bury(builder: TransactionBuilder, topic_id: int, owner: int = 0) -> None:
+    """Have a topic's record go and a tombstone come, in the transaction that deletes the topic.
+
+    `owner` is the broker that has its files, where each has its own.
+    """
+    builder.delete(keys.stored_topic(topic_id))
+    builder.put(keys.deleted_topic(topic_id), encode_tombstone(owner))
+
+
+def _with_epochs(record: TopicStorage, epochs: tuple[EpochRange, ...]) -> TopicStorage:
+    if len(epochs) > TOPIC_EPOCHS_MAX:
+        raise LimitReachedError(
+            f"topic {record.topic_id} had {len(epochs)} owners whose messages are not all in segments:"
+            f" {TOPIC_EPOCHS_MAX} is the most, let its owner cut first"
+        )
+    return replace(record, epochs=epochs)
+
+
+def _transaction(records: Sequence[TopicStorage], transaction_id: str, stands: Sequence[Condition] = ()) -> Transaction:
+    conditions = [*stands]
+    for record in records:
+        conditions.append(Condition(keys.stored_topic(record.topic_id), record.revision))
+        if not record.revision:  # a deleted topic has none either
+            conditions.append(Condition(keys.deleted_topic(record.topic_id), 0))
+    writes = [Put(keys.stored_topic(record.topic_id), encode_topic_storage(record)) for record in records]
+    return Transaction(transaction_id, tuple(conditions), tuple(writes))
+
+
+def _require_newer(changes: Sequence[tuple[TopicStorage, int]]) -> None:
+    for record, generation in changes:
+        if generation <= record.generation:
+            raise ValueError(f"topic {record.topic_id} is at generation {record.generation} and not at {generation}")
+    if len({record.topic_id for record, _ in changes}) < len(changes):
+        raise ValueError("a topic can be pointed to one generation at a time")
+
+
+def _named(topic_ids: frozenset[int]) -> str:
+    first = ", ".join(map(str, sorted(topic_ids)[:10]))
+    return f"{first} and {len(topic_ids) - 10} more" if len(topic_ids) > 10 else first

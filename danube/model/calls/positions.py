@@ -1,0 +1,123 @@
+"""Where subscriptions stand and are put, and who is connected: what administrators ask about one topic, as values."""
+
+from dataclasses import dataclass
+
+from danube.model.calls.stream import FetchStart
+from danube.model.policies import SubscriptionName
+from danube.model.subscription import SubscriptionType
+from danube.model.topic import TopicName
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CreateSubscription:
+    """Create a subscription before anybody subscribes."""
+
+    name: SubscriptionName
+    type: SubscriptionType
+    start: FetchStart
+    """Which message is its first; ignored on a topic that is not reliable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SeekSubscription:
+    """Put a subscription elsewhere: what is from there on counts as unread, what is before it as acknowledged."""
+
+    name: SubscriptionName
+    to: FetchStart
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SkipMessages:
+    """Count messages as acknowledged that are not: the next ones, or those that block."""
+
+    name: SubscriptionName
+    count: int = 0
+    """The next so many that are not acknowledged; 0 means those that block the subscription."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SubscriptionPosition:
+    """Where a subscription stands."""
+
+    position: int
+    """Every offset below it is acknowledged."""
+    lag: int
+    """Messages that are durable and not acknowledged."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeekMessages:
+    """Look at stored messages, which changes nothing."""
+
+    topic: TopicName
+    start: FetchStart
+    count: int
+    """At most so many, and never more than PEEK_MESSAGES_MAX."""
+    payload_bytes_max: int
+    """Of each payload that is shown; 0 shows none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeekedMessage:
+    """One stored message. All but offset and append time is what a client wrote, and not to be trusted."""
+
+    offset: int
+    append_time_ms: int
+    """By the broker's clock."""
+    publish_time_ms: int
+    """By the producer's."""
+    producer_name: str
+    routing_key: str | None
+    attributes: tuple[tuple[str, str], ...]
+    """Sorted; as many as fit in PEEK_ATTRIBUTES_BYTES_MAX."""
+    payload: bytes
+    """The first part of it."""
+    payload_size: int
+    """Bytes of the whole."""
+    schema_id: int | None = None
+    schema_version: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PeekedPage:
+    """Messages in the order of their offsets."""
+
+    messages: tuple[PeekedMessage, ...]
+    start_offset: int
+    """The first that can be read."""
+    end_offset: int
+    """After the last that is durable."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AddPartitions:
+    """Give a partitioned topic more partitions, like those it has."""
+
+    base: TopicName
+    count: int
+    """How many more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Connection:
+    """A producer that is attached, or a consumer with an open stream."""
+
+    topic: TopicName
+    client_id: int
+    name: str
+    subscription: str | None
+    """None for a producer."""
+    takeovers: int = 0
+    """How often a client of the same name took a consumer's place lately."""
+    held_off: int = 0
+    """How often clients that came back for it had to wait."""
+    rival: str = ""
+    """Address of the one that lost it, or had to wait, last."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DisconnectClient:
+    """Detach a producer, or end a consumer's stream; a client that lives comes back."""
+
+    topic: TopicName
+    client_id: int

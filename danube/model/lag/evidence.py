@@ -1,0 +1,81 @@
+"""Why a subscription has the status that it has: a sentence with the numbers that the rule looked at. Pure."""
+
+from danube.model.lag.verdict import LagCause, LagPolicy, LagRule, LagVerdict
+
+
+def evidence_of(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
+    """The rule that fired and its numbers, then those of the cause."""
+    sentence = _of_rule(verdict, policy, as_of_ms)
+    more = _of_cause(verdict)
+    return f"{sentence}; {more}" if more else sentence
+
+
+def _of_rule(verdict: LagVerdict, policy: LagPolicy, as_of_ms: int) -> str:
+    match verdict.rule:
+        case LagRule.NOT_RELIABLE:
+            return "the topic is not reliable: it keeps nothing"
+        case LagRule.NO_HISTORY:
+            return "no telemetry was found of it"
+        case LagRule.SILENT:
+            silent_s = (as_of_ms - (verdict.observed_ms or as_of_ms)) / 1_000
+            return f"no telemetry for {silent_s:.0f} s: its broker is down or does not publish any"
+        case LagRule.SHORT_HISTORY:
+            wanted_s = (policy.minimum_complete * policy.intervals - verdict.looks) * policy.interval_s
+            return f"seen at {verdict.looks} of {policy.intervals} looks: ask again in {max(1.0, wanted_s):.0f} s"
+        case _:
+            return _of_few_commits(verdict, policy)
+
+
+def _of_few_commits(verdict: LagVerdict, policy: LagPolicy) -> str:
+    match verdict.rule:
+        case LagRule.ALLOWED_LAG:
+            return f"{_count(verdict.lag_messages, 'message')} unread"
+        case LagRule.NO_COMMITS if verdict.commit_age_s is None:
+            return f"no consumer was seen, and {_count(verdict.lag_messages, 'message')} wait"
+        case LagRule.NO_COMMITS:
+            return f"no consumer for {verdict.commit_age_s:.0f} s, longer than it had read before"
+        case LagRule.FEW_COMMITS:
+            return f"read at {verdict.commits} of {policy.intervals} looks: too few to judge"
+        case _:
+            return _of_commits(verdict, verdict.rate_window_s or 0.0)
+
+
+def _of_commits(verdict: LagVerdict, window_s: float) -> str:
+    match verdict.rule:
+        case LagRule.WENT_BACK:
+            return f"the position went back, stands at {verdict.position} and has not come forward again"
+        case LagRule.CAUGHT_UP_ONCE:
+            return f"it had read everything within the last {window_s:.0f} s"
+        case LagRule.POSITION_STILL:
+            return f"a consumer is there, and the position stood at {verdict.position} at {verdict.commits} looks"
+        case LagRule.YOUNG_LAG:
+            return f"the lag does not fall, but the oldest unread message is {verdict.lag_s or 0.0:.1f} s old"
+        case LagRule.LAG_NEVER_FELL:
+            return f"the lag never fell at {verdict.commits} looks"
+        case _:
+            return f"the lag fell within the last {window_s:.0f} s"
+
+
+def _of_cause(verdict: LagVerdict) -> str:
+    window = f"in {verdict.rate_window_s or 0.0:.0f} s"
+    match verdict.cause:
+        case LagCause.BLOCKED:
+            held = f"{_count(verdict.blocked, 'message')} failed too often and what follows waits"
+            return f"{held}: retry_blocked sends again what blocks, skip_messages gives it up"
+        case LagCause.POISON:
+            returned = max(verdict.nacked or 0, verdict.redelivered or 0)
+            return f"{_count(returned, 'message')} came back and {verdict.acknowledged} were acknowledged {window}"
+        case LagCause.BACK_OFF:
+            return f"{_count(verdict.waiting, 'message')} in back-off, {verdict.in_flight} in flight"
+        case LagCause.STUCK:
+            return f"{_count(verdict.in_flight, 'message')} in flight, none acknowledged {window}"
+        case LagCause.NOT_SENT:
+            return f"{_count(verdict.consumers, 'consumer')} attached, nothing in flight, nothing acknowledged {window}"
+        case LagCause.TOO_SLOW | LagCause.CATCHING_UP:
+            return f"{verdict.arrived} arrived, {verdict.acknowledged} acknowledged {window}"
+        case _:
+            return f"{verdict.messages_lost} were deleted unread" if verdict.messages_lost else ""
+
+
+def _count(number: int | None, word: str) -> str:
+    return f"{number} {word}{'' if number == 1 else 's'}"

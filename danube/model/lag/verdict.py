@@ -1,0 +1,198 @@
+"""What the rules of lag speak of: observations, the numbers in the rules, and verdicts. Values only."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from danube.model.limits.broker import TELEMETRY_FULL_INTERVAL_S, TELEMETRY_INTERVAL_S
+
+
+class LagStatus(StrEnum):
+    """How a subscription does; those of Burrow and two more."""
+
+    OK = "OK"
+    WARN = "WARN"
+    """Reads, and the lag never fell in the window."""
+    STOP = "STOP"
+    """Nobody has read for longer than was read before that, and messages wait."""
+    STALL = "STALL"
+    """Somebody is there and the position stood still for the whole window."""
+    REWIND = "REWIND"
+    """The position went back and has not come forward again."""
+    UNKNOWN = "UNKNOWN"
+    """Too little, or nothing recent, is known of it."""
+    NOT_KEPT = "NOT_KEPT"
+    """The topic is not reliable: nothing is kept, so nothing can lag."""
+
+
+SEVERITY: dict[LagStatus, int] = {
+    LagStatus.NOT_KEPT: 0,
+    LagStatus.OK: 1,
+    LagStatus.UNKNOWN: 2,
+    LagStatus.WARN: 3,
+    LagStatus.STOP: 4,
+    LagStatus.STALL: 5,
+    LagStatus.REWIND: 6,
+}
+"""The worst has the highest number: the order of Burrow's status constants."""
+
+
+class LagRule(StrEnum):
+    """Which rule gave the status; the first that fits, in this order."""
+
+    NOT_RELIABLE = "not_reliable"
+    NO_HISTORY = "no_history"
+    SILENT = "silent"
+    ALLOWED_LAG = "allowed_lag"
+    SHORT_HISTORY = "short_history"
+    NO_COMMITS = "no_commits"
+    FEW_COMMITS = "few_commits"
+    WENT_BACK = "went_back"
+    CAUGHT_UP_ONCE = "caught_up_once"
+    POSITION_STILL = "position_still"
+    YOUNG_LAG = "young_lag"
+    LAG_NEVER_FELL = "lag_never_fell"
+    LAG_FELL = "lag_fell"
+
+
+class LagMethod(StrEnum):
+    """Where the time lag comes from."""
+
+    MEASURED = "measured"
+    """The broker read the append time of the oldest unread message, or nothing is unread."""
+    INTERPOLATED = "interpolated"
+    EXTRAPOLATED = "extrapolated"
+    UNKNOWN = "unknown"
+
+
+class LagCause(StrEnum):
+    """Why messages wait; the first that fits, in this order."""
+
+    BLOCKED = "blocked"
+    REWOUND = "rewound"
+    NOBODY_READS = "nobody_reads"
+    POISON = "poison"
+    BACK_OFF = "back_off"
+    STUCK = "stuck"
+    NOT_SENT = "not_sent"
+    TOO_SLOW = "too_slow"
+    CATCHING_UP = "catching_up"
+
+
+class EtaReason(StrEnum):
+    """Why there is no time to catch up."""
+
+    NOT_KEPT = "not_kept"
+    NO_RATES = "no_rates"
+    """Too little is known to compute any."""
+    NOTHING_CONSUMED = "nothing_consumed"
+    FALLS_BEHIND = "falls_behind"
+    """As much arrives as is consumed, or more."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one telemetry record said of one subscription (`docs/formats/telemetry.md`)."""
+
+    at_ms: int
+    broker_id: str = ""
+    start_id: str = ""
+    sequence: int = 0
+    gone: bool = False
+    topic_id: str = ""
+    subscription_id: str = ""
+    kept: bool = True
+    """False on a topic that is not reliable; all that follows but `consumers` is 0 then."""
+    consumers: int = 0
+    start_offset: int = 0
+    head: int = 0
+    position: int = 0
+    acknowledged_beyond: int = 0
+    lag_messages: int = 0
+    in_flight: int = 0
+    waiting: int = 0
+    ready: int = 0
+    redelivered: int = 0
+    nacked: int = 0
+    blocked: int | None = None
+    """None from a broker that does not tell."""
+    oldest_unread_append_ms: int | None = None
+    head_append_ms: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagPolicy:
+    """The numbers in the rules."""
+
+    intervals: int = 10
+    """Looks in the window: Burrow's default of `intervals`."""
+    interval_s: float = TELEMETRY_INTERVAL_S
+    """Between two looks: as often as brokers publish."""
+    allowed_lag: int = 0
+    """Messages that are no lag: Burrow's `allowed-lag` and its default."""
+    minimum_complete: float = 0.5
+    """Share of the window that must be known: Burrow's `minimum-complete`. It calls the rest OK; here it is UNKNOWN."""
+    young_lag_s: float = 2 * TELEMETRY_INTERVAL_S
+    """WARN is not raised while the oldest unread message is younger: a few messages on their way are no trouble
+    (Burrow#223, a warning at a trivial lag)."""
+    silent_after_s: float = 2 * TELEMETRY_FULL_INTERVAL_S
+    """No record for so long, two full rounds, and nothing is known any more: `docs/formats/telemetry.md`."""
+    history_s: float = 300.0
+    """Older records are left out: the looks, and what they are filled with, need less."""
+
+    @property
+    def interval_ms(self) -> int:
+        """Between two looks."""
+        return round(self.interval_s * 1_000)
+
+    @property
+    def window_ms(self) -> int:
+        """From the first look of the window to the last."""
+        return (self.intervals - 1) * self.interval_ms
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LagVerdict:
+    """How one subscription of one topic stands at a time. Null is what is not known, never 0."""
+
+    status: LagStatus
+    rule: LagRule
+    cause: LagCause | None = None
+    broker_id: str | None = None
+    """Who told of it last."""
+    observed_ms: int | None = None
+    """When the newest record was made."""
+    consumers: int | None = None
+    lag_messages: int | None = None
+    lag_s: float | None = None
+    """Age of the oldest unread message."""
+    lag_method: LagMethod = LagMethod.UNKNOWN
+    arrival_rate: float | None = None
+    """Messages a second over `rate_window_s`, as is `consume_rate`."""
+    consume_rate: float | None = None
+    rate_window_s: float | None = None
+    eta_s: float | None = None
+    """Until nothing is unread, if both rates stay."""
+    eta_reason: EtaReason | None = None
+    start_offset: int | None = None
+    position: int | None = None
+    head: int | None = None
+    retention_margin: int | None = None
+    """Messages between the oldest that is kept and the position; negative: so many were deleted unread."""
+    retention_ratio: float | None = None
+    """Of what is kept, the share that is unread; above 1 messages were lost."""
+    messages_lost: int | None = None
+    in_flight: int | None = None
+    waiting: int | None = None
+    ready: int | None = None
+    blocked: int | None = None
+    looks: int = 0
+    """Of the window, that saw something."""
+    commits: int = 0
+    """Looks, the newest `intervals` of them, that saw a consumer or progress."""
+    commit_age_s: float | None = None
+    """Since the newest commit."""
+    arrived: int | None = None
+    """Messages within `rate_window_s`, as are the next three."""
+    acknowledged: int | None = None
+    nacked: int | None = None
+    redelivered: int | None = None

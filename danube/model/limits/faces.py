@@ -1,0 +1,203 @@
+"""The bounds of commands, HTTP ports, danube-admin's faces and analytics. Each says what it protects."""
+
+from danube.model.limits.broker import KIB, MIB
+
+# Web server of danube-admin
+WEB_BODY_BYTES_MAX = 64 * KIB
+"""Of one request; the longest arguments that an operation takes fit several times."""
+WEB_ROWS_DEFAULT = 100
+"""Rows of one page, when nothing is asked for."""
+WEB_ROWS_MAX = 1_000
+"""The same, whatever is asked for: an answer stays in the megabytes."""
+WEB_REQUESTS_MAX = 100
+"""Requests at one time; beyond it the answer is 503, but for probes."""
+WEB_CALL_TIMEOUT_S = 30.0
+"""Of one request, whatever it asks of the cluster."""
+WEB_PROBE_TIMEOUT_S = 1.0
+"""A page says that the broker is away after this long, and so does /readyz."""
+WEB_SESSIONS_MAX = 1_000
+"""People logged in at one time; the one who came first goes."""
+WEB_SESSION_TTL_S = 12 * 3_600.0
+"""A person logs in again after this long."""
+WEB_SESSION_IDLE_S = 3_600.0
+"""The same, without a request."""
+WEB_LOGIN_FAILURES_MAX = 5
+"""Wrong tokens of one address within WEB_LOGIN_WINDOW_S; then it is not listened to, whatever it sends."""
+WEB_LOGIN_WINDOW_S = 60.0
+WEB_LOGIN_ADDRESSES_MAX = 1_024
+"""Addresses whose wrong tokens are remembered; the one who failed first is forgotten."""
+WEB_TOKEN_CHARS_MIN = 16
+"""Shorter ones can be guessed."""
+WEB_TOKEN_CHARS_MAX = 4 * KIB
+WEB_TOKENS_MAX = 100
+"""Of one file."""
+WEB_TOKEN_FILE_BYTES_MAX = 64 * KIB
+WEB_DRAIN_TIMEOUT_S = 2.0
+"""Requests under way have this long to end when the server is stopped."""
+
+# Terminal UI
+TUI_REFRESH_S = 2.0
+"""Between two looks at the cluster, when nothing is set."""
+TUI_REFRESH_MIN_S = 0.5
+TUI_REFRESH_MAX_S = 60.0
+TUI_PAGE_TOPICS = 500
+"""Topics of one page that the terminal UI asks for: the first page is on the screen before the others are read."""
+TUI_PAGES_A_ROUND = 8
+"""Pages of topics read in one round; a larger cluster is gone through over several rounds."""
+TUI_TOPICS_MAX = 100_000
+"""Topics that the terminal UI keeps; those beyond are counted and said."""
+TUI_LAG_POINTS = 120
+"""Looks at one subscription's lag that are kept: four minutes at TUI_REFRESH_S."""
+TUI_LAG_SUBSCRIPTIONS_MAX = 5_000
+"""Subscriptions whose lag is kept over time, those of the topic on the screen always among them."""
+TUI_PLANS_MAX = 1_000
+"""Plans that the terminal UI shows, those that wait first."""
+TUI_AUDIT_RECORDS_MAX = 500
+"""Records of the audit log that the terminal UI shows, the newest."""
+TUI_RESULT_ROWS = 200
+"""Rows of one page of a listing, where a form sets no limit."""
+TUI_SUGGESTIONS_MAX = 10_000
+"""Names that one field of a form can complete."""
+TUI_CALL_TIMEOUT_S = 600.0
+"""A call that a person made and that has not ended by then is given up."""
+
+# Spark
+SPARK_PARTITIONS_MAX = 10_000
+"""Slices of one read: Spark's driver keeps each of them in memory; beyond it slices become larger."""
+SPARK_PARTITION_ROWS = 250_000
+"""Rows of one slice, when nothing is set: a second of work or less, so that all cores have some."""
+SPARK_ARROW_BYTES = 1 * MIB
+"""Stored batches smaller than this are joined before they go to Spark, where each batch costs about the same."""
+SPARK_BOUNDS_AT_ONCE_MAX = 64
+"""Partitions of one topic whose offsets are asked for at the same time."""
+SPARK_OPTION_CHARS_MAX = 256 * KIB
+"""Of one option: offsets of PARTITIONS_MAX partitions with the longest names would fit."""
+SPARK_RETRY_TOTAL_S = 60.0
+"""A read that has lost its broker tries for this long, when nothing is set; then Spark decides about the task."""
+
+# Analytics
+LAG_HISTORY_S = 180.0
+"""Of telemetry that a live answer reads: 20 looks, a full round to fill the oldest of them, and a little more."""
+LAG_LIVE_RECORDS_MAX = 50_000
+"""Telemetry records that one live answer reads, the newest; with more, what was told before them is not known."""
+LAG_LIVE_SLICE_RECORDS = 500
+"""Of them, decoded before others get their turn: some 10 ms."""
+LAG_LIVE_SLICE_JUDGED = 20
+"""The same of subscriptions that are judged."""
+LAG_LIVE_PAGES_MAX = 20
+"""Pages of topics that one live answer reads."""
+LAG_NUMBER_END = 2**48
+"""No time, offset or count in telemetry is as large; what is was not written by a broker, and sums of it overflow."""
+LAG_GROUPS_DEFAULT = 20
+"""Groups of one page of lag, when nothing is asked for: they fit an assistant's answer."""
+LAG_GROUPS_MAX = 1_000
+"""The same, whatever is asked for."""
+LAG_PARTITIONS_SHOWN_MAX = 200
+"""Partitions beside a page of groups; the rest is counted, and a narrower question shows them."""
+ANALYTICS_FRESH_S = 120.0
+"""A finished result that is older is not taken for the present."""
+ANALYTICS_RUN_S_MAX = 1_800.0
+"""A job that takes longer is ended, by itself and by whoever started it."""
+ANALYTICS_RUN_GRACE_S = 30.0
+"""A job that did not end itself by then is killed, and one that said nothing is taken for lost."""
+ANALYTICS_RUNS_MAX = 2
+"""Jobs that one process has under way: each is a Spark of its own."""
+ANALYTICS_ENDED_JOBS_MAX = 16
+"""Jobs that have ended and whose last words are kept."""
+ANALYTICS_RUNS_SHOWN_MAX = 20
+"""Runs that one answer lists, the newest."""
+ANALYTICS_SINCE_S_DEFAULT = 900.0
+"""Of telemetry that a job reads, when nothing is set."""
+ANALYTICS_SINCE_S_MAX = 30 * 24 * 3_600.0
+"""The same, whatever is asked for."""
+ANALYTICS_START_S_MAX = 30.0
+"""A job that has not told of its start by then is not waited for any longer."""
+ANALYTICS_POLL_S = 0.5
+"""Between two looks at a run that is waited for."""
+ANALYTICS_WAIT_S_MAX = 600.0
+"""That a caller may wait for a run."""
+ANALYTICS_PART_ROWS_MAX = 200
+"""Of one record of a result: with the longest names it stays far below MESSAGE_BYTES_MAX."""
+ANALYTICS_ROWS_MAX = 20_000
+"""Partitions, and groups, that one result holds, the worst; the rest is counted."""
+ANALYTICS_KEEP_S = 7 * 24 * 3_600.0
+"""Results that are older are not looked for."""
+ANALYTICS_RECORDS_MAX = 2_000
+"""Records of the results topic that one look reads, the newest: nine of the largest results, and many small ones."""
+ANALYTICS_RUN_ID_CHARS_MAX = 64
+ANALYTICS_DETAIL_CHARS_MAX = 1_000
+"""Of the sentence with which a run failed."""
+ANALYTICS_LOG_BYTES = 4 * KIB
+"""Read from the end of what a job said, to show why it ended."""
+
+# MCP
+MCP_ANSWER_BYTES_MAX = 24 * KIB
+"""Of one answer, structured and text together: some six thousand tokens of an assistant's attention."""
+MCP_LIST_BYTES_MAX = 36 * KIB
+"""Of all tools together, which an assistant reads before its first call; the default set takes 25 KiB."""
+MCP_ROWS_DEFAULT = 50
+"""Rows of a page that an assistant asks for without a limit."""
+MCP_ERROR_CHARS_MAX = 2_000
+"""Of the sentence of one error."""
+MCP_CALLS_MAX = 64
+"""Tool calls carried out at one time; one more is refused with a word."""
+MCP_CALL_TIMEOUT_S = 120.0
+"""One tool call, without the time that a person is asked."""
+MCP_ASK_TIMEOUT_S = 600.0
+"""A person who does not answer by then could not be asked; the plan waits on."""
+MCP_COMPLETIONS_MAX = 100
+"""Values of one completion: what the protocol allows."""
+MCP_COMPLETION_TIMEOUT_S = 5.0
+"""A completion that takes longer is of no use to whoever types."""
+MCP_MESSAGE_BYTES_MAX = 4 * MIB
+"""One JSON-RPC message from a host, on stdio and over HTTP."""
+MCP_SESSIONS_MAX = 1_000
+"""Open HTTP sessions of the protocol's older era."""
+MCP_REQUESTS_MAX = 2 * MCP_SESSIONS_MAX
+"""Requests over HTTP at one time: of each session one that waits for news, and a call."""
+MCP_SESSION_IDLE_S = 1_800.0
+"""Such a session is forgotten after this long without a call."""
+MCP_NOTES_MAX = 64
+"""Records of reads on their way to the audit log while their answers are out already; at this many one waits."""
+MCP_NOTES_DELAY_S = 0.05
+"""How long the first of them waits for others to go along with it."""
+MCP_NOTES_DRAIN_S = 2.0
+"""How long the server waits at its end for those records."""
+MCP_DRAIN_S = 2.0
+"""From Ctrl-C to the end of the HTTP server, for calls that run."""
+MCP_TOKEN_CHARS_MIN = 16
+"""Of a bearer token that somebody chose."""
+MCP_LIST_CACHE_MS = 60_000
+"""A host may keep the list of tools for this long: it changes only when the server is started anew."""
+
+# Command line
+CLI_READ_BYTES = 64 * KIB
+"""One read of a file or of standard input."""
+CLI_WRITE_MESSAGES_MAX = 100
+"""Written to standard output at once, and acknowledged after that."""
+CLI_CONNECT_TIMEOUT_S = 5.0
+"""A command that never reached its broker says so after this long."""
+CLI_RETRY_TOTAL_S = 60.0
+"""A command that has lost its broker tries for this long."""
+CLI_DRAWN_ROWS_MAX = 500
+"""Rows of a table that is drawn to fit a terminal; with more it is plain text, which takes a hundredth of the time."""
+CLI_PAGES_MAX = 100
+"""Pages of LIST_ROWS_MAX rows that one listing follows: a broker whose pages have no end is not followed forever."""
+CLI_WATCH_MIN_S = 1.0
+"""Between two looks of `--watch`: each is a call to the broker, and a record of its audit log."""
+CLI_COMPLETION_TIMEOUT_S = 1.0
+"""For the names that a shell offers: whoever pressed a key does not wait longer."""
+CLI_COMPLETIONS_MAX = 200
+"""Names that a shell is offered at once."""
+CLI_ANSWER_CHARS_MAX = 1_000
+"""Of a line that a person types in answer to a question."""
+
+# HTTP ports
+METRICS_REQUESTS_MAX = 100
+"""Requests of the metrics port at one time; beyond it the answer is 503, but for /health."""
+METRICS_DRAIN_S = 1.0
+"""Requests of the metrics port that are under way have this long to end when the broker stops."""
+HTTP_REQUEST_TIMEOUT_S = 20.0
+"""An HTTP connection is ended when a request is not whole after this long, or an answer stands still for so long."""
+HTTP_CONNECTIONS_SPARE = 16
+"""Connections of an HTTP port beyond its requests at one time: for probes. One more ends the oldest idle one."""

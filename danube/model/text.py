@@ -1,0 +1,69 @@
+"""Where to begin in a topic, as people and plans write it: `earliest`, `latest`, an offset, or a time in UTC. Pure."""
+
+from datetime import UTC, datetime, timedelta
+
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.errors import InvalidRequestError
+
+START_CHARS_MAX = 40
+_OFFSET_MAX = 2**63 - 1
+_EPOCH = datetime.fromtimestamp(0, UTC)
+
+
+def parse_start(text: str) -> FetchStart:
+    """The start that a text means. Raises InvalidRequestError.
+
+    Digits alone are an offset. A time is ISO 8601; one without a zone is UTC, and so a date is its midnight there.
+    """
+    word = text.strip().lower()
+    if word in {each.value for each in FetchFrom}:
+        return FetchFrom(word)
+    if word.isascii() and word.isdigit():
+        return _offset(word)
+    return FetchTime(_milliseconds(text.strip()))
+
+
+def start_text(start: FetchStart) -> str:
+    """The start as a text that means it; two texts that mean the same become one."""
+    match start:
+        case FetchFrom():
+            return start.value
+        case FetchTime(append_time_ms):
+            moment = _EPOCH + timedelta(milliseconds=append_time_ms)
+            return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        case int(offset):
+            return str(offset)
+
+
+def _offset(digits: str) -> int:
+    if len(digits) > START_CHARS_MAX or int(digits) > _OFFSET_MAX:
+        raise InvalidRequestError(f"{digits[:START_CHARS_MAX]} is above every offset: use one that the topic has")
+    return int(digits)
+
+
+def _milliseconds(text: str) -> int:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        moment = None
+    if moment is not None:
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        if moment >= _EPOCH:
+            return (moment - _EPOCH) // timedelta(milliseconds=1)
+    raise InvalidRequestError(
+        f"{text[:START_CHARS_MAX]!r} is no start: use earliest, latest, an offset, or a time such as"
+        " 2026-01-31T10:00:00Z"
+    )
+
+
+def count_text(count: int, noun: str) -> str:
+    """`1 message`, `12,345 messages`: of a noun whose plural takes an s."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def time_of(time_ms: int) -> str:
+    """A time as people read it."""
+    try:
+        return datetime.fromtimestamp(time_ms / 1_000, UTC).strftime("%Y-%m-%d %H:%M:%SZ")
+    except (OverflowError, ValueError, OSError):
+        return f"{time_ms} ms"

@@ -1,0 +1,334 @@
+"""Where the metadata that a command is about is kept: in a data folder that no broker has, or in a service. Blocks."""
+
+import asyncio
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from danube import __version__
+from danube.broker.cluster.metadata_store import etcd_settings, raft_settings, zookeeper_settings
+from danube.broker.config.metadata_store import MetaStoreSettings, MetaStoreType
+from danube.broker.config.settings import BrokerSettings
+from danube.data_folder.data_folder import METADATA, Identity
+from danube.metadata.backup.backup import cluster_id_of
+from danube.metadata.backup.format import Backup, Origin
+from danube.metadata.backup.raft import begin_group, own_address, read_raft
+from danube.metadata.backup.shared_log import PlantableBackend, begin_log, read_log
+from danube.metadata.backup.sqlite import read_sqlite, write_sqlite
+from danube.metadata.raft.admin_commands import add_command
+from danube.metadata.raft.folder.folder import FOLDER
+from danube.metadata.state import StateSnapshot
+from danube.model.errors import (
+    DanubeError,
+    DataFolderError,
+    NotFoundError,
+    PreconditionFailedError,
+    SettingsError,
+)
+from danube.offline.folder import identity_in, locked
+from danube.rpc.address import split_address
+from danube.runtime.clock import SystemClock
+from danube.runtime.disk import LocalDisk
+from danube.runtime.log import configure_logging
+from danube.runtime.rng import SystemRng
+from danube.runtime.settings import Loaded
+
+STAGING = "metadata-restore.new"
+"""In a data folder: what is being restored, and does not count yet."""
+
+_GROUP = "meta_store."
+_NOBODY = Identity(broker_id=0)  # where no broker was yet, or nobody can say which
+_BESIDE = ("-wal", "-journal", "-shm")  # what SQLite may keep beside its file
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What a command is about."""
+
+    data_dir: Path
+    meta_store: MetaStoreSettings
+    store: MetaStoreType | None = None
+    """None for the one that the settings say, or that is in the data folder."""
+    is_set: frozenset[str] = frozenset()
+    """Which settings of `meta_store` were given, and are not defaults."""
+
+
+def wanted_of(loaded: Loaded[BrokerSettings], data_dir: Path, store: MetaStoreType | None = None) -> Wanted:
+    """What is meant when a broker's settings are these."""
+    given = [key for key, origin in loaded.origins.items() if key.startswith(_GROUP) and origin != "default"]
+    return Wanted(data_dir, loaded.settings.meta_store, store, frozenset(key.removeprefix(_GROUP) for key in given))
+
+
+@dataclass(frozen=True, slots=True)
+class Planted:
+    """What a restore has made."""
+
+    what: str
+    next_step: str
+
+
+class Place(Protocol):
+    """Where metadata is kept."""
+
+    @property
+    def kind(self) -> MetaStoreType:
+        """How."""
+
+    @property
+    def name(self) -> str:
+        """Where, for people; nothing secret."""
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether what is here can be set aside."""
+
+    def is_empty(self) -> bool:
+        """Whether there is nothing here that a restore would take the place of."""
+
+    def read(self) -> Backup:
+        """All of it. Raises DanubeError."""
+
+    def check(self, backup: Backup) -> None:
+        """Raise PreconditionFailedError when no broker would start with this backup here."""
+
+    def plant(self, snapshot: StateSnapshot, aside: str) -> Planted:
+        """Have it hold this; what was there is moved to `aside`, a name in the folder. Raises DanubeError."""
+
+
+class FolderPlace:
+    """A data folder that this process has locked, and one kind of metadata in it."""
+
+    is_folder = True
+
+    def __init__(self, wanted: Wanted, kind: MetaStoreType) -> None:
+        self._wanted = wanted
+        self._kind = kind
+        self._path = wanted.data_dir
+        self._identity = identity_in(self._path) or _NOBODY
+
+    @property
+    def kind(self) -> MetaStoreType:
+        return self._kind
+
+    @property
+    def name(self) -> str:
+        return str(self._path.absolute())
+
+    @property
+    def path(self) -> Path:
+        """The data folder."""
+        return self._path
+
+    def is_empty(self) -> bool:
+        return not self._files()
+
+    def read(self) -> Backup:
+        if self._kind is MetaStoreType.SQLITE:
+            snapshot = read_sqlite(self._path / METADATA)
+            return Backup(self._origin(snapshot), snapshot)
+        state = read_raft(LocalDisk(self._path))
+        origin = self._origin(state.snapshot, state.position, state.agreed_position, state.members)
+        return Backup(origin, state.snapshot)
+
+    def check(self, backup: Backup) -> None:
+        own, other = self._identity.cluster_id, backup.origin.cluster_id
+        if own and other and own != other:
+            raise PreconditionFailedError(
+                f"{self._path} holds messages of another cluster ({own}), and the backup is of {other}: choose another"
+                " folder with --data-dir"
+            )
+        if self._identity.is_shared and self._kind is MetaStoreType.SQLITE:
+            raise PreconditionFailedError(
+                f"{self._path} is of a broker of a cluster, which would not start with metadata of its own: restore"
+                " with --store raft, or into another folder with --data-dir"
+            )
+        if self._kind is MetaStoreType.RAFT:
+            self._address()
+
+    def plant(self, snapshot: StateSnapshot, aside: str) -> Planted:
+        address = self._address() if self._kind is MetaStoreType.RAFT else ""
+        disk, staging = LocalDisk(self._path), self._path / STAGING
+        _remove(staging)
+        disk.make_folder(STAGING)
+        made, source, target = self._build(staging, snapshot, address)
+        for path in self._files():
+            disk.make_folder(aside)
+            path.rename(self._path / aside / path.name)
+        if disk.exists(aside):
+            disk.sync_folder(aside)
+        source.rename(target)
+        disk.sync_folder("")
+        _remove(staging)
+        return made
+
+    def _build(self, staging: Path, snapshot: StateSnapshot, address: str) -> tuple[Planted, Path, Path]:
+        if self._kind is MetaStoreType.SQLITE:
+            write_sqlite(staging / METADATA, snapshot)
+            LocalDisk(staging).sync_folder("")
+            made = Planted(f"sqlite, {self.name}", "start the broker as one that stands alone")
+            return made, staging / METADATA, self._path / METADATA
+        cluster_id, node_id = begin_group(LocalDisk(staging), snapshot, address, SystemRng())
+        made = Planted(
+            f"raft, {self.name}: a new group {cluster_id} with one member, {node_id} at {address}",
+            f"start this broker with the Raft address {address}; the others start with --join, each without its old"
+            f" folder {FOLDER}/ in its data folder, and are added with `{add_command(address, 'ADDRESS')}`, each by the"
+            " address of its Raft port",
+        )
+        return made, staging / FOLDER, self._path / FOLDER
+
+    def _files(self) -> list[Path]:
+        names = [FOLDER] if self._kind is MetaStoreType.RAFT else [METADATA, *(METADATA + end for end in _BESIDE)]
+        return [self._path / name for name in names if (self._path / name).exists()]
+
+    def _address(self) -> str:
+        """At which the others will reach this broker: as set, or as it was. Raises SettingsError."""
+        if not self._wanted.is_set & {"raft_addr", "raft_advertised_addr"}:
+            before = self._known_address()
+            if before:
+                return before
+        settings = raft_settings(self._wanted.meta_store)
+        address = settings.advertised or settings.bind
+        if not split_address(address)[1]:
+            raise SettingsError(
+                "the new group's member needs a port that others find it by: give --raft-addr host:port"
+            )
+        return address
+
+    def _known_address(self) -> str:
+        try:
+            return own_address(read_raft(LocalDisk(self._path)))
+        except (DanubeError, OSError):
+            return ""
+
+    def _origin(
+        self, snapshot: StateSnapshot, position: int = 0, agreed_position: int = 0, members: tuple[str, ...] = ()
+    ) -> Origin:
+        return Origin(
+            kind=self._kind,
+            place=self.name,
+            taken_ms=SystemClock().now_ms(),
+            danube=__version__,
+            cluster_id=cluster_id_of(snapshot.entries),
+            broker_id=self._identity.broker_id,
+            position=position,
+            agreed_position=agreed_position,
+            members=members,
+        )
+
+
+class ServicePlace:
+    """A root in etcd or ZooKeeper; brokers may run.
+
+    All is done on one event loop: gRPC says what is left of a connection to the loop that it was made on.
+    """
+
+    is_folder = False
+
+    def __init__(self, settings: MetaStoreSettings, kind: MetaStoreType, runner: asyncio.Runner) -> None:
+        self._settings = settings
+        self._kind = kind
+        self._runner = runner
+
+    @property
+    def kind(self) -> MetaStoreType:
+        return self._kind
+
+    @property
+    def name(self) -> str:
+        servers = self._settings.endpoints if self._kind is MetaStoreType.ETCD else self._settings.hosts
+        return f"{', '.join(server.rpartition('@')[2] for server in servers)}, below {self._settings.root}"
+
+    def is_empty(self) -> bool:
+        return self._read().origin.position == 0
+
+    def read(self) -> Backup:
+        found = self._read()
+        if found.origin.position == 0:
+            raise NotFoundError(f"nothing was ever kept in {self._kind}, {self.name}: check meta_store.root")
+        return found
+
+    def _read(self) -> Backup:
+        async def read() -> Backup:
+            clock = SystemClock()
+            state = await read_log(self._backend(), clock, SystemRng())
+            origin = Origin(
+                kind=self._kind,
+                place=self.name,
+                taken_ms=clock.now_ms(),
+                danube=__version__,
+                cluster_id=cluster_id_of(state.snapshot.entries),
+                position=state.position,
+                agreed_position=state.position,
+            )
+            return Backup(origin, state.snapshot)
+
+        return self._runner.run(read())
+
+    def check(self, backup: Backup) -> None:
+        """Every service takes every backup."""
+
+    def plant(self, snapshot: StateSnapshot, aside: str) -> Planted:  # noqa: ARG002 - nothing was there
+        async def plant() -> None:
+            await begin_log(self._backend(), snapshot, SystemRng())
+
+        self._runner.run(plant())
+        return Planted(f"{self._kind}, {self.name}", "start the brokers with the same meta_store")
+
+    def _backend(self) -> PlantableBackend:
+        if self._kind is MetaStoreType.ETCD:
+            from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend  # noqa: PLC0415 - the kind that is used alone
+
+            return EtcdBackend(etcd_settings(self._settings), SystemRng())
+        from danube.metadata.shared_log.zookeeper.zookeeper_backend import ZookeeperBackend  # noqa: PLC0415 - as above
+
+        return ZookeeperBackend(zookeeper_settings(self._settings), SystemRng())
+
+
+@contextmanager
+def opened(wanted: Wanted, *, to_fill: bool = False) -> Iterator[Place]:
+    """The place that a command is about, locked where it is a folder; `to_fill` makes a folder that is missing.
+
+    Raises DataFolderError, DataFolderInUseError, SettingsError.
+    """
+    kind = kind_of(wanted)
+    if kind is MetaStoreType.MEMORY:
+        raise SettingsError("metadata in memory is kept nowhere: name another kind with --store")
+    if kind in {MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}:
+        configure_logging("warning", "text")
+        with asyncio.Runner() as runner:
+            yield ServicePlace(wanted.meta_store, kind, runner)
+        return
+    with locked(wanted.data_dir, to_fill=to_fill):
+        place = FolderPlace(wanted, kind)
+        if place.is_empty() and not to_fill:
+            raise DataFolderError(_nothing_of(kind, wanted.data_dir))
+        yield place
+
+
+def kind_of(wanted: Wanted) -> MetaStoreType:
+    """How it is kept: as is said, as it is set, or as it is found in the data folder."""
+    if wanted.store is not None:
+        return wanted.store
+    if "type" in wanted.is_set or wanted.meta_store.type is not MetaStoreType.SQLITE:
+        return wanted.meta_store.type
+    has_raft, has_sqlite = (wanted.data_dir / FOLDER).exists(), (wanted.data_dir / METADATA).exists()
+    if has_raft and (not has_sqlite or (identity_in(wanted.data_dir) or _NOBODY).is_shared):
+        return MetaStoreType.RAFT
+    return MetaStoreType.SQLITE
+
+
+def _nothing_of(kind: MetaStoreType, path: Path) -> str:
+    what = f"no folder {FOLDER}/" if kind is MetaStoreType.RAFT else f"no {METADATA}"
+    return (
+        f"there is {what} in {path}: its metadata is kept elsewhere. Say so as for the broker"
+        " (danube-broker --config-file or --meta-store-type, before the word metadata)"
+    )
+
+
+def _remove(staging: Path) -> None:
+    """Remove what a restore that was cut off left, and what one that is done needs no more."""
+    if staging.exists():
+        shutil.rmtree(staging)

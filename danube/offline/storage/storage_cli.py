@@ -1,0 +1,121 @@
+"""`danube-broker storage`: what is in the data folder of a broker that does not run, whether it is sound; repair."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from danube.offline.cli_options import DataDir, Output, OutputFormat, end, folder_of, loaded_of
+
+if TYPE_CHECKING:
+    from danube.offline.metadata.sources import Wanted
+
+_EPILOG = """Examples:
+
+  danube-broker storage inspect --data-dir /var/lib/danube
+
+  danube-broker storage inspect --data-dir /var/lib/danube --topic /default/orders
+
+  danube-broker storage verify --data-dir /var/lib/danube
+
+  danube-broker --config-file broker.yml storage verify   (of a cluster: the metadata is read where the broker has it)
+
+  danube-broker storage repair --data-dir /var/lib/danube   (only says what it would do)
+
+  danube-broker storage repair --data-dir /var/lib/danube --accept-loss
+
+Exit codes: 0 done or sound, 2 wrong usage, or a repair that needs metadata kept elsewhere, 3 a repair that needs
+--accept-loss, 4 no such topic or file, 5 topics have no names, 7 data folder cannot be used or a broker has it, 8
+stored data is damaged.
+"""
+
+_INSPECT = """Examples:
+
+  danube-broker storage inspect --data-dir /var/lib/danube
+
+  danube-broker storage inspect --data-dir /var/lib/danube --topic /default/orders
+
+  danube-broker storage inspect --data-dir /var/lib/danube --file 0000000004.journal -o json
+
+Exit codes: 0 shown, damaged or not, 2 wrong usage, 4 no such topic or file, 5 topics have no names, 7 data folder
+cannot be used or a broker has it.
+"""
+
+_VERIFY = """Examples:
+
+  danube-broker storage verify --data-dir /var/lib/danube
+
+  danube-broker --config-file broker.yml storage verify   (of a cluster: the metadata is read where the broker has it)
+
+Exit codes: 0 sound, 2 wrong usage, 7 data folder cannot be used or a broker has it, 8 stored data is damaged.
+"""
+
+_REPAIR = """Examples:
+
+  danube-broker storage repair --data-dir /var/lib/danube   (only says what it would do)
+
+  danube-broker storage repair --data-dir /var/lib/danube --accept-loss
+
+Exit codes: 0 done, or nothing to repair, 2 wrong usage, or metadata kept elsewhere is needed, 3 not done: it needs
+--accept-loss, 7 data folder cannot be used or a broker has it, 8 damage that cannot be repaired.
+"""
+
+app = typer.Typer(
+    help="Look into, verify and repair the data folder of a broker that does not run.",
+    epilog=_EPILOG,
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+
+
+_Topic = Annotated[str | None, typer.Option("--topic", help="Only this topic, with its segments.")]
+_File = Annotated[str | None, typer.Option("--file", help="What is in this one file, by its name: rounds, blocks.")]
+_Accept = Annotated[bool, typer.Option("--accept-loss", help="Do it. What is damaged is set aside, not deleted.")]
+
+
+@app.command("inspect", epilog=_INSPECT)
+def inspect(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    topic: _Topic = None,
+    file: _File = None,
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Show what is in a data folder: journal files, topics, subscriptions, leftovers. Changes nothing."""
+    from danube.offline.storage import commands  # noqa: PLC0415 - `--help` needs none of it
+
+    wanted = _wanted(context, data_dir)
+    end(lambda: commands.inspect(wanted, topic=topic, file=file, output=output))
+
+
+@app.command("verify", epilog=_VERIFY)
+def verify(context: typer.Context, data_dir: DataDir = None, output: Output = OutputFormat.TABLE) -> None:
+    """Read every byte of a data folder and tell each fault, with file, byte, topic and offsets. Changes nothing."""
+    from danube.offline.storage import commands  # noqa: PLC0415 - as above
+
+    wanted = _wanted(context, data_dir)
+    end(lambda: commands.verify_folder(wanted, output=output))
+
+
+@app.command("repair", epilog=_REPAIR)
+def repair(
+    context: typer.Context,
+    data_dir: DataDir = None,
+    accept_loss: _Accept = False,  # noqa: FBT002 - a flag of a command
+    output: Output = OutputFormat.TABLE,
+) -> None:
+    """Say what a repair would lose and keep; with --accept-loss, do it.
+
+    All that is sound stays where it is, at its own offset. Lost messages are replaced by empty ones that say so.
+    What is taken out goes into a folder lost-<time> in the data folder, with a report.
+    """
+    from danube.offline.storage import commands  # noqa: PLC0415 - as above
+
+    wanted = _wanted(context, data_dir)
+    end(lambda: commands.repair(wanted, accept_loss=accept_loss, output=output))
+
+
+def _wanted(context: typer.Context, data_dir: Path | None) -> "Wanted":
+    from danube.offline.metadata.sources import wanted_of  # noqa: PLC0415 - as above
+
+    return wanted_of(loaded_of(context), folder_of(context, data_dir))

@@ -1,0 +1,211 @@
+"""The body of a record batch, version 1: what a client sends, the journal stores and consumers get. Pure.
+
+Little-endian, no padding. `n` is the record count, `s` the length of what the records share.
+
+    at       bytes  field
+    0        4      magic "DnBt"
+    4        1      version, 1
+    5        1      codec, 0 (none)
+    6        1      record kind: 0 payloads, 1 messages
+    7        1      reserved, 0
+    8        8      producer id, 0 when the batch mixes producers; with bit 63 that of a row of numbers (numbering.py)
+    16       8      base sequence: the producer's number of the first record
+    24       8      first publish time, ms since 1970, as claimed by the client; 0 when each record says its own
+    32       8      last publish time, the same
+    40       4      n, 1 to 65,536
+    44       4      s
+    48       s      shared: for payloads an encoded danube.StreamMessage with everything but the payload; else empty
+    48+s     4n     lengths of the records
+    48+s+4n  ...    the records, one after the other: payloads, or encoded danube.StreamMessages
+    end-4    4      CRC-32C of everything before it
+
+Offsets, epoch and append time are the broker's and stand in the envelope (`envelope.py`); a body never changes.
+"""
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from itertools import accumulate
+from operator import sub
+
+from danube.model.errors import InvalidBatchError
+from danube.model.limits.broker import BATCH_BYTES_MAX, BATCH_RECORDS_MAX
+from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+
+MAGIC = b"DnBt"
+VERSION = 1
+CODEC_NONE = 0
+HEADER_BYTES = 48
+LENGTH_BYTES = 4
+
+_HEADER = struct.Struct("<4sBBBBQQQQII")
+_CODEC_NAMES = {CODEC_NONE: "none", 1: "gzip", 2: "lz4", 3: "zstd"}
+
+
+class RecordKind(IntEnum):
+    """What the records of a batch are."""
+
+    PAYLOADS = 0
+    """Payloads; the rest of the message is shared by all."""
+    MESSAGES = 1
+    """Each a whole encoded StreamMessage."""
+
+
+_KINDS = tuple(RecordKind)  # by number
+
+
+class CheckedBody(bytes):
+    """A body that `check` has found right, so that nobody need do it again; made by whoever checked it."""
+
+    __slots__ = ()
+
+
+@dataclass(slots=True)
+class BatchHeader:
+    """What a body says of itself. Never changed; frozen, it would cost five times as much to make."""
+
+    kind: RecordKind
+    producer_id: int
+    base_sequence: int
+    first_publish_ms: int
+    last_publish_ms: int
+    count: int
+    shared_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOrigin:
+    """Who made a batch and when; all zero when the records say so themselves."""
+
+    producer_id: int = 0
+    base_sequence: int = 0
+    first_publish_ms: int = 0
+    last_publish_ms: int = 0
+
+
+_NO_ORIGIN = BatchOrigin()
+
+
+def encode_messages(records: Sequence[bytes], origin: BatchOrigin = _NO_ORIGIN) -> bytes:
+    """A body of encoded StreamMessages. Raises InvalidBatchError when they are none, too many or too large."""
+    return _encode(RecordKind.MESSAGES, b"", records, origin)
+
+
+def encode_payloads(shared: bytes, payloads: Sequence[bytes], origin: BatchOrigin = _NO_ORIGIN) -> bytes:
+    """A body of payloads and what they share. Raises InvalidBatchError when they are none, too many or too large."""
+    return _encode(RecordKind.PAYLOADS, shared, payloads, origin)
+
+
+def body_bytes(shared_bytes: int, count: int, records_bytes: int) -> int:
+    """How long a body will be."""
+    return HEADER_BYTES + shared_bytes + LENGTH_BYTES * count + records_bytes + CRC_BYTES
+
+
+def check(body: bytes) -> BatchHeader:
+    """Judge every byte of a body that comes from outside. Raises InvalidBatchError."""
+    if len(body) > BATCH_BYTES_MAX:
+        raise InvalidBatchError(
+            f"a record batch has {len(body)} bytes, the limit is {BATCH_BYTES_MAX}: send smaller ones"
+        )
+    header = read_header(body)
+    if not is_intact(body):
+        raise InvalidBatchError("the checksum of a record batch is wrong: send it again")
+    _check_counts(header, body)
+    return header
+
+
+def read_header(body: bytes) -> BatchHeader:
+    """The header alone, in constant time, without the checksum. Raises InvalidBatchError."""
+    if len(body) < HEADER_BYTES + CRC_BYTES:
+        raise InvalidBatchError(f"a record batch of {len(body)} bytes is shorter than its header")
+    magic, version, codec, kind, reserved, producer, sequence, first, last, count, shared = _HEADER.unpack_from(body)
+    if magic != MAGIC or version != VERSION or reserved:
+        raise InvalidBatchError(f"this is not a record batch of version {VERSION}, or it is damaged")
+    if codec != CODEC_NONE:
+        name = _CODEC_NAMES.get(codec, f"number {codec}")
+        raise InvalidBatchError(f"record batches with codec {name} are not supported: send them uncompressed")
+    if kind >= len(_KINDS):
+        raise InvalidBatchError(f"record kind {kind} of a record batch is unknown")
+    return BatchHeader(_KINDS[kind], producer, sequence, first, last, count, shared)
+
+
+def records(body: bytes, first: int, last: int) -> list[bytes]:
+    """Records `[first, last)` of a body that was checked. For repeated slices use a `RecordView`."""
+    return RecordView(body).slice(first, last)
+
+
+class RecordView:
+    """A body that was checked, cut into its records on demand; the index is built at the first slice."""
+
+    __slots__ = ("_body", "_ends", "header")
+
+    def __init__(self, body: bytes) -> None:
+        self.header = read_header(body)
+        self._body = body
+        self._ends: list[int] | None = None
+
+    @property
+    def shared(self) -> bytes:
+        """What the records share."""
+        return self._body[HEADER_BYTES : HEADER_BYTES + self.header.shared_bytes]
+
+    @property
+    def longest(self) -> int:
+        """Bytes of the longest record."""
+        ends = self._ends or self._index()
+        return int(max(map(sub, ends[1:], ends)))
+
+    def slice(self, first: int, last: int) -> list[bytes]:
+        """Records `[first, last)`. Raises IndexError for a range outside the batch."""
+        if not 0 <= first <= last <= self.header.count:
+            raise IndexError(f"records {first} to {last} of a batch of {self.header.count}")
+        ends = self._ends or self._index()
+        body = self._body
+        return [body[start:end] for start, end in zip(ends[first:last], ends[first + 1 : last + 1], strict=True)]
+
+    def _index(self) -> list[int]:
+        count = self.header.count
+        start = HEADER_BYTES + self.header.shared_bytes
+        lengths = struct.unpack_from(f"<{count}I", self._body, start)
+        self._ends = list(accumulate(lengths, initial=start + LENGTH_BYTES * count))
+        return self._ends
+
+
+def _encode(kind: RecordKind, shared: bytes, chunks: Sequence[bytes], origin: BatchOrigin) -> bytes:
+    count = len(chunks)
+    if not 1 <= count <= BATCH_RECORDS_MAX:
+        raise InvalidBatchError(f"a record batch holds 1 to {BATCH_RECORDS_MAX} records, not {count}")
+    lengths = [len(chunk) for chunk in chunks]
+    size = body_bytes(len(shared), count, sum(lengths))
+    if size > BATCH_BYTES_MAX:
+        raise InvalidBatchError(f"a record batch has {size} bytes, the limit is {BATCH_BYTES_MAX}: make smaller ones")
+    header = _HEADER.pack(
+        MAGIC,
+        VERSION,
+        CODEC_NONE,
+        kind,
+        0,
+        origin.producer_id,
+        origin.base_sequence,
+        origin.first_publish_ms,
+        origin.last_publish_ms,
+        count,
+        len(shared),
+    )
+    return with_crc(b"".join([header, shared, struct.pack(f"<{count}I", *lengths), *chunks]))
+
+
+def _check_counts(header: BatchHeader, body: bytes) -> None:
+    if not 1 <= header.count <= BATCH_RECORDS_MAX:
+        raise InvalidBatchError(f"a record batch holds 1 to {BATCH_RECORDS_MAX} records, not {header.count}")
+    if header.kind is RecordKind.MESSAGES and header.shared_bytes:
+        raise InvalidBatchError("a record batch of whole messages shares nothing, but this one says it does")
+    if header.first_publish_ms > header.last_publish_ms:
+        raise InvalidBatchError("the first publish time of a record batch is later than its last")
+    records_bytes = len(body) - body_bytes(header.shared_bytes, header.count, 0)
+    if records_bytes < 0:
+        raise InvalidBatchError("a record batch is shorter than its counts say")
+    lengths = struct.unpack_from(f"<{header.count}I", body, HEADER_BYTES + header.shared_bytes)
+    if sum(lengths) != records_bytes:
+        raise InvalidBatchError("the lengths of the records of a batch do not add up to its size")

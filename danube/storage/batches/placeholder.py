@@ -1,0 +1,52 @@
+"""Batches in the place of messages that are lost for good, so that all others keep their offsets. Pure.
+
+A marker is a batch like any other: as many records as messages were lost, all of them empty, with a producer id that no
+producer gets and an attribute that says what it is. Dispatch passes over markers; whoever reads by offset sees empty
+messages that say of themselves what they stand for. A repair of damaged storage makes them, and nothing else does.
+"""
+
+from collections.abc import Iterator
+
+from danube.model.calls.client import OutgoingMessage
+from danube.model.limits.broker import BATCH_RECORDS_MAX
+from danube.storage.batches.batch import BatchOrigin, encode_payloads
+from danube.storage.batches.envelope import encode_data
+from danube.storage.segment.format import EncodedBatch
+from danube.wire.encode import send_message
+
+PLACEHOLDER_PRODUCER_ID = 0x4C4F_5354_4C4F_5354  # "LOSTLOST": bit 63 is not set, so it is no row of numbers either
+"""The producer id in the header of a marker."""
+_PRODUCER_ID = slice(8, 16)  # within a body (batch.py)
+_LOST = PLACEHOLDER_PRODUCER_ID.to_bytes(8, "little")
+PLACEHOLDER_PRODUCER_NAME = "danube-broker-storage-repair"
+PLACEHOLDER_ATTRIBUTE = "danube-lost"
+"""An attribute of every message of a marker."""
+
+
+def is_marker(body: bytes) -> bool:
+    """Whether the batch with this body stands for messages that are lost; in constant time."""
+    return body[_PRODUCER_ID] == _LOST
+
+
+def markers(topic_id: int, topic: str, offsets: range, append_time_ms: int) -> Iterator[EncodedBatch]:
+    """Batches that stand for these offsets of a topic, as they are stored."""
+    shared = send_message(
+        OutgoingMessage(
+            request_id=0,
+            producer_id=PLACEHOLDER_PRODUCER_ID,
+            topic=topic,
+            broker_addr="",
+            payload=b"",
+            publish_time_ms=append_time_ms,
+            producer_name=PLACEHOLDER_PRODUCER_NAME,
+            attributes={PLACEHOLDER_ATTRIBUTE: "this message was lost when its storage was damaged"},
+        )
+    )
+    origin = BatchOrigin(
+        producer_id=PLACEHOLDER_PRODUCER_ID, first_publish_ms=append_time_ms, last_publish_ms=append_time_ms
+    )
+    for start in range(offsets.start, offsets.stop, BATCH_RECORDS_MAX):
+        part = range(start, min(start + BATCH_RECORDS_MAX, offsets.stop))
+        body = encode_payloads(shared, [b""] * len(part), origin)
+        envelope = encode_data(topic_id, 0, part, append_time_ms, body)
+        yield EncodedBatch(part.start, part.stop, append_time_ms, len(body), envelope + body)

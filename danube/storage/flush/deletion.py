@@ -1,0 +1,119 @@
+"""What is left on the disk of topics that are deleted, and of cuts that died. A crash in here is made up for later."""
+
+import logging
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from danube.metadata.records.storage import StorageRecords
+from danube.model.limits.broker import FLUSH_TOPICS_MAX
+from danube.runtime.blocking import BlockingRunner
+from danube.storage.flush.manifest_builder import ManifestBuilder
+from danube.storage.flush.manifest_commit import Publisher
+from danube.storage.segment.manifest import Manifest, folder_of
+from danube.storage.segment.reader import SegmentReader
+from danube.storage.tiers.tier import SegmentTier
+
+_log = logging.getLogger(__name__)
+
+
+class Deleter:
+    """Removes the folders of deleted topics. Where segments are read, files go, so that none is kept open.
+
+    What cannot be removed is said once, and kept in `left` until it is gone.
+    """
+
+    def __init__(
+        self,
+        records: StorageRecords,
+        forget: Callable[[int], None],
+        *,
+        reader: SegmentReader,
+        reading_tier: SegmentTier,
+        read_runner: BlockingRunner,
+    ) -> None:
+        self._records = records
+        self._forget = forget
+        self._reader = reader
+        self._tier = reading_tier
+        self._runner = read_runner
+        self.left: set[int] = set()
+        """The deleted topics of which the last sweep could not remove all."""
+
+    async def sweep(self) -> int:
+        """Remove what is left of all deleted topics; answers of how many. Raises MetadataError.
+
+        A tombstone goes when the files are gone, so that a sweep that ended early is done again.
+        """
+        swept = 0
+        deleted = await self._records.deleted()
+        self.left.intersection_update(deleted)
+        for topic_id in deleted:
+            self._forget(topic_id)
+            if await self._remove(topic_id):
+                await self._records.forget_deleted(topic_id)
+                swept += 1
+        return swept
+
+    async def _remove(self, topic_id: int) -> bool:
+        try:
+            await self._runner.run(lambda: self._remove_folder(topic_id))
+        except OSError as error:
+            if topic_id not in self.left:
+                _log.warning("the files of the deleted topic %d could not be removed: %s", topic_id, error)
+            self.left.add(topic_id)
+            return False
+        self.left.discard(topic_id)
+        return True
+
+    def _remove_folder(self, topic_id: int) -> None:
+        self._reader.forget(topic_id)
+        self._tier.delete_folder(folder_of(topic_id))
+
+
+async def sweep_orphans(
+    manifests: Sequence[Manifest], writer: ManifestBuilder, publisher: Publisher, runner: BlockingRunner
+) -> None:
+    """Remove the files in these topics' folders that cuts which died have left."""
+    for first in range(0, len(manifests), FLUSH_TOPICS_MAX):
+        find = partial(_find, writer, manifests[first : first + FLUSH_TOPICS_MAX])
+        await publisher.remove(await runner.run(find))
+
+
+async def sweep_strangers(
+    records: StorageRecords, tier: SegmentTier, runner: BlockingRunner, *, folders: Callable[[], Sequence[int]]
+) -> int:
+    """In a shared folder, remove the folders of topics that were deleted and swept; answers how many.
+
+    Raises MetadataError.
+
+    An owner that has not heard yet may make files of a topic whose tombstone is gone already. A topic has a record
+    before it has a folder, and a tombstone once the record is gone: so a folder of a topic with neither, asked for in
+    this order and of metadata as it stands now, is of one that was deleted and swept.
+    """
+    try:
+        found = await runner.run(folders)
+        known = {*await records.all(linearizable=True), *await records.deleted()}
+    except OSError as error:
+        _log.warning("folders of topics that are deleted could not be looked for: %s", error)
+        return 0
+    removed = 0
+    for topic_id in found:
+        if topic_id in known:
+            continue
+        try:
+            await runner.run(lambda: tier.delete_folder(folder_of(topic_id)))  # noqa: B023 - awaited in its turn
+        except OSError as error:
+            _log.warning("the files of the deleted topic %d could not be removed: %s", topic_id, error)
+        else:
+            removed += 1
+    return removed
+
+
+def _find(writer: ManifestBuilder, manifests: Sequence[Manifest]) -> list[str]:
+    found: list[str] = []
+    for manifest in manifests:
+        try:
+            found += writer.orphans(manifest)
+        except OSError as error:
+            _log.warning("what cuts may have left of topic %d could not be looked for: %s", manifest.topic_id, error)
+    return found

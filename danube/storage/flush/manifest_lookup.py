@@ -1,0 +1,125 @@
+"""Finding the manifests that metadata names. All of it blocks."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from danube.metadata.records.storage import TopicStorage
+from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, StorageUnavailableError
+from danube.storage.damage import fault_of, next_step
+from danube.storage.flush.manifest_versions import History
+from danube.storage.flush.orphans import highest_manifest_version
+from danube.storage.journal.topic_base import TopicBase
+from danube.storage.segment.manifest import Manifest, folder_of, manifest_name, segment_name
+from danube.storage.segment.manifest_format import decode_manifest, newer_version
+from danube.storage.tiers.tier import SegmentTier
+
+_MANIFEST = ".manifest"
+
+
+@dataclass(slots=True)
+class FoundHistories:
+    """What was found of the topics that metadata knows."""
+
+    histories: list[History] = field(default_factory=list)
+    refused: dict[int, DanubeError] = field(default_factory=dict)
+    """By topic: why its history cannot be read. The others are none the worse for it."""
+
+
+def find_histories(tier: SegmentTier, records: Iterable[TopicStorage]) -> FoundHistories:
+    """The history of each topic that has one."""
+    found = FoundHistories()
+    for record in records:
+        try:
+            found.histories.append(load_history(tier, record))
+        except DanubeError as error:
+            found.refused[record.topic_id] = error
+    return found
+
+
+def load_history(tier: SegmentTier, record: TopicStorage) -> History:
+    """A topic's history as its record names it.
+
+    Raises DamagedDataError for a manifest that is missing or not what was written, DataFolderError for one of a later
+    version, StorageUnavailableError for one that cannot be read.
+    """
+    if not record.generation:
+        return History(record, Manifest(topic_id=record.topic_id, generation=0))
+    name = manifest_name(record.topic_id, record.generation)
+    try:
+        encoded = tier.read(name, 0, tier.size(name))
+    except FileNotFoundError as error:
+        raise DamagedDataError(f"{name} is damaged: the file is not there. {next_step(None)}") from error
+    except OSError as error:
+        raise StorageUnavailableError(f"a manifest could not be read: {fault_of(error, name)}") from error
+    manifest = decode_manifest(encoded)
+    if manifest is None:
+        if (version := newer_version(encoded)) is not None:
+            raise DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
+        raise _damaged(name, "it is not what was written")
+    if (manifest.topic_id, manifest.generation) != (record.topic_id, record.generation):
+        raise _damaged(name, f"it is generation {manifest.generation} of topic {manifest.topic_id}")
+    return History(record, manifest)
+
+
+def load_manifest(tier: SegmentTier, topic_id: int, generation: int) -> Manifest:
+    """One generation of a topic, named or not. Raises as `load_history`."""
+    return load_history(tier, TopicStorage(topic_id, generation=generation)).manifest
+
+
+def manifest_versions_there(tier: SegmentTier, topic_id: int) -> list[int]:
+    """Of a topic's manifests, the newest first. Raises OSError."""
+    names = tier.list(folder_of(topic_id))
+    found = (highest_manifest_version([name]) for name in names if name.endswith(_MANIFEST))
+    return sorted(filter(None, found), reverse=True)
+
+
+def manifest_versions_beyond(tier: SegmentTier, record: TopicStorage) -> list[int]:
+    """Those that are newer than what the record names, the newest first. Raises OSError."""
+    return [
+        generation for generation in manifest_versions_there(tier, record.topic_id) if generation > record.generation
+    ]
+
+
+def newest_whole(tier: SegmentTier, record: TopicStorage) -> int | None:
+    """The newest generation beyond the record's of which everything is there.
+
+    Raises OSError, StorageUnavailableError, DataFolderError for files of a later version.
+    """
+    return next((one for one in manifest_versions_beyond(tier, record) if _is_whole(tier, record.topic_id, one)), None)
+
+
+def unnamed_history(tier: SegmentTier, record: TopicStorage, end_offset: int) -> Manifest | None:
+    """The newest manifest of which everything is there, if it has more than all that ends at `end_offset` without it.
+
+    A cut that died has left in the journal what its manifest has. So this one was named once, and the record is of
+    older metadata. Raises as `newest_whole`.
+    """
+    generation = newest_whole(tier, record)
+    manifest = load_manifest(tier, record.topic_id, generation) if generation is not None else None
+    return manifest if manifest is not None and manifest.end_offset > end_offset else None
+
+
+def base_of(history: History) -> TopicBase:
+    """What a journal begins with for this topic."""
+    manifest = history.manifest
+    return TopicBase(
+        topic_id=manifest.topic_id,
+        end_offset=manifest.end_offset,
+        last_append_time_ms=manifest.last_append_time_ms,
+        cursors=manifest.cursors,
+        producer_states=manifest.producer_states,
+        covered=manifest.journals,
+    )
+
+
+def _is_whole(tier: SegmentTier, topic_id: int, generation: int) -> bool:
+    """Whether the manifest can be read and all segments that it names are there."""
+    try:
+        segments = load_manifest(tier, topic_id, generation).segments
+        return all(tier.size(segment_name(topic_id, one)) == one.file_bytes for one in segments)
+    except (DamagedDataError, FileNotFoundError):
+        return False
+
+
+def _damaged(name: str, what: str) -> DamagedDataError:
+    return DamagedDataError(f"{name} is damaged: {what}. {next_step(name)}")

@@ -1,0 +1,201 @@
+"""Where subscriptions stand: the record that is written of it, and which ones wait to be written. Pure.
+
+The body of an envelope of kind cursor (the topic stands in the envelope). Little-endian, no padding.
+
+    at      bytes  field
+    0       4      magic "DnCu"
+    4       1      version: 1, or 2 where messages failed
+    5       3      reserved, 0
+    8       8      subscription id
+    16      8      position: every offset below it is acknowledged
+    24      4      r, the number of ranges
+    28      16r    acknowledged ranges above the position: start and end (not included), 8 bytes each, ascending
+
+and in version 2
+
+    0       4      f, the number of ranges of messages that failed, 1 to CURSOR_FAILURES_MAX
+    4       20f    these ranges, ascending: start and end (not included), 8 bytes each, how often they failed, 4 bytes
+
+and at the end 4 bytes, the CRC-32C of everything before them.
+
+The last record of a subscription in journal order is the one that counts. Ranges past CURSOR_RANGES_MAX are left out:
+what they held is delivered again.
+"""
+
+import struct
+from dataclasses import dataclass, field
+from itertools import chain
+
+from danube.model.limits.broker import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
+from danube.model.plans.durability import Durability
+from danube.model.ranges import OffsetRange
+from danube.model.subscription import Cursor, FailedRange
+from danube.storage.checksum import CRC_BYTES, is_intact, with_crc
+from danube.storage.log.protocol import Saved
+
+MAGIC = b"DnCu"
+VERSION = 1
+VERSION_FAILED = 2
+
+_HEADER = struct.Struct("<4sB3sQQI")
+_COUNT = struct.Struct("<I")
+_FAILED = struct.Struct("<QQI")
+_FAILURES_MAX = 2**32 - 1
+_RANGE_BYTES = 16
+_RESERVED = bytes(3)
+
+
+def encode_cursor(subscription_id: int, cursor: Cursor) -> bytes:
+    """The body of a cursor record."""
+    ranges = cursor.beyond[:CURSOR_RANGES_MAX]
+    version = VERSION_FAILED if cursor.failed else VERSION
+    content = _HEADER.pack(MAGIC, version, _RESERVED, subscription_id, cursor.position, len(ranges)) + struct.pack(
+        f"<{2 * len(ranges)}Q", *chain.from_iterable(ranges)
+    )
+    return with_crc(content + encode_failed(cursor.failed) if cursor.failed else content)
+
+
+def decode_cursor(body: bytes) -> tuple[int, Cursor] | None:
+    """The subscription's id and its cursor, or None when the bytes are not a valid record."""
+    if len(body) < _HEADER.size + CRC_BYTES or not is_intact(body):
+        return None
+    magic, version, reserved, subscription_id, position, count = _HEADER.unpack_from(body)
+    if magic != MAGIC or version not in {VERSION, VERSION_FAILED} or reserved != _RESERVED or count > CURSOR_RANGES_MAX:
+        return None
+    ranges_end = _HEADER.size + _RANGE_BYTES * count
+    failed = decode_failed(body[ranges_end:-CRC_BYTES]) if version == VERSION_FAILED else ()
+    if failed is None or len(body) != _bytes(count, len(failed)):
+        return None
+    numbers = struct.unpack_from(f"<{2 * count}Q", body, _HEADER.size)
+    ranges = tuple(OffsetRange(start, end) for start, end in zip(numbers[::2], numbers[1::2], strict=True))
+    return subscription_id, Cursor(position, ranges, failed)
+
+
+def encode_failed(failed: tuple[FailedRange, ...]) -> bytes:
+    """Ranges of messages that failed: how many, and each of them."""
+    kept = failed[:CURSOR_FAILURES_MAX]
+    rows = (_FAILED.pack(start, end, min(failures, _FAILURES_MAX)) for start, end, failures in kept)
+    return _COUNT.pack(len(kept)) + b"".join(rows)
+
+
+def decode_failed(encoded: bytes | memoryview) -> tuple[FailedRange, ...] | None:
+    """The ranges that `encoded` begins with, or None when there are not as many as it says, or more than may be."""
+    if len(encoded) < _COUNT.size:
+        return None
+    (count,) = _COUNT.unpack_from(encoded)
+    end = failed_bytes(count)
+    if count > CURSOR_FAILURES_MAX or len(encoded) < end:
+        return None
+    return tuple(FailedRange(*row) for row in _FAILED.iter_unpack(encoded[_COUNT.size : end]))
+
+
+def failed_bytes(count: int) -> int:
+    """How long so many encoded ranges of messages that failed are."""
+    return _COUNT.size + _FAILED.size * count
+
+
+def encoded_bytes(cursor: Cursor) -> int:
+    """How long the record of a cursor is."""
+    return _bytes(min(len(cursor.beyond), CURSOR_RANGES_MAX), min(len(cursor.failed), CURSOR_FAILURES_MAX))
+
+
+def _bytes(ranges: int, failed: int) -> int:
+    return _HEADER.size + _RANGE_BYTES * ranges + (failed_bytes(failed) if failed else 0) + CRC_BYTES
+
+
+@dataclass(slots=True)
+class PendingCursor:
+    """A cursor that is not durable yet, and who waits for it."""
+
+    cursor: Cursor
+    epoch: int
+    """Of the topic's owner."""
+    durability: Durability = Durability.FSYNC
+    """Of the topic: when it counts as saved."""
+    waiting: list[Saved] = field(default_factory=list)
+    is_gone: bool = False
+    """Whether its subscription was deleted while it was being written."""
+
+
+CursorKey = tuple[int, int]
+"""Topic id and subscription id."""
+
+
+class PendingCursors:
+    """The last cursor given per subscription, until a round takes it. The longest waiting goes first."""
+
+    def __init__(self) -> None:
+        self._pending: dict[CursorKey, PendingCursor] = {}
+        self._urgent = False
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    @property
+    def urgent(self) -> bool:
+        """Whether a round should be started for them now."""
+        return self._urgent and bool(self._pending)
+
+    def put(
+        self,
+        key: CursorKey,
+        cursor: Cursor,
+        epoch: int,
+        saved: Saved | None,
+        durability: Durability = Durability.FSYNC,
+    ) -> None:
+        """Have `cursor` written, instead of what was given before it."""
+        pending = self._pending.setdefault(key, PendingCursor(cursor, epoch))
+        pending.cursor, pending.epoch, pending.durability = cursor, epoch, durability
+        if saved is not None:
+            pending.waiting.append(saved)
+            self._urgent = True
+
+    def become_strict(self, topic_id: int) -> None:
+        """From now on the cursors of this topic that wait count as saved only after a sync."""
+        for key, pending in self._pending.items():
+            if key[0] == topic_id:
+                pending.durability = Durability.FSYNC
+
+    def hurry(self) -> None:
+        """They have waited long enough."""
+        self._urgent = True
+
+    def let_wait(self) -> None:
+        """There is no use in a round for them now: it failed."""
+        self._urgent = False
+
+    def take(self, bytes_max: int) -> dict[CursorKey, PendingCursor]:
+        """Those for the round being gathered, as many as fit; when urgent, at least one."""
+        taken: dict[CursorKey, PendingCursor] = {}
+        room = bytes_max
+        for key, pending in self._pending.items():
+            room -= encoded_bytes(pending.cursor)
+            if room < 0 and (taken or not self._urgent):
+                break
+            taken[key] = pending
+        for key in taken:
+            del self._pending[key]
+        self._urgent = self._urgent and bool(self._pending)
+        return taken
+
+    def put_back(self, key: CursorKey, failed: PendingCursor) -> None:
+        """A round with it failed: have it written by a later one, unless a newer one was given meanwhile."""
+        self._pending.setdefault(key, PendingCursor(failed.cursor, failed.epoch, failed.durability))
+
+    def drop(self, topic_id: int, subscription_id: int) -> list[Saved]:
+        """Forget a subscription's cursor; answers who waited for it."""
+        gone = self._pending.pop((topic_id, subscription_id), None)
+        return gone.waiting if gone else []
+
+    def drop_topic(self, topic_id: int) -> list[Saved]:
+        """Forget a topic's cursors; answers who waited for them."""
+        gone = [key for key in self._pending if key[0] == topic_id]
+        return [saved for key in gone for saved in self._pending.pop(key).waiting]
+
+    def drop_all(self) -> list[Saved]:
+        """Forget all of them; answers who waited."""
+        waiting = [saved for pending in self._pending.values() for saved in pending.waiting]
+        self._pending.clear()
+        self._urgent = False
+        return waiting

@@ -1,0 +1,167 @@
+"""The protocol of a topic's log: what the broker may ask of storage, whatever keeps the bytes.
+
+Promises of every implementation (DESIGN, "Durability and storage"; the numbers are its rules):
+- offsets of a topic are contiguous from 0 for its whole life;
+- `done` is called after the batch is as durable as its topic's durability says, never before (1);
+- `durable_end`, `read` and `on_durable` show nothing that is not durable (1);
+- a body whose checksum or counts are wrong is refused before it is written (2);
+- a failed append leaves nothing behind: its offsets go to the next one (3);
+- an append that fails takes along those after it to the same topic that are still pending: what is stored keeps the
+  order in which it was appended, also when all that failed is appended again.
+All calls are made, and all callbacks run, on the event loop's thread.
+"""
+
+from collections.abc import Callable, Container
+from dataclasses import dataclass
+from typing import Protocol
+
+from danube.model.errors import DanubeError
+from danube.model.plans.durability import Durability
+from danube.model.subscription import Cursor
+from danube.storage.batches.producer_state import SequencedBatch
+
+
+@dataclass(slots=True)
+class StoredBatch:
+    """One record batch as it stands in the log. Never changed; frozen, it would cost five times as much to make."""
+
+    base_offset: int
+    count: int
+    append_time_ms: int
+    """Broker clock; never goes back within a topic."""
+    body: bytes
+    """As `storage/batch.py` draws it."""
+
+    @property
+    def end_offset(self) -> int:
+        """The offset after the last record."""
+        return self.base_offset + self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicStorageStats:
+    """What one topic takes, without asking a disk."""
+
+    start_offset: int
+    end_offset: int
+    body_bytes: int
+    """Of all batches that can be read."""
+    segments: int
+    segment_file_bytes: int
+    oldest_append_ms: int | None
+    """Of the first record that can be read; None when there is none."""
+    newest_append_ms: int | None
+    unsynced_bytes: int
+    """Of batches that are acknowledged and not synced; 0 with durability fsync."""
+
+
+AppendDone = Callable[[int | DanubeError], None]
+"""Called once with the offset of the (first) record, or with why it was not stored."""
+
+Saved = Callable[[DanubeError | None], None]
+"""Called once, when durable or when it failed."""
+
+
+class BatchLog(Protocol):
+    """What every log of a topic does, one in a journal alone too."""
+
+    @property
+    def topic_id(self) -> int:
+        """Which topic; an id is never used again, not even by a topic of the same name."""
+
+    @property
+    def start_offset(self) -> int:
+        """The first offset that can be read; retention moves it on."""
+
+    @property
+    def durable_end(self) -> int:
+        """The offset after the last durable record."""
+
+    @property
+    def body_bytes(self) -> int:
+        """Bytes of the bodies of all batches that can be read."""
+
+    def append_record(self, record: bytes, done: AppendDone) -> None:
+        """Add one encoded StreamMessage to the batch that is being formed for the next round.
+
+        Raises OverloadedError when the backlog is at its bound, StorageUnavailableError when the journal has stopped.
+        """
+
+    def append_batch(self, body: bytes, done: AppendDone) -> None:
+        """Append a client-made batch. Raises as `append_record`, and InvalidBatchError when the body is wrong."""
+
+    def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:
+        """Batches from the one that holds `offset`, as far as they are in memory; None when that one is not.
+
+        At least one batch, then as many as fit in `bytes_max`; empty at the durable end.
+        """
+
+    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:
+        """The same, wherever the batches are.
+
+        Raises OffsetTrimmedError below `start_offset`, DamagedDataError, StorageUnavailableError.
+        """
+
+    def save_cursor(self, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:
+        """Write where a subscription stands, with a coming round; the last one given wins.
+
+        With `saved` a round is started for it; without, it waits up to CURSOR_INTERVAL_S for one.
+        """
+
+    def cursor(self, subscription_id: int) -> Cursor | None:
+        """The last cursor saved for the subscription, restarts included; None when there never was one."""
+
+    def forget_cursor(self, subscription_id: int) -> None:
+        """The subscription is gone: keep no cursor of it in memory, and write none that waits."""
+
+    def forget_other_cursors(self, subscription_ids: Container[int]) -> None:
+        """Only these subscriptions are there: do so with all others, whose last cursors a start has found again."""
+
+    def next_sequence(self, numbering_id: int) -> int:
+        """The number after the last durable one of a row, restarts included; 0 of a row that is not remembered."""
+
+    def offset_of(self, batch: SequencedBatch) -> int | None:
+        """Where this very batch is, if it is durable and one of the last DEDUPLICATION_BATCHES_MAX of its row."""
+
+    def on_durable(self, listener: Callable[[int], None]) -> None:
+        """Have `listener` called with `durable_end` once a round in which it grew."""
+
+    def close(self) -> None:
+        """Forget listeners and memory; the data stays."""
+
+
+class TopicLog(BatchLog, Protocol):
+    """The log of one topic, wherever its batches are kept."""
+
+    def set_durability(self, durability: Durability | None) -> None:
+        """From now on appends are acknowledged so; None is as the broker's settings say.
+
+        Whatever was not acknowledged before a change to fsync is acknowledged after its sync, cursors as well. In a
+        folder that other brokers reach everything is, whatever is set.
+        """
+
+    def confirm(self, offset: int, done: AppendDone) -> None:
+        """Acknowledge once more what is stored at `offset`: once it is as durable as appends are now, and so at once
+        unless the topic was less durable when it came.
+
+        Raises StorageUnavailableError when the journal has stopped, ShuttingDownError.
+        """
+
+    @property
+    def stats(self) -> TopicStorageStats:
+        """What it takes, and how old it is."""
+
+    async def offset_at(self, append_time_ms: int) -> int:
+        """The first offset of the first batch appended at this time or later; `durable_end` when there is none.
+
+        Raises DamagedDataError, StorageUnavailableError.
+        """
+
+    async def append_time_ms(self, offset: int) -> int | None:
+        """When the durable record at this offset was appended; None when there is none. Raises as `offset_at`."""
+
+    def append_time_at_hand(self, offset: int) -> int | None:
+        """The same, when memory knows it; None also when it does not."""
+
+    def on_trimmed(self, listener: Callable[[int], None]) -> None:
+        """Have `listener` called with `start_offset` when retention has moved it."""

@@ -1,0 +1,207 @@
+"""Finding or making a broker's own journal in a shared folder, when it starts."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from danube.metadata.records.journals import JournalEntry, JournalRecords
+from danube.metadata.records.record_format import TopicStorage
+from danube.metadata.records.storage import StorageRecords
+from danube.model.errors import DanubeError, DataFolderError, JournalFencedError
+from danube.model.limits.broker import TAKEOVER_ATTEMPTS_MAX
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
+from danube.runtime.disk import Disk
+from danube.runtime.rng import Rng
+from danube.storage.flush.manifest_lookup import FoundHistories, base_of, find_histories
+from danube.storage.flush.manifest_versions import History
+from danube.storage.journal import Journal, JournalSettings
+from danube.storage.journal.fence import Fence
+from danube.storage.takeover.journal_reader import JOURNALS, journal_folder
+from danube.storage.takeover.journal_removal import named_journals
+from danube.storage.takeover.previous_epochs import Restarted, read_for_restart
+from danube.storage.takeover.previous_owner_tail import PreviousOwnerTail
+from danube.storage.tiers.tier import SegmentTier
+
+_log = logging.getLogger(__name__)
+
+_NO_PARTS: Mapping[int, tuple[PreviousOwnerTail, ...]] = {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedEnvironment:
+    """The shared folder and the metadata, as one broker reaches them."""
+
+    disk: Disk
+    clock: Clock
+    rng: Rng
+    records: StorageRecords
+    journals: JournalRecords
+    tier: SegmentTier
+    """Used in `read_runner` only."""
+    runner: BlockingRunner
+    read_runner: BlockingRunner
+    broker_id: int
+    settings: JournalSettings
+
+
+@dataclass(frozen=True, slots=True)
+class OwnJournal:
+    """A broker's journal, and what it owns in it."""
+
+    journal: Journal
+    entry: JournalEntry
+    fence: Fence
+    folder: str
+    found: FoundHistories
+    """Of the topics that it owns."""
+
+
+async def open_own_journal(ground: SharedEnvironment) -> OwnJournal:
+    """Go on in the broker's journal, or begin a new one when it has none or others have taken its topics over.
+
+    Raises DamagedDataError, DataFolderError, MetadataError, StorageUnavailableError. In a folder that lacks the journal
+    though topics are in it nothing begins: it is not the one that the broker had.
+    """
+    entered = (await ground.journals.all()).values()
+    mine = sorted((one for one in entered if one.broker_id == ground.broker_id), key=lambda one: -one.revision)
+    own: OwnJournal | None = None
+    try:
+        for entry in mine:
+            own = own or await _go_on(ground, entry)
+            if own is None or own.entry.journal_id != entry.journal_id:
+                await ground.journals.strike_off(entry.journal_id)
+    except BaseException:  # whoever starts again must not meet one who still writes to the journal
+        if own is not None:
+            await own.journal.close()
+        raise
+    return own or await _begin(ground, await ground.journals.enter(ground.broker_id))
+
+
+async def load_newest(
+    ground: SharedEnvironment, wanted: Sequence[TopicStorage]
+) -> tuple[dict[int, TopicStorage], FoundHistories]:
+    """The histories of topics; others may name newer manifests meanwhile and remove the old ones. Raises MetadataError.
+
+    Answers the records that they are of, too. What is not there counts as damaged only by the records as all brokers
+    have them: this one may hear of newer manifests late.
+    """
+    records = {record.topic_id: record for record in wanted}
+    histories: dict[int, History] = {}
+    refused: dict[int, DanubeError] = {}
+    left = list(wanted)
+    for _ in range(TAKEOVER_ATTEMPTS_MAX):
+        asked = list(left)
+        found = await ground.read_runner.run(lambda: find_histories(ground.tier, asked))  # noqa: B023 - awaited in its turn
+        histories.update((history.record.topic_id, history) for history in found.histories)
+        refused = {**{each: error for each, error in refused.items() if each not in histories}, **found.refused}
+        newest = [await ground.records.get(topic_id, linearizable=True) for topic_id in found.refused]
+        left = [one for one in newest if one.revision not in {0, records[one.topic_id].revision}]
+        records.update((record.topic_id, record) for record in left)
+        if not left:
+            break
+    for topic_id in histories:
+        refused.pop(topic_id, None)
+    for topic_id, error in refused.items():
+        _log.error("topic %d cannot be served: %s", topic_id, error)
+    return records, FoundHistories(list(histories.values()), refused)
+
+
+async def _go_on(ground: SharedEnvironment, entry: JournalEntry) -> OwnJournal | None:
+    """None when the journal is fenced, was only entered, or was removed."""
+    folder = journal_folder(entry.journal_id)
+    fence = Fence(ground.disk, folder, made=True)
+    try:
+        if await ground.runner.run(fence.is_up):
+            await _check_not_missing(ground, entry, folder)
+            return None
+        renewed = await ground.journals.renew(entry.journal_id)  # before the records are read: none changes late then
+        if renewed is None:
+            return None
+        everything = (await ground.records.all()).values()
+        mine = [record for record in everything if _is_open_in(record, entry.journal_id)]
+        records, found = await load_newest(ground, mine)
+        restarted = await _read_older(ground, records, entry.journal_id, found)
+        journal = await _open(ground, renewed, fence, restarted)
+    except JournalFencedError:
+        return None
+    except OSError as error:
+        raise DataFolderError(f"the journal in {folder} cannot be read: {error}. Check the shared folder") from error
+    found.histories[:] = [
+        History(history.record, history.manifest, restarted.parts.get(history.record.topic_id, ()))
+        for history in found.histories
+    ]
+    return OwnJournal(journal, renewed, fence, folder, found)
+
+
+async def _check_not_missing(ground: SharedEnvironment, entry: JournalEntry, folder: str) -> None:
+    """Raises DataFolderError when topics are in a journal that is not there: it is removed when none is any more."""
+    is_there = await ground.runner.run(lambda: ground.disk.exists(folder))
+    if not is_there and entry.journal_id in named_journals((await ground.records.all()).values()):
+        raise DataFolderError(
+            f"{folder} is not in the shared folder, and topics of this broker are in it: is this the folder that all "
+            f"brokers use, and is it mounted? If it is, restore {folder} from a backup"
+        )
+
+
+async def _begin(ground: SharedEnvironment, entry: JournalEntry) -> OwnJournal:
+    folder = journal_folder(entry.journal_id)
+    fence = Fence(ground.disk, folder)
+    journal = await _open(ground, entry, fence, Restarted({}, {}))
+    return OwnJournal(journal, entry, fence, folder, FoundHistories())
+
+
+async def _open(ground: SharedEnvironment, entry: JournalEntry, fence: Fence, restarted: Restarted) -> Journal:
+    journal = await Journal.open(
+        ground.disk,
+        ground.clock,
+        rng=ground.rng,
+        runner=ground.runner,
+        read_runner=ground.read_runner,
+        settings=ground.settings,
+        broker_id=ground.broker_id,
+        known_topics=restarted.bases,
+        bases=restarted.bases,
+        folder=journal_folder(entry.journal_id),
+        fence=fence,
+        journal_id=entry.journal_id,
+    )
+    if journal.journal_id != entry.journal_id:
+        await journal.close()
+        raise DataFolderError(
+            f"{journal_folder(entry.journal_id)} holds the journal {journal.journal_id:016x}: restore the folder "
+            f"{JOURNALS} from a backup"
+        )
+    return journal
+
+
+async def _read_older(
+    ground: SharedEnvironment, records: Mapping[int, TopicStorage], journal_id: int, found: FoundHistories
+) -> Restarted:
+    """What else has to be known of the topics; one whose former owner's journal cannot be read is refused alone."""
+    bases = {history.record.topic_id: base_of(history) for history in found.histories}
+
+    async def read(topic_ids: Sequence[int]) -> Restarted:
+        mine = [records[topic_id] for topic_id in topic_ids]
+        return await read_for_restart(ground.disk, mine, journal_id, bases, ground.read_runner)
+
+    try:
+        return await read([*bases])
+    except DanubeError:
+        together = Restarted({}, {})
+    for topic_id in bases:
+        try:
+            one = await read([topic_id])
+        except DanubeError as error:
+            _log.error("topic %d cannot be served: %s", topic_id, error)
+            found.refused[topic_id] = error
+            continue
+        together.bases.update(one.bases)
+        together.parts.update(one.parts)
+    found.histories[:] = [one for one in found.histories if one.record.topic_id not in found.refused]
+    return together
+
+
+def _is_open_in(record: TopicStorage, journal_id: int) -> bool:
+    last = record.epochs[-1] if record.epochs else None
+    return last is not None and last.journal_id == journal_id and last.end_offset is None

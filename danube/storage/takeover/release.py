@@ -1,0 +1,126 @@
+"""Letting go of a topic by plan, so that another broker can open it without a fence. The steps are the table's."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+from danube.metadata.records.journals import JournalEntry
+from danube.metadata.records.record_format import TopicStorage
+from danube.metadata.records.storage import StorageRecords
+from danube.model.errors import DanubeError, StorageChangedError, TopicNotServedError, VersionConflictError
+from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
+from danube.model.subscription import Cursor
+from danube.storage.journal.journal import Journal
+from danube.storage.log.protocol import BatchLog
+from danube.storage.takeover.epoch_history import sealed
+from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
+
+Stop = Callable[[], Awaitable[Mapping[int, Cursor]]]
+"""Has a topic take no appends and no acknowledgements any more, waits for those under way, and answers where its
+subscriptions stand."""
+
+
+class Release:
+    """Gives topics of `journal` away."""
+
+    def __init__(
+        self,
+        records: StorageRecords,
+        journal: Journal,
+        *,
+        entry: JournalEntry | None = None,
+        protocol: Protocol = PROTOCOL,
+    ) -> None:
+        """`entry` is what metadata says of the journal: once its broker starts again nothing is sealed late."""
+        self._entry = entry
+        self._records = records
+        self._journal = journal
+        self._protocol = protocol
+
+    async def give(
+        self, record: TopicStorage, log: BatchLog, *, stop: Stop, leave: Callable[[], None] = lambda: None
+    ) -> TopicStorage:
+        """Seal the topic where it ends; answers its record, which anybody may open now.
+
+        `leave` is called before the topic may be sealed. From then on it is served no more, whatever is raised, also
+        when this is cancelled: whether it was sealed nobody knows until `finish` has found out.
+
+        Raises:
+            StorageChangedError: the topic is somebody else's, and let go of.
+            StorageUnavailableError: the journal cannot be written, or was fenced. The topic is stopped and not sealed.
+            JournalFencedError: others have taken all topics of the journal over.
+            TopicNotServedError: the topic is not in this journal.
+            MetadataError: nobody knows whether it was sealed.
+        """
+        last = record.epochs[-1] if record.epochs else None
+        if last is None or last.journal_id != self._journal.journal_id or last.end_offset is not None:
+            raise TopicNotServedError(f"topic {record.topic_id} is not in this broker's journal: ask its owner")
+        return await self._walk(self._protocol[Part.GIVE], record, log, stop, leave)
+
+    async def finish(self, record: TopicStorage, log: BatchLog) -> TopicStorage:
+        """Go on where a `give` of this record and log may have sealed the topic, and did not come to its end.
+
+        Raises StorageChangedError and MetadataError as `give`.
+        """
+        steps = self._protocol[Part.GIVE]
+        return await self._walk(steps[steps.index(Step.SEAL) :], record, log, _stopped, lambda: None)
+
+    async def _walk(
+        self, steps: Sequence[Step], record: TopicStorage, log: BatchLog, stop: Stop, leave: Callable[[], None]
+    ) -> TopicStorage:
+        cursors: Mapping[int, Cursor] = {}
+        for step in steps:
+            match step:
+                case Step.STOP:
+                    cursors = await stop()
+                case Step.FLUSH:
+                    await _flush(log, cursors)
+                case Step.SEAL:
+                    leave()
+                    record = await self._seal(record, log)
+                case Step.READY:
+                    self._let_go(log)
+                case _:
+                    raise AssertionError(step)
+        return record
+
+    async def _seal(self, record: TopicStorage, log: BatchLog) -> TopicStorage:
+        """Compare and set; a manifest of the topic may have been named meanwhile, by this broker's own cut.
+
+        And the topic may be sealed already, by an attempt of which no answer came.
+        """
+        end_offset = log.durable_end
+        for _ in range(METADATA_ATTEMPTS_MAX):
+            try:
+                return await self._records.seal(record, sealed(record, end_offset), journal=self._entry)
+            except StorageChangedError:
+                newest = await self._records.get(record.topic_id)
+                if sealed(record, end_offset)[-1] in newest.epochs:
+                    return newest
+                if newest.epochs[-1:] != record.epochs[-1:]:
+                    self._let_go(log)
+                    raise
+                record = newest
+        raise VersionConflictError(f"where topic {record.topic_id} is stored changes all the time: try again")
+
+    def _let_go(self, log: BatchLog) -> None:
+        log.close()
+        self._journal.release(log.topic_id)
+
+
+async def _stopped() -> Mapping[int, Cursor]:
+    """Of a topic that has stopped before, and whose cursors are written."""
+    return {}
+
+
+async def _flush(log: BatchLog, cursors: Mapping[int, Cursor]) -> None:
+    loop = asyncio.get_running_loop()
+    pending: list[asyncio.Future[DanubeError | None]] = []
+    for subscription_id, cursor in cursors.items():
+        saved: asyncio.Future[DanubeError | None] = loop.create_future()
+        log.save_cursor(subscription_id, cursor, saved.set_result)
+        pending.append(saved)
+    if pending:
+        await asyncio.wait(pending)  # whoever is cancelled meanwhile cancels none of them: the journal answers all
+    for saved in pending:
+        if (error := saved.result()) is not None:
+            raise error

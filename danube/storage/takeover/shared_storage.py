@@ -1,0 +1,227 @@
+"""The storage of one broker in a folder that all brokers reach: the whole life of topics that change their owners.
+
+Below the folder:
+
+    journals/<journal id>/    a broker's journal, with its fence; another broker only reads it, and at last removes it
+    segments/<topic id>/      a topic's segments and manifests, whoever wrote them
+
+Which topics this broker owns, where they begin and end, and which journals there are, is in the metadata.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from danube.metadata.records.journals import JournalRecords
+from danube.metadata.records.storage import StorageRecords
+from danube.model.errors import DataFolderError
+from danube.model.limits.broker import JOURNALS_LOOK_S
+from danube.model.topic import TopicName
+from danube.runtime.blocking import BlockingRunner
+from danube.runtime.clock import Clock
+from danube.runtime.disk import Disk
+from danube.runtime.rng import Rng
+from danube.storage.flush.deletion import sweep_strangers
+from danube.storage.flush.manifest_versions import Histories
+from danube.storage.log.tiered_log import TieredLog
+from danube.storage.segment.manifest import SEGMENTS
+from danube.storage.settings import StorageSettings
+from danube.storage.store import Storage, StorageEnvironment
+from danube.storage.stored_topics import StoredTopics
+from danube.storage.takeover.journal_reader import JOURNALS
+from danube.storage.takeover.journal_removal import Retirer
+from danube.storage.takeover.own_journal import SharedEnvironment, open_own_journal
+from danube.storage.takeover.ownership import Ownership
+from danube.storage.takeover.release import Stop
+from danube.storage.tiers.directory import DirectoryTier
+
+_DEFAULTS = StorageSettings()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedPlace:
+    """The folder that all brokers reach, and what the metadata says of it."""
+
+    disk: Disk
+    """Rooted at the folder."""
+    records: StorageRecords
+    journals: JournalRecords
+
+
+class SharedStorage(Storage):
+    """A `Storage` whose topics come from other brokers and go to them. Made by `open_shared`.
+
+    A topic is this broker's from `begin` on until it is given, or until another broker begins with it by force: then
+    this broker's journal is fenced, appends to all its topics fail, and `stopped` says so. It goes on by being closed
+    and opened again: in a new journal, with no topics.
+    """
+
+    def __init__(self, ground: StorageEnvironment, ownership: Ownership, retirer: Retirer) -> None:
+        super().__init__(ground)
+        self._ownership = ownership
+        self._retirer = retirer
+        self._look_s = 0.0
+
+    @classmethod
+    async def open_shared(
+        cls,
+        place: SharedPlace,
+        clock: Clock,
+        *,
+        rng: Rng,
+        runner: BlockingRunner,
+        read_runner: BlockingRunner,
+        flush_runner: BlockingRunner,
+        broker_id: int,
+        settings: StorageSettings = _DEFAULTS,
+    ) -> "SharedStorage":
+        """Go on in this broker's journal with the topics in it, or begin a new journal without any.
+
+        The caller sees to it that one process at a time has this broker id. The runners are as `Storage.open` asks for
+        them. Every round is synced before it is acknowledged, whatever durability is set.
+
+        Raises as `Storage.open`, and DataFolderError for a folder that cannot be shared.
+        """
+        await read_runner.run(lambda: _check_folder(place.disk))
+        tier = DirectoryTier(place.disk)
+        shared = SharedEnvironment(
+            disk=place.disk,
+            clock=clock,
+            rng=rng,
+            records=place.records,
+            journals=place.journals,
+            tier=tier,
+            runner=runner,
+            read_runner=read_runner,
+            broker_id=broker_id,
+            settings=settings.journal,
+        )
+        own = await open_own_journal(shared)
+        topics = StoredTopics(None, Histories(own.found.histories), own.found.refused)
+        ownership = Ownership(shared, own, topics)
+        ground = StorageEnvironment(
+            disk=place.disk,
+            clock=clock,
+            records=place.records,
+            read_runner=read_runner,
+            flush_runner=flush_runner,
+            settings=settings,
+            topics=topics,
+            journal=own.journal,
+            reading_tier=tier,
+            writing_tier=DirectoryTier(place.disk),
+            folder=own.folder,
+            named=ownership.named_in_own,
+        )
+        retirer = Retirer(place.disk, place.records, place.journals, flush_runner, own_id=own.journal.journal_id)
+        storage = cls(ground, ownership, retirer)
+        await storage.look_at_space()
+        return storage
+
+    # Topics
+
+    @property
+    def owned(self) -> frozenset[int]:
+        """The topics that are this broker's, as far as it knows."""
+        return frozenset(self._topics.owned or ())
+
+    async def begin(self, topic_ids: Iterable[int]) -> frozenset[int]:
+        """Own these topics; answers those that are this broker's now, by id. The others are somebody else's.
+
+        New topics and those that were given are opened; those without a record (`enter_topic`) were deleted, and are
+        nobody's. The others are taken by force: every broker whose journal one
+        of them is in acknowledges nothing more, with all its topics. Whoever takes some of a dead broker's topics
+        should take all of them, or have others do so.
+
+        Raises, after all that could be were begun (`owned` says which):
+            DamagedDataError: a former owner's journal, or a manifest, is not what was written.
+            StorageUnavailableError: a folder cannot be read, or this broker's own journal cannot be written.
+            JournalFencedError: others have taken this broker's topics over.
+            StorageChangedError: the owner of a topic cuts it all the time: try again.
+            TopicNotServedError: nobody knows whether a topic is this broker's: restart it.
+            MetadataError: the metadata cannot be reached.
+        """
+        return await self._ownership.begin(topic_ids)
+
+    async def give(self, topic_id: int, stop: Stop) -> None:
+        """Let go of a topic, so that any broker can begin with it without a fence.
+
+        After a MetadataError, or when this is cancelled, nobody may know whether it was let go of: then it is served
+        no more. Giving it once more finds out, and so does beginning with it.
+
+        `stop` has it take no appends and no acknowledgements any more, waits for those under way, and answers where its
+        subscriptions stand.
+
+        Raises:
+            TopicNotServedError: it is not this broker's.
+            StorageChangedError: another broker has taken it.
+            StorageUnavailableError: the journal cannot be written, or was fenced. The topic is stopped and not sealed.
+            JournalFencedError: others have taken this broker's topics over.
+            MetadataError: nobody knows whether it was let go: ask again.
+        """
+        try:
+            await self._ownership.give(topic_id, stop)
+        finally:
+            if not self._topics.is_owned(topic_id):
+                self._logs.pop(topic_id, None)
+                # What the next owner removes takes up room for as long as it is open here.
+                await self._ground.read_runner.run(lambda: self._cold.reader.forget(topic_id))
+
+    def topic(
+        self,
+        topic_id: int,
+        epoch: int = 0,  # noqa: ARG002 - as in `Storage`
+        *,
+        name: TopicName | None = None,
+        uses_reserve: bool = False,
+    ) -> TieredLog:
+        """The log of a topic that this broker owns; it is written under the epoch in which this broker owns it.
+
+        Raises TopicNotServedError, and as `Storage.topic`.
+        """
+        if topic_id in self._topics.refused:
+            raise self._topics.refused[topic_id]
+        return super().topic(topic_id, self._ownership.epoch(topic_id), name=name, uses_reserve=uses_reserve)
+
+    # Work
+
+    async def retire_journals(self) -> int:
+        """Remove the journals of former owners that nobody needs; answers how many. Raises MetadataError."""
+        async with self._turn:
+            return await self._retirer.retire()
+
+    async def sweep_orphans(self) -> None:
+        """As `Storage.sweep_orphans`, and what late owners have left of topics that are deleted."""
+        await super().sweep_orphans()
+        ground = self._ground
+        async with self._turn:
+            await sweep_strangers(
+                ground.records,
+                ground.writing_tier,
+                ground.flush_runner,
+                folders=lambda: _topic_folders(ground.disk),
+            )
+
+    async def _tidy(self) -> None:
+        now_s = self._ground.clock.monotonic_s()
+        if now_s >= self._look_s:
+            self._look_s = now_s + JOURNALS_LOOK_S
+            await self.retire_journals()
+
+
+def _check_folder(disk: Disk) -> None:
+    """Raises DataFolderError for a folder in which two brokers could write the same file without noticing."""
+    try:
+        disk.make_folder(JOURNALS)
+        disk.make_folder(SEGMENTS)
+        has_links = disk.has_links()
+    except OSError as error:
+        raise DataFolderError(f"the shared folder cannot be used: {error}. Check it, and its mount") from error
+    if not has_links:
+        raise DataFolderError(
+            "the shared folder is on a file system without hard links, on which two brokers could write the same file "
+            "at once: use one that has them, as NFS and CephFS do"
+        )
+
+
+def _topic_folders(disk: Disk) -> list[int]:
+    return [int(name) for name in disk.list(SEGMENTS) if name.isdecimal()]

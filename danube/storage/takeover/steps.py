@@ -1,0 +1,132 @@
+"""The takeover protocol as one table: the steps of owner, taker, releaser and restart, in order. Pure.
+
+Every party takes its steps from here: the code (`takeover.py`, `release.py`, the journal's writer) and the model that
+explores every interleaving of them (`lab/takeover/model.py`). A step that is left out or swapped here is left out or
+swapped in both.
+
+Three facts carry it. A taker writes the fence and syncs it *before* it reads; an owner syncs *before* it looks at the
+fence, and looks before it acknowledges. So what was acknowledged was there when the taker read. And only a
+compare-and-set in the metadata makes an owner: of several who try, one wins, and what the others wrote is void. That
+compare-and-set is made on the condition that the journal, in which the epoch begins, was not struck off: so when a
+journal was, and after that no topic's record names it, none ever will.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+
+class Step(StrEnum):
+    """One step; between any two of them a broker may be paused, killed, or lose its power."""
+
+    WRITE = "write"
+    """Append a round to one's own journal."""
+    SYNC = "sync"
+    """Have all that one wrote survive a power cut."""
+    LOOK = "look at the fence"
+    """Open the fence of one's own journal afresh; go no further when there is one."""
+    ACKNOWLEDGE = "acknowledge"
+    """Tell producers and consumers that it is stored, and show it."""
+    FENCE = "fence"
+    """Write the fence of the old owner's journal, and sync it."""
+    READ = "read"
+    """Read the old journal as far as it is sound, and up to where it is known to be synced: the mark."""
+    APPEND_AGAIN = "append again"
+    """Write what is above the mark into one's own journal, at the same offsets: in the old one it may still vanish."""
+    COPY_CURSORS = "copy cursors"
+    """Write where the subscriptions stand into one's own journal."""
+    SEAL = "seal"
+    """Compare and set: the old epoch ends at the mark, or where its owner stopped, and the new one begins there."""
+    SERVE = "serve"
+    """Show what is stored, and take appends."""
+    STOP = "stop"
+    """Take no appends of the topic any more, and see those that were taken through."""
+    FLUSH = "flush cursors"
+    """Write, sync and look at the fence once more for cursors that were not written yet."""
+    READY = "ready"
+    """Let go of the topic: another broker may open it."""
+    BEGIN = "begin"
+    """Compare and set: after a sealed epoch a new one begins."""
+    CUT = "cut"
+    """Cut the torn end of one's own journal."""
+    NEW_FILE = "new file"
+    """Begin a new journal file: says by its existence that the one before is synced to its end."""
+    GATHER = "gather"
+    """Have what former owners left of a topic in segments, synced, with a manifest that names them."""
+    POINT = "point"
+    """Compare and set: that manifest counts, and the epochs that are all in segments are told of no more."""
+    STRIKE_OFF = "strike off"
+    """Take a fenced journal off the metadata's list of those that topics may begin in: no epoch ever begins there."""
+    ASK = "ask who needs it"
+    """List the records of all topics; go no further when one names the journal."""
+    REMOVE = "remove"
+    """Remove the journal's folder."""
+
+
+OWN = (Step.WRITE, Step.SYNC, Step.LOOK, Step.ACKNOWLEDGE)
+TAKE = (Step.FENCE, Step.READ, Step.APPEND_AGAIN, Step.COPY_CURSORS, Step.SYNC, Step.SEAL, Step.SERVE)
+GIVE = (Step.STOP, Step.FLUSH, Step.SEAL, Step.READY)
+OPEN = (Step.READ, Step.COPY_CURSORS, Step.SYNC, Step.BEGIN, Step.SERVE)
+RESTART = (Step.CUT, Step.SYNC, Step.LOOK, Step.SERVE)
+ROTATE = (Step.SYNC, Step.NEW_FILE)
+FLUSH_PREVIOUS = (Step.GATHER, Step.POINT)
+RETIRE = (Step.LOOK, Step.STRIKE_OFF, Step.ASK, Step.REMOVE)
+
+
+class Part(StrEnum):
+    """Who does what."""
+
+    OWN = "own"
+    """An owner's round."""
+    TAKE = "take"
+    """Taking topics over from an owner that is dead, or is believed to be."""
+    GIVE = "give"
+    """The old owner's half of a planned move."""
+    OPEN = "open"
+    """The new owner's half of it, or of opening what was sealed."""
+    RESTART = "restart"
+    """A broker starts again on its own journal."""
+    ROTATE = "rotate"
+    """A journal goes on in a new file."""
+    CUT = "cut"
+    """An owner cuts what former owners left of a topic in their journals."""
+    RETIRE = "retire"
+    """Anybody removes a journal that nobody needs any more."""
+
+
+def _steps() -> dict[Part, tuple[Step, ...]]:
+    return {
+        Part.OWN: OWN,
+        Part.TAKE: TAKE,
+        Part.GIVE: GIVE,
+        Part.OPEN: OPEN,
+        Part.RESTART: RESTART,
+        Part.ROTATE: ROTATE,
+        Part.CUT: FLUSH_PREVIOUS,
+        Part.RETIRE: RETIRE,
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Protocol:
+    """All parts with their steps. The one that is right is `PROTOCOL`; others are for showing that it has to be so."""
+
+    parts: dict[Part, tuple[Step, ...]] = field(default_factory=_steps)
+
+    def __getitem__(self, part: Part) -> tuple[Step, ...]:
+        return self.parts[part]
+
+    def without(self, part: Part, step: Step) -> "Protocol":
+        """The protocol with one step left out."""
+        return self._with(part, tuple(other for other in self.parts[part] if other is not step))
+
+    def swapped(self, part: Part, number: int) -> "Protocol":
+        """The protocol with step `number` of a part and the one after it in each other's place."""
+        steps = list(self.parts[part])
+        steps[number], steps[number + 1] = steps[number + 1], steps[number]
+        return self._with(part, tuple(steps))
+
+    def _with(self, part: Part, steps: tuple[Step, ...]) -> "Protocol":
+        return replace(self, parts={**self.parts, part: steps})
+
+
+PROTOCOL = Protocol()

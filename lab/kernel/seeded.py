@@ -1,0 +1,104 @@
+"""The cluster that every example of every operation works on: in memory, and the same on a real broker.
+
+Namespaces default, staging (empty) and system; of topics `/default/orders` (reliable, with the subscriptions `billing`,
+whose consumer has 3 messages left to acknowledge, and `audit`, which has no connected consumer), `/default/events`
+(3 partitions, reliable) and `/default/ticks` (not reliable). In memory a plan `plan-seeded` waits for approval; a real
+broker gives its plans ids of its own.
+"""
+
+from dataclasses import dataclass
+
+from danube.model.calls.admin import BrokerInfo, NamespacePolicies
+from danube.model.plans.plan import Caller, Effect, Face, PlanRequest, new_plan
+from danube.model.topic import DispatchStrategy, TopicName
+from danube.runtime.clock import Clock
+from danube.testing.gateway.gateway import MemoryGateway
+from danube.testing.gateway.state import MemorySubscription, impact_on
+from danube.testing.peers.admin import AdminPeer
+from danube.testing.peers.client import Inbox, Peer
+
+ORDERS = TopicName("default", "orders")
+EVENTS = TopicName("default", "events")
+TICKS = TopicName("default", "ticks")
+STAGING = "staging"
+BILLING = "billing"
+AUDIT = "audit"
+MESSAGES = 5
+ACKNOWLEDGED = 2
+"""Of those, by `billing`; `audit` has acknowledged none."""
+PAYLOAD = b"an order of 20 bytes"
+PARTITIONS = 3
+PLAN_ID = "plan-seeded"
+ASSISTANT = Caller(who="assistant@seed", face=Face.MCP, client="seed 1.0")
+
+SEEDED_REQUEST = PlanRequest(
+    operation="delete_namespace",
+    arguments={"namespace": STAGING},
+    effect=Effect.DESTROY,
+    caller=ASSISTANT,
+    needs_approval=True,
+)
+"""What the waiting plan would do."""
+
+
+def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
+    """A gateway to the seeded cluster."""
+    gateway = MemoryGateway(clock)
+    cluster, now_ms = gateway.cluster, gateway.clock.now_ms()
+    cluster.brokers.append(_BROKER)
+    for namespace in ("default", STAGING, "system"):
+        cluster.namespaces[namespace] = NamespacePolicies()
+    orders = cluster.add_topic(ORDERS, DispatchStrategy.RELIABLE, created_ms=now_ms)
+    orders.messages, orders.message_bytes = MESSAGES, MESSAGES * len(PAYLOAD)
+    orders.payload = PAYLOAD.decode()
+    orders.producers, orders.producer_names = 1, ["orders-1"]
+    unanswered = MESSAGES - ACKNOWLEDGED
+    orders.subscriptions[BILLING] = MemorySubscription(
+        name=BILLING, created_ms=now_ms, position=ACKNOWLEDGED, in_flight=unanswered, consumers=["billing-1"]
+    )
+    orders.subscriptions[AUDIT] = MemorySubscription(name=AUDIT, created_ms=now_ms)
+    for index in range(PARTITIONS):
+        cluster.add_topic(EVENTS.partition(index), DispatchStrategy.RELIABLE, created_ms=now_ms)
+    cluster.add_topic(TICKS, DispatchStrategy.NON_RELIABLE, created_ms=now_ms)
+    impact = impact_on(cluster, SEEDED_REQUEST.operation, SEEDED_REQUEST.arguments)
+    gateway.kept_plans[PLAN_ID] = new_plan(SEEDED_REQUEST, impact, plan_id=PLAN_ID, now_ms=now_ms)
+    return gateway
+
+
+@dataclass(frozen=True, slots=True)
+class Seed:
+    """What a seeded broker holds open."""
+
+    inbox: Inbox
+    """Of the consumer of `billing`."""
+
+    def close(self) -> None:
+        """Disconnect that consumer."""
+        self.inbox.close()
+
+
+async def seed(client: Peer, admin: AdminPeer) -> Seed:
+    """Make a fresh broker the seeded one, through a peer on each of its ports."""
+    await admin.create_namespace(STAGING)
+    await admin.create_topic(ORDERS)
+    await admin.create_partitioned_topic(EVENTS, PARTITIONS)
+    await admin.create_topic(TICKS, DispatchStrategy.NON_RELIABLE)
+    audit = await client.receive(await client.subscribe(ORDERS, AUDIT, "audit-1"))
+    billing = await client.receive(await client.subscribe(ORDERS, BILLING, "billing-1"))
+    producer_id = await client.create_producer(ORDERS, "orders-1")
+    for _ in range(MESSAGES):
+        await client.send(ORDERS, producer_id, PAYLOAD, producer="orders-1")
+    for message in (await billing.take(MESSAGES))[:ACKNOWLEDGED]:
+        await client.acknowledge(ORDERS, message.offset, BILLING)
+    await audit.take(MESSAGES)
+    audit.close()
+    return Seed(billing)
+
+
+_BROKER = BrokerInfo(
+    broker_id="1",
+    broker_url="http://127.0.0.1:6650",
+    role="None",
+    status="active",
+    admin_url="http://127.0.0.1:50051",
+)

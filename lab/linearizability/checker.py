@@ -1,0 +1,173 @@
+"""Whether one order explains a history of concurrent operations: a checker after Wing, Gong and Lowe. Pure.
+
+A history is linearizable if each operation can be given one moment between its call and its return so that a
+sequential model, taking the operations in the order of these moments, gives the answers that were given. An operation
+whose outcome nobody knows may have its moment at any time after its call, or none. One that surely had no effect is
+left out.
+
+The search goes from return to return: what returns next must have had its moment, and so may anything else that is
+under way. A configuration that was seen before (the model's state, and who of those under way had its moment) is not
+looked into again. After Wing and Gong, "Testing and Verifying Concurrent Objects" (1993), and Lowe, "Testing for
+linearizability" (2017). Three things keep it small: operations that share no key are judged apart (linearizability is
+local); one that only reads has its moment as soon as its answer fits, since nothing can depend on it; of unknown
+outcomes that are alike the earliest goes first.
+
+Deciding this is NP-complete in general, so the search is bounded by its steps, and says `UNDECIDED` past them.
+"""
+
+from collections import defaultdict
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, TypeVar
+
+from lab.linearizability.search import Decision, Model, Operation, Search
+
+C = TypeVar("C")
+S = TypeVar("S", bound=Hashable)
+
+STEPS_MAX = 200_000
+"""Configurations looked into for one group of keys: some seconds."""
+SHRINK_CHECKS_MAX = 400
+"""Attempts to leave operations out of what cannot be ordered."""
+SHOWN_MAX = 24
+"""Operations that a refusal is printed with: the last ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal(Generic[C]):
+    """Operations that no order explains. None of them can be left out without making the others possible."""
+
+    keys: Sequence[str]
+    operations: Sequence[Operation[C]]
+    """By the time of their call."""
+    stuck: Operation[C]
+    """The one by whose return every order had failed."""
+
+    def __str__(self) -> str:
+        origin_s = min(operation.called_s for operation in self.operations)
+        lines = [f"no order explains these operations on {', '.join(self.keys)}:"]
+        if len(self.operations) > SHOWN_MAX:
+            lines.append(f"  ({len(self.operations) - SHOWN_MAX} earlier ones)")
+        for operation in self.operations[-SHOWN_MAX:]:
+            mark = ">" if operation == self.stuck else " "
+            lines.append(f"{mark} {_span(operation, origin_s)}  {operation.client:<12} {operation.call}")
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict(Generic[C]):
+    """What was decided, over all groups of keys."""
+
+    decision: Decision
+    steps: int
+    refusals: Sequence[Refusal[C]] = ()
+    undecided: Sequence[str] = ()
+    """The keys that were not decided on."""
+
+
+def check(history: Sequence[Operation[C]], model: Model[C, S], *, steps_max: int = STEPS_MAX) -> Verdict[C]:
+    """Judge a history; `steps_max` is for each group of keys that belong together."""
+    steps, refusals, undecided = 0, list[Refusal[C]](), list[str]()
+    for keys, operations in groups(history, model):
+        search = Search(operations, model, steps_max)
+        decision = search.run()
+        steps += search.steps
+        if decision is Decision.UNDECIDED:
+            undecided += keys
+        elif decision is Decision.REFUSED:
+            refusals.append(_explain(keys, search.operations_to_stuck(), model, steps_max))
+    decision = Decision.UNDECIDED if undecided else Decision.LINEARIZABLE
+    return Verdict(Decision.REFUSED if refusals else decision, steps, refusals, undecided)
+
+
+def groups(
+    history: Sequence[Operation[C]], model: Model[C, S]
+) -> Iterator[tuple[Sequence[str], Sequence[Operation[C]]]]:
+    """The operations, by keys that belong together."""
+    root: dict[str, str] = {}
+
+    def find(key: str) -> str:
+        while root.setdefault(key, key) != key:
+            key = root[key]
+        return key
+
+    for operation in history:
+        first, *others = model.keys(operation.call)
+        for key in others:
+            root[find(key)] = find(first)
+    by_root, keys = defaultdict[str, list[Operation[C]]](list), defaultdict[str, set[str]](set)
+    for operation in history:
+        touched = model.keys(operation.call)
+        by_root[find(touched[0])].append(operation)
+        keys[find(touched[0])].update(touched)
+    for name, operations in sorted(by_root.items()):
+        yield sorted(keys[name]), operations
+
+
+def _explain(keys: Sequence[str], operations: Sequence[Operation[C]], model: Model[C, S], steps_max: int) -> Refusal[C]:
+    """Leave out whatever the contradiction does not need. The last of `operations` is the one that is stuck."""
+    shrinking = _Shrinking(operations, model, steps_max)
+    shrinking.weaken()
+    shrinking.leave_out(reads_only=True)
+    shrinking.leave_out(reads_only=False)
+    kept = sorted(shrinking.kept, key=lambda index: operations[index].called_s)
+    touched = {key for index in kept for key in model.keys(operations[index].call)}
+    stuck = max(kept, key=lambda index: operations[index].returned_s)
+    return Refusal([key for key in keys if key in touched], [operations[index] for index in kept], operations[stuck])
+
+
+class _Shrinking(Generic[C, S]):
+    """Looks for few operations that contradict each other.
+
+    An operation may be left out if none that is kept saw a trace of it: every order of all is one of the rest, too.
+    """
+
+    def __init__(self, operations: Sequence[Operation[C]], model: Model[C, S], steps_max: int) -> None:
+        self._operations = list(operations)
+        self._model = model
+        self._steps_max = steps_max
+        self._checks = 0
+        self.kept = list(range(len(operations)))
+
+    def weaken(self) -> None:
+        """Make the calls weaker where they contradict each other all the same."""
+        weaker = [replace(one, call=self._model.weaker(one.call)) for one in self._operations]
+        if self._is_refused(weaker):
+            self._operations = weaker
+
+    def leave_out(self, *, reads_only: bool) -> None:
+        """Leave out runs of operations, long ones first."""
+        length = len(self.kept)
+        while length:
+            for run in self._runs(length, reads_only=reads_only):
+                self._try_without(run)
+            length = length // 2 if length > 1 else 0
+
+    def _runs(self, length: int, *, reads_only: bool) -> Sequence[set[int]]:
+        wanted = [i for i in self.kept if not reads_only or self._model.only_reads(self._operations[i].call)]
+        return [set(wanted[start : start + length]) for start in range(0, len(wanted), length)]
+
+    def _try_without(self, run: set[int]) -> None:
+        kept = self._closed([index for index in self.kept if index not in run], run)
+        if len(kept) == len(self.kept) or self._checks == SHRINK_CHECKS_MAX:
+            return
+        self._checks += 1
+        if self._is_refused([self._operations[index] for index in kept]):
+            self.kept = kept
+
+    def _closed(self, kept: list[int], out: set[int]) -> list[int]:
+        """With those back in whose traces were seen."""
+        seen: set[Hashable] = set().union(*(self._model.sees(self._operations[index].call) for index in kept))
+        back = set[int]()
+        while needed := [i for i in out - back if not seen.isdisjoint(self._model.leaves(self._operations[i].call))]:
+            back.update(needed)
+            seen.update(*(self._model.sees(self._operations[index].call) for index in needed))
+        return sorted([*kept, *back])
+
+    def _is_refused(self, operations: Sequence[Operation[C]]) -> bool:
+        return bool(operations) and Search(operations, self._model, self._steps_max).run() is Decision.REFUSED
+
+
+def _span(operation: Operation[C], origin_s: float) -> str:
+    end = f"{(operation.returned_s - origin_s) * 1e3:10.3f}" if operation.is_settled else "         ?"
+    return f"{(operation.called_s - origin_s) * 1e3:10.3f} ..{end} ms"

@@ -1,0 +1,273 @@
+"""The clusters of real processes that are made to suffer."""
+
+import asyncio
+import itertools
+import json
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from pathlib import Path
+
+from danube.model.errors import DanubeError
+from danube.runtime.blocking import BlockingThread
+from danube.testing.processes.free_ports import free_port
+from danube.testing.processes.leftovers import end_leftovers, note_process
+from lab.metadata.links import Links, dialer_among
+from lab.metadata.load import Life
+from lab.metadata.member import MEMBER_PROGRAM, MemberProcess
+from lab.metadata.nemesis import Cluster, FaultKind
+from lab.shared_log.servers import SERVERS
+
+TRANSFER_TIMEOUT_S = 5.0
+LOG_ENTRIES = 150
+"""Small, so that snapshots are taken, sent and started from in every round."""
+
+
+class ProcessCluster(ABC):
+    """What clusters of member processes have in common: one command for each member."""
+
+    program = MEMBER_PROGRAM
+    """What its members run: a module that takes the arguments of `lab.metadata.member`."""
+    log_entries = LOG_ENTRIES
+    """After which a member takes a snapshot; 0 for as many as in production."""
+
+    def __init__(self, folder: Path, members: int) -> None:
+        self._folder = folder
+        self._members = range(members)
+        self._processes: dict[int, MemberProcess] = {}
+        self._lives: dict[int, Life] = {}
+        self._numbers = {member: itertools.count() for member in self._members}
+        self._links = Links()
+        """Between the nodes; none where there is one."""
+
+    def members(self) -> Sequence[int]:
+        return self._members
+
+    def servers(self) -> Sequence[int]:
+        return ()
+
+    def faults(self) -> Sequence[FaultKind]:
+        return FaultKind.KILL, FaultKind.KILL, FaultKind.PAUSE
+
+    def life(self, member: int) -> Life | None:
+        process = self._processes.get(member)
+        return self._lives.get(member) if process is not None and process.is_running else None
+
+    def ended_s(self) -> Mapping[str, float]:
+        return {}
+
+    async def start(self) -> None:
+        end_leftovers(self._folder)  # of a soak that was killed while they were paused
+        await self._start_members()
+
+    def kill(self, node: int) -> None:
+        if node in self._processes:
+            self._processes[node].kill()
+
+    def pause(self, node: int) -> None:
+        self._processes[node].pause()
+
+    def resume(self, node: int) -> None:
+        self._processes[node].resume()
+
+    async def restart(self, node: int) -> None:
+        if node in self._processes:
+            await self._processes[node].close()
+        self._lives.pop(node, None)
+        command = [sys.executable, "-m", self.program, *self._arguments(node)]
+        # known before it serves: whoever watches the links asks which process dials
+        process = self._processes[node] = MemberProcess(command, self._folder / f"member-{node}.log")
+        await process.start()
+        note_process(self._folder, f"member-{node}", process.pid)
+        self._lives[node] = Life(node, next(self._numbers[node]), process)
+
+    async def _start_members(self) -> None:
+        await asyncio.gather(*map(self.restart, self._members))
+
+    def cut(self, node: int, other: int) -> None:
+        self._links.cut(node, other)
+
+    def slow(self, seconds: float) -> None:
+        self._links.slow(seconds)
+
+    def heal(self) -> None:
+        self._links.heal()
+
+    async def transfer(self) -> None:
+        with suppress(DanubeError, TimeoutError):  # there may be no leader, or no majority
+            async with asyncio.timeout(TRANSFER_TIMEOUT_S):
+                leader = await self.leader()
+                if leader is not None:
+                    await self._processes[leader].ask("transfer")
+
+    async def close(self) -> None:
+        await asyncio.gather(*(process.close() for process in self._processes.values()))
+        await self._links.close()
+
+    async def leader(self) -> int | None:
+        """Which member leads; None where none does, or it is not known."""
+        return None
+
+    def process(self, node: int) -> MemberProcess:
+        """The process of a member that was started."""
+        return self._processes[node]
+
+    @abstractmethod
+    def _arguments(self, node: int) -> Sequence[str]:
+        """Of the program: the kind of the store, and what that needs."""
+
+
+class SqliteCluster(ProcessCluster):
+    """The store of a standalone broker: one process, and its clients in another."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(folder, 1)
+        self._ended_s: dict[str, float] = {}
+
+    def ended_s(self) -> Mapping[str, float]:
+        return self._ended_s
+
+    def kill(self, node: int) -> None:
+        if node in self._lives:
+            self._ended_s[self._lives[node].name] = time.monotonic()
+        super().kill(node)
+
+    def _arguments(self, node: int) -> Sequence[str]:
+        folder = self._folder / f"member-{node}"
+        folder.mkdir(exist_ok=True)
+        return "sqlite", str(folder)
+
+
+class ServiceCluster(ProcessCluster):
+    """Members that share a log in a service outside, each by a link of its own. The service is the last node."""
+
+    def __init__(self, name: str, folder: Path, members: int = 3) -> None:
+        super().__init__(folder, members)
+        self._name = name
+        self._server = SERVERS[name](folder / name)
+        self._addresses: list[str] = []
+        self._thread = BlockingThread("service")
+
+    def servers(self) -> Sequence[int]:
+        return (len(self._members),)
+
+    def faults(self) -> Sequence[FaultKind]:
+        return (*(kind for kind in FaultKind if kind is not FaultKind.TRANSFER), FaultKind.CUT)
+
+    async def start(self) -> None:
+        end_leftovers(self._folder)
+        await self._start_server()
+        for member in self._members:
+            self._addresses.append(await self._link_of(member))
+        await self._start_members()
+
+    def kill(self, node: int) -> None:
+        if node in self.servers():
+            self._server.kill()
+        else:
+            super().kill(node)
+
+    def pause(self, node: int) -> None:
+        if node in self.servers():
+            self._server.pause()
+        else:
+            super().pause(node)
+
+    def resume(self, node: int) -> None:
+        if node in self.servers():
+            self._server.resume()
+        else:
+            super().resume(node)
+
+    async def restart(self, node: int) -> None:
+        if node not in self.servers():
+            await super().restart(node)
+        elif not self._server.is_running:
+            await self._start_server()
+
+    async def close(self) -> None:
+        await super().close()
+        self._server.kill()
+        await self._thread.aclose()
+
+    async def _start_server(self) -> None:
+        await self._thread.run(self._server.start)
+        note_process(self._folder, self._name, self._server.pid)
+
+    async def _link_of(self, member: int) -> str:
+        return await self._links.to(self.servers()[0], lambda: self._server.address, lambda _: member)
+
+    def _arguments(self, node: int) -> Sequence[str]:
+        return self._name, str(self.log_entries), self._addresses[node], "/danube/soak"
+
+
+class RaftCluster(ProcessCluster):
+    """Members that agree by Raft; each reaches the others by links. Addresses stay the same over restarts."""
+
+    def __init__(self, folder: Path, members: int = 3) -> None:
+        super().__init__(folder, members)
+        self._ports = _kept_ports(folder / "ports.json", 2 * members)
+        self._secret = "of a soak on one machine"  # noqa: S105 - it guards loopback ports of a test
+
+    def faults(self) -> Sequence[FaultKind]:
+        return (*FaultKind, FaultKind.KILL, FaultKind.ISOLATE)
+
+    async def start(self) -> None:
+        dialer = dialer_among(self._pids)
+        for member in self._members:
+            await self._links.to(member, partial(self._bound, member), dialer, port=self._ports[2 * member + 1])
+        await super().start()
+
+    async def restart(self, node: int) -> None:
+        (self._folder / f"member-{node}").mkdir(exist_ok=True)
+        await super().restart(node)
+
+    async def leader(self) -> int | None:
+        told = [await process.ask("status") for process in self._processes.values()]
+        leading = [one["leader_id"] for one in told if one["leader_id"]]
+        return next((member for member, one in enumerate(told) if one["node_id"] in leading), None)
+
+    def _pids(self) -> dict[int, int]:
+        return {member: process.pid for member, process in self._processes.items() if process.is_running}
+
+    def _bound(self, member: int) -> str:
+        return f"127.0.0.1:{self._ports[2 * member]}"
+
+    def _advertised(self, member: int) -> str:
+        return f"127.0.0.1:{self._ports[2 * member + 1]}"
+
+    def _arguments(self, node: int) -> Sequence[str]:
+        own = (str(self._folder / f"member-{node}"), self._bound(node), self._advertised(node), self._secret)
+        return "raft", str(self.log_entries), *own, *map(self._advertised, self._members)
+
+
+def _kept_ports(path: Path, count: int) -> list[int]:
+    """As many free ports as are needed, the same ones at each start."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps([free_port() for _ in range(count)]), encoding="utf-8")
+    ports: list[int] = json.loads(path.read_text(encoding="utf-8"))
+    return ports
+
+
+CLUSTERS: dict[str, Callable[[Path], ProcessCluster]] = {
+    "sqlite": SqliteCluster,
+    "etcd": partial(ServiceCluster, "etcd"),
+    "zookeeper": partial(ServiceCluster, "zookeeper"),
+    "raft": RaftCluster,
+}
+"""By the name of the store."""
+
+
+@asynccontextmanager
+async def open_cluster(store: str, folder: Path, program: str = MEMBER_PROGRAM) -> AsyncIterator[Cluster]:
+    """A cluster of that kind on a folder, to be started; nothing of it runs on behind."""
+    cluster = CLUSTERS[store](folder)
+    cluster.program = program
+    try:
+        yield cluster
+    finally:
+        await cluster.close()

@@ -1,0 +1,439 @@
+"""A Raft group in one process, by seed: real members on simulated disks, a simulated network and simulated time.
+
+Members lose power in the midst of a write, all at once too; connections break, messages come late, members are paused,
+the network is split, members are added and removed. What must hold all the while, and when all is well again:
+
+- a position of the sequence holds the same batch wherever and whenever it is applied;
+- a batch that its submitter saw applied stays in the sequence;
+- a term has at most one leader;
+- a member comes up again on what its disk kept;
+- a group that is left in peace agrees on new batches, and all of its members get them.
+"""
+
+import random
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
+from danube.metadata.raft.core import overrides, snapshot_keeper
+from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.log.alignment import members_after
+from danube.metadata.raft.member import Installed, Member, MemberParts, Ordered, pack_batch
+from danube.metadata.raft.settings import LogBounds, RaftTiming
+from danube.metadata.replication.command_format import packb, unpackb
+from danube.model.errors import DamagedDataError, DanubeError
+from danube.testing.simulated.disk import MachineOffError, SimDisk
+from lab.raft.network import Agenda, SimNetwork, SimTransport
+
+Batch = tuple[int, int]
+"""Who made it, and which of its batches it is."""
+
+_TICK_S = 0.02
+_FIRST = FIRST_ENTRIES[1][1]
+_PAYLOAD_BYTES = 60
+_PIECE_BYTES = 400
+_WINDOW_BYTES = 2_000
+_BEHIND_MAX = 40
+"""Entries that a member may lack in the end: those that are on their way."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """What a run is like."""
+
+    name: str = "faults"
+    members: tuple[int, int] = (3, 5)
+    faults_s: float = 25.0
+    peace_s: float = 15.0
+    changes: bool = False
+    """Whether members are added and removed."""
+    power: float = 1.0
+    """How likely a fault is one of power."""
+    trouble_s: tuple[float, float] = (0.3, 2.0)
+    """Between two faults."""
+    off_s_max: float = 2.0
+    """How long a member without power stays off, at most."""
+    entries: tuple[int, int] = (8, 40)
+    """After how many a member takes an image; each picks a number in between."""
+    timing: RaftTiming = field(default_factory=RaftTiming)
+    message_s: tuple[float, ...] = (0.01, 0.05, 0.3)
+    """How long a message takes, at most; one of these for all of a run."""
+
+
+COURSES = {
+    course.name: course
+    for course in (
+        Course(),
+        Course("power", faults_s=20.0, power=6.0),
+        Course("membership", members=(3, 3), changes=True),
+        Course("images", trouble_s=(0.1, 0.5), entries=(3, 8), message_s=(0.05, 0.3), power=0.3),
+        Course(
+            "elections",
+            trouble_s=(0.05, 0.3),
+            off_s_max=0.1,
+            timing=RaftTiming(election_min_s=0.5, election_max_s=0.55),
+            message_s=(0.3,),
+        ),
+    )
+}
+
+
+@dataclass(slots=True)
+class Report:
+    """What was seen."""
+
+    seed: int
+    course: str
+    violations: list[str] = field(default_factory=list)
+    acknowledged: int = 0
+    elections: int = 0
+    restarts: int = 0
+    snapshots: int = 0
+    changes: int = 0
+
+    def __str__(self) -> str:
+        return "\n".join([f"seed {self.seed} ({self.course}):", *self.violations])
+
+
+class NullPoller:
+    """Nothing to wait for: messages come by the agenda."""
+
+    def poll(self, timeout: float) -> None:
+        """Return."""
+
+
+@dataclass(slots=True)
+class Life:
+    """One member, from a start to the next loss of power."""
+
+    member: Member
+    folder: RaftFolder
+    disk: SimDisk
+    transport: SimTransport
+    applied: dict[int, Batch] = field(default_factory=dict)
+    """By position; what an image holds has its positions, too."""
+    position: int = 0
+
+
+class RaftWorld:
+    """One run."""
+
+    def __init__(self, seed: int, course: Course) -> None:
+        self.report = Report(seed, course.name)
+        self._course = course
+        self._chance = random.Random(f"{seed}/{course.name}")  # noqa: S311 - a seed is for replay
+        self._agenda = Agenda()
+        self._network = SimNetwork(self._agenda, self._chance, self._deliver)
+        self._network.longest_s = self._chance.choice(course.message_s)
+        self._nodes = [
+            RaftNode.of(100 + n, f"10.0.0.{n}:7650") for n in range(1, self._chance.choice(course.members) + 1)
+        ]
+        self._spares = [RaftNode.of(200 + n, f"10.0.1.{n}:7650") for n in range(1, 3)] if course.changes else []
+        self._disks: dict[RaftNode, SimDisk] = {}
+        self._lives: dict[RaftNode, Life] = {}
+        self._truth: dict[int, Batch] = {}
+        self._leaders: dict[int, int] = {}
+        self._acknowledged: set[Batch] = set()
+        self._number = 0
+        self._at_peace = False
+
+    def run(self) -> Report:
+        """All of it."""
+        with _simulated(lambda: self._agenda.now_s, self._chance):
+            self._begin()
+            self._agenda.run_until(self._agenda.now_s + self._course.faults_s)
+            self._make_peace()
+            self._agenda.run_until(self._agenda.now_s + self._course.peace_s)
+            self._judge_the_end()
+        self.report.acknowledged, self.report.elections = len(self._acknowledged), len(self._leaders)
+        return self.report
+
+    # The course of things
+
+    def _begin(self) -> None:
+        voters = tuple(str(node.id) for node in self._nodes)
+        for node in (*self._nodes, *self._spares):
+            disk = self._disks[node] = SimDisk(self._chance.getrandbits(32))
+            folder = RaftFolder.open(disk)
+            begin(folder, "simulated", voters)
+            folder.close()
+            self._start(node)
+        for event, low_s, high_s in (
+            (self._network.connect, 0.05, 0.3),
+            (self._submit, 0.02, 0.15),
+            (self._cause_trouble, *self._course.trouble_s),
+            (self._change_membership, 0.5, 2.0),
+        ):
+            self._repeat(event, low_s, high_s)
+
+    def _repeat(self, event: Callable[[], None], low_s: float, high_s: float) -> None:
+        def again() -> None:
+            event()
+            self._agenda.after(self._chance.uniform(low_s, high_s), again)
+
+        self._agenda.after(self._chance.uniform(low_s, high_s), again)
+
+    def _start(self, node: RaftNode) -> None:
+        disk = self._disks[node]
+        if node in self._lives:
+            return
+        try:
+            self._lives[node] = self._open(node, disk)
+        except MachineOffError:
+            self._lose_power(node)
+        except (DamagedDataError, DanubeError, ValueError) as error:
+            self._violated(f"{node} does not come up again: {error}")
+        else:
+            self.report.restarts += 1
+            self._agenda.after(self._chance.uniform(0, _TICK_S), lambda life=self._lives[node]: self._tick(node, life))  # type: ignore[misc]  # bound now
+
+    def _open(self, node: RaftNode, disk: SimDisk) -> Life:
+        folder = RaftFolder.open(disk)
+        transport = SimTransport(self._network, node)
+        self._network.start(transport)
+        parts = MemberParts(
+            own=node,
+            log=folder.log,
+            snapshots=folder,
+            transport=transport,
+            poller=NullPoller(),
+            timing=self._course.timing,
+            bounds=LogBounds(entries_max=self._chance.randint(*self._course.entries)),
+            voters_after=members_after,
+        )
+        life = Life(Member(parts), folder, disk, transport)
+        self._take(life)
+        return life
+
+    def _tick(self, node: RaftNode, life: Life) -> None:
+        if self._lives.get(node) is not life:
+            return
+        pause_s = life.transport.pauses_until_s - self._agenda.now_s
+        if pause_s > 0:
+            self._agenda.after(pause_s, lambda: self._tick(node, life))
+            return
+        self._act(node, lambda: self._tick_once(life))
+        self._agenda.after(self._chance.uniform(0.5, 1.2) * _TICK_S, lambda: self._tick(node, life))
+
+    def _tick_once(self, life: Life) -> None:
+        waiting, life.transport.waiting[:] = list(life.transport.waiting), []
+        for sender, message in waiting:
+            life.transport.deliver(sender, message)
+        life.member.tick(0.0)
+        self._take(life)
+        if life.member.core.is_leading():
+            self._check_leader(life)
+
+    def _check_leader(self, life: Life) -> None:
+        self._check_majority(life)
+        term, node_id = life.member.core.current_term(), life.transport.own.node_id
+        leader_id = self._leaders.setdefault(term, node_id)
+        if leader_id != node_id:
+            self._violated(f"term {term} has two leaders: {leader_id} and {node_id}")
+
+    def _check_majority(self, life: Life) -> None:
+        """What is agreed on is in the logs of a majority, at every moment; who has no power now may have it."""
+        core = life.member.core
+        if self._course.changes:
+            return  # it may have been agreed on by other voters
+        voters = {life.transport.own, *core.voters()}
+        lives = (self._lives.get(node) for node in voters)
+        lacking = [each for each in lives if each is not None and each.folder.log.last_index < core.commit_index()]
+        if 2 * len(lacking) >= len(voters):
+            names = ", ".join(str(each.transport.own) for each in lacking)
+            self._violated(f"{core.commit_index()} is agreed on, and {names} of {len(voters)} voters lack it")
+
+    def _deliver(self, transport: SimTransport, sender: RaftNode, message: Any) -> None:  # noqa: ANN401 - plain data
+        life = self._lives.get(transport.own)
+        if life is not None and life.transport is transport:
+            self._act(transport.own, lambda: transport.deliver(sender, message))
+
+    def _act(self, node: RaftNode, action: Callable[[], None]) -> None:
+        try:
+            action()
+        except MachineOffError:
+            self._lose_power(node)
+        except DanubeError as error:
+            if "was removed from the cluster" not in str(error):
+                self._violated(f"{node} stopped: {error}")
+            self._end(node)
+        except Exception as error:
+            self._violated(f"{node} failed: {error!r}")
+            self._end(node)
+
+    # What is submitted and applied
+
+    def _submit(self) -> None:
+        for life in self._chance.sample(list(self._lives.values()), min(2, len(self._lives))):
+            self._number += 1
+            request = self._number.to_bytes(8, "big") + bytes(self._chance.randint(0, _PAYLOAD_BYTES))
+            life.member.propose(pack_batch(life.transport.own.node_id, self._number, [request]))
+
+    def _take(self, life: Life) -> None:
+        for found in life.member.take():
+            match found:
+                case Ordered(position, origin, number):
+                    self._apply(life, position, (origin, number))
+                case Installed(snapshot):
+                    history = (
+                        [] if snapshot.index == _FIRST else unpackb(snapshot.payload.read(0, snapshot.payload.size))
+                    )
+                    life.applied = {position: (origin, number) for position, origin, number in history}
+                    life.position = snapshot.index
+                    self._check_history(life)
+                case Wanted():
+                    self._make_image(life, found)
+
+    def _apply(self, life: Life, position: int, batch: Batch) -> None:
+        if position <= life.position:
+            self._violated(f"{life.transport.own} applies {position} after {life.position}")
+        life.applied[position], life.position = batch, position
+        self._check_position(life, position, batch)
+        if batch[0] == life.transport.own.node_id:
+            self._acknowledged.add(batch)
+
+    def _check_history(self, life: Life) -> None:
+        for position, batch in life.applied.items():
+            self._check_position(life, position, batch)
+
+    def _check_position(self, life: Life, position: int, batch: Batch) -> None:
+        truth = self._truth.setdefault(position, batch)
+        if truth != batch:
+            self._violated(f"{life.transport.own} has {batch} at {position}, where {truth} was applied before")
+
+    def _make_image(self, life: Life, wanted: Wanted) -> None:
+        payload = packb([[position, *batch] for position, batch in life.applied.items()])
+
+        def made() -> None:
+            if self._lives.get(life.transport.own) is life:
+                self.report.snapshots += 1
+                self._act(life.transport.own, lambda: life.member.keeper.made(wanted, [payload]))
+
+        self._agenda.after(self._chance.uniform(0, 0.5), made)
+
+    # What goes wrong
+
+    def _cause_trouble(self) -> None:
+        if self._at_peace:
+            return
+        power = self._course.power
+        trouble = self._chance.choices(
+            (
+                self._stop_one,
+                self._cut_power_of_one,
+                self._cut_power_of_all,
+                self._cut_one,
+                self._pause_one,
+                self._split,
+            ),
+            (2 * power, power, 0.5 * power, 2, 2, 1),
+        )[0]
+        trouble()
+
+    def _stop_one(self) -> None:
+        """Have the power fail in one of the next operations of a disk."""
+        self._one().disk.stop_at(self._chance.randint(1, 8))
+
+    def _cut_power_of_one(self) -> None:
+        self._lose_power(self._one().transport.own)
+
+    def _cut_power_of_all(self) -> None:
+        for node in list(self._lives):
+            self._lose_power(node)
+
+    def _cut_one(self) -> None:
+        one, other = self._chance.sample(self._nodes, 2)
+        self._network.cut(one, other)
+
+    def _pause_one(self) -> None:
+        self._one().transport.pauses_until_s = self._agenda.now_s + self._chance.uniform(0.2, 4.0)
+
+    def _split(self) -> None:
+        self._network.side = {node: self._chance.randint(0, 1) for node in (*self._nodes, *self._spares)}
+        self._network.cut_between_sides()
+        self._agenda.after(self._chance.uniform(0.5, 5.0), self._network.side.clear)
+
+    def _one(self) -> Life:
+        if not self._lives:
+            self._start(self._nodes[0])
+        return self._chance.choice(list(self._lives.values()))
+
+    def _lose_power(self, node: RaftNode) -> None:
+        self._end(node)
+        self._disks[node] = self._disks[node].power_cut()
+        off_s = self._chance.uniform(0.01, self._chance.choice((0.1, self._course.off_s_max)))
+        self._agenda.after(off_s, lambda: self._start(node))
+
+    def _end(self, node: RaftNode) -> None:
+        life = self._lives.pop(node, None)
+        if life is not None:
+            life.member.close()
+            life.transport.destroy()
+
+    def _make_peace(self) -> None:
+        self._at_peace = True
+        self._network.side.clear()
+        for life in self._lives.values():
+            life.disk.clear_faults()
+            life.transport.pauses_until_s = 0.0
+
+    # Members come and go
+
+    def _change_membership(self) -> None:
+        if not self._course.changes or self._at_peace:
+            return
+        leaders = [life for life in self._lives.values() if life.member.core.is_leading()]
+        if not leaders:
+            return
+        core = self._chance.choice(leaders).member.core
+        voters = sorted(core.voters(), key=lambda node: str(node.id))
+        learners = sorted(core.learners() - core.voters(), key=lambda node: str(node.id))
+        self.report.changes += 1
+        if learners and (len(voters) < 3 or self._chance.random() < 0.5):
+            core.addNodeToCluster(self._chance.choice(learners))
+        elif len(voters) > 1:
+            core.removeNodeFromCluster(self._chance.choice(voters))
+
+    # The end
+
+    def _judge_the_end(self) -> None:
+        leaders = [life for life in self._lives.values() if life.member.core.is_leading()]
+        if not leaders:
+            self._violated("nobody leads in the end")
+            return
+        leader = max(leaders, key=lambda life: life.member.core.current_term())
+        for batch in sorted(self._acknowledged - set(leader.applied.values())):
+            self._violated(f"{batch} was acknowledged and is not in the sequence")
+        voters = {leader.transport.own, *leader.member.core.voters()}
+        for node in sorted(voters, key=lambda each: str(each.id)):
+            life = self._lives.get(node)
+            if life is None or life.position < leader.position - _BEHIND_MAX:
+                self._violated(f"{node} is at {life.position if life else None}, the leader at {leader.position}")
+
+    def _violated(self, what: str) -> None:
+        self.report.violations.append(f"{self._agenda.now_s - 1_000:.3f} s: {what}")
+
+
+@contextmanager
+def _simulated(now_s: Callable[[], float], chance: random.Random) -> Iterator[None]:
+    """Give the core another time, chance by seed, and images that take several messages."""
+    clockwork: Any = overrides.core
+    before = clockwork.monotonicTime, clockwork.random
+    snapshots: Any = snapshot_keeper
+    sizes = snapshots.RAFT_SNAPSHOT_PIECE_BYTES, snapshots.RAFT_SNAPSHOT_WINDOW_BYTES
+    snapshots.RAFT_SNAPSHOT_PIECE_BYTES, snapshots.RAFT_SNAPSHOT_WINDOW_BYTES = _PIECE_BYTES, _WINDOW_BYTES
+    clockwork.monotonicTime, clockwork.random = now_s, chance
+    try:
+        yield
+    finally:
+        clockwork.monotonicTime, clockwork.random = before
+        snapshots.RAFT_SNAPSHOT_PIECE_BYTES, snapshots.RAFT_SNAPSHOT_WINDOW_BYTES = sizes
+
+
+def run(seed: int, course: str = "faults") -> Report:
+    """One run of a course."""
+    return RaftWorld(seed, COURSES[course]).run()

@@ -1,0 +1,209 @@
+"""What producers, consumers, readers and administrators do in a simulation of storage, one step at a time."""
+
+from collections.abc import Callable
+
+from danube.model.limits.broker import FLUSH_DELAY_S, FLUSH_WAIT_S
+from lab.kernel.history import Failed
+from lab.storage.consumers import ServedSubscription, SimConsumer
+from lab.storage.life import ServedTopic, StorageLife
+from lab.storage.upkeep import check_upkeep, flush, retain, rotate, sweep
+from lab.storage.world import World
+
+_DRAIN_STEPS_MAX = 400  # seconds; the longest back-off is 60
+_READ_STEPS_MAX = 200
+_ALL = range(2**63)
+_CLOCK_OFF, _CLOCK_SET_RIGHT = 0.02, 0.1  # of the steps
+_YEAR_S, _DAYS_S = 365 * 86_400.0, 3 * 86_400.0
+_CUT_S = FLUSH_WAIT_S + FLUSH_DELAY_S + 10.0
+
+
+async def take_step(life: StorageLife, world: World) -> None:
+    """Do one thing, and let some time pass."""
+    weights, steps = zip(*_STEPS, strict=True)
+    if world.chance.random() < _RARE:
+        await _replace_topic(life, world)
+    elif life.topics:
+        world.chance.choices(steps, weights)[0](life, world)
+    _lose_the_time(life, world)
+    if world.chance.random() < 0.7:
+        passing_s = world.chance.choices([0.002, 0.02, 0.3, 40.0], [40, 40, 18, 2])[0]
+        await life.clock.run_for(world.chance.uniform(0.0, passing_s))
+
+
+async def drain(life: StorageLife, world: World) -> None:
+    """Send a last message to every topic, acknowledge until nothing is left, and note what does not come to an end."""
+    life.subscribe_due(all_of_them=True)
+    if len(life.topics) < len(world.titles):
+        life.note(Failed("", f"{len(world.titles) - len(life.topics)} topics are not served"))
+    for topic in life.topics:
+        life.send(topic, topic.plan.producers[0], 0)
+    for _ in range(_DRAIN_STEPS_MAX):
+        await life.clock.run_for(1.0)
+        for served in life.subscriptions:
+            _answer_all(life, served)
+        if not life.unanswered and all(served.is_done for served in life.subscriptions):
+            break
+    else:
+        lag = {served.plan.name: served.driver.engine.lag for served in life.subscriptions}
+        life.note(Failed("", f"{life.unanswered} appends are never answered, or messages never delivered: {lag}"))
+    if life.storage.stopped:
+        life.note(Failed("", f"the journal stopped: {life.storage.stopped}"))
+    life.validate()
+    if world.clocks.random() < 0.5:
+        await _check_cuts(life)
+    if world.chance.random() < 0.5:
+        await life.patiently(check_upkeep(life, world))
+    for topic in life.topics:
+        await life.look_at(topic)
+
+
+async def _check_cuts(life: StorageLife) -> None:
+    """Note a journal file that is never cut unless it is asked for."""
+    await life.patiently(life.storage._journal.rotate())  # noqa: SLF001 - otherwise only age does it
+    await life.clock.run_for(_CUT_S)
+    if left := life.storage._journal.closed_files():  # noqa: SLF001 - what is left is what is judged
+        life.note(Failed("", f"{len(left)} closed journal files are not cut by themselves"))
+
+
+def _answer_all(life: StorageLife, served: ServedSubscription) -> None:
+    for consumer in served.consumers:
+        served.unstall(consumer)
+        served.attach(consumer)
+        life.acknowledge(served, consumer, _ALL)
+
+
+async def _replace_topic(life: StorageLife, world: World) -> None:
+    """Delete a topic, and as a rule make another of its title."""
+    if life.topics:
+        topic = world.chance.choice(life.topics)
+        await life.delete(topic)
+        if topic.plan.deleted and world.chance.random() < 0.8:
+            await life.create(topic.plan.title)
+
+
+def _send(life: StorageLife, world: World) -> None:
+    topic = world.chance.choice(life.topics)
+    for _ in range(world.chance.randint(1, 4)):
+        life.send(topic, world.chance.choice(topic.plan.producers), world.chance.choice([0, 50, 1_500]))
+
+
+def _send_batch(life: StorageLife, world: World) -> None:
+    topic = world.chance.choice(life.topics)
+    count, size = world.chance.randint(1, 12), world.chance.choice([0, 100])
+    life.send_batch(topic, world.chance.choice(topic.plan.producers), count, size)
+
+
+def _send_damaged(life: StorageLife, world: World) -> None:
+    topic = world.chance.choice(life.topics)
+    life.send_damaged(topic, topic.plan.producers[0])
+
+
+def _peek(life: StorageLife, world: World) -> None:
+    found = _choose_offset(life, world)
+    if found is not None:
+        topic, offset = found
+        life.read(topic, lambda reader: reader.peek(offset), "peek")
+
+
+def _replay(life: StorageLife, world: World) -> None:
+    topic = world.chance.choice(life.topics)
+    pause_s = world.chance.choice([0.0, 0.01, 0.2])
+    life.read(topic, lambda reader: reader.read_through(life.clock, [pause_s] * _READ_STEPS_MAX), "replay")
+
+
+def _find_time(life: StorageLife, world: World) -> None:
+    found = _choose_offset(life, world)
+    if found is not None:
+        topic, offset = found
+        time_ms = topic.log.append_time_at_hand(offset) or life.clock.now_ms()
+        time_ms += world.chance.choice([-1, 0, 0, 1, 500])
+        life.read(topic, lambda reader: reader.find_time(time_ms), "look for a time")
+
+
+def _acknowledge(life: StorageLife, world: World) -> None:
+    chosen = _choose(life, world)
+    if chosen is None:
+        return
+    served, consumer = chosen
+    waiting = sorted(consumer.unanswered)
+    if waiting:
+        offset = world.chance.choice(waiting)
+        life.acknowledge(served, consumer, world.chance.choice([range(offset, offset + 1), range(offset + 1), _ALL]))
+
+
+def _nack(life: StorageLife, world: World) -> None:
+    chosen = _choose(life, world)
+    if chosen is not None and chosen[1].unanswered:
+        life.nack(*chosen, world.chance.choice(sorted(chosen[1].unanswered)))
+
+
+def _break(life: StorageLife, world: World) -> None:
+    chosen = _choose(life, world)
+    if chosen is not None:
+        chosen[0].detach(chosen[1])
+
+
+def _mend(life: StorageLife, _: World) -> None:
+    for served in life.subscriptions:
+        for consumer in served.consumers:
+            served.attach(consumer)
+            served.unstall(consumer)
+
+
+def _stall(life: StorageLife, world: World) -> None:
+    chosen = _choose(life, world)
+    if chosen is not None:
+        chosen[1].stalled = True
+
+
+def _jump_clock(life: StorageLife, world: World) -> None:
+    life.clock.jump_wall(world.chance.choice([-3_600.0, -1.0, 1.0, 3_600.0]))
+
+
+def _lose_the_time(life: StorageLife, world: World) -> None:
+    """Now and then have the clock be far off, and be set right soon after; each time retention looks at it.
+
+    What is stamped while it is behind is that much older: less than anything is kept for that is kept for long.
+    """
+    if world.clocks.random() < (_CLOCK_SET_RIGHT if world.clock_off_s else _CLOCK_OFF):
+        off_s = 0.0 if world.clock_off_s else world.clocks.choice([-_DAYS_S, _YEAR_S, _YEAR_S])
+        life.clock.jump_wall(off_s - world.clock_off_s)
+        world.clock_off_s = off_s
+        retain(life, world)
+
+
+def _choose(life: StorageLife, world: World) -> tuple[ServedSubscription, SimConsumer] | None:
+    subscriptions = life.subscriptions
+    if not subscriptions:
+        return None
+    served = world.chance.choice(subscriptions)
+    return served, world.chance.choice(served.consumers)
+
+
+def _choose_offset(life: StorageLife, world: World) -> tuple[ServedTopic, int] | None:
+    topic = world.chance.choice(life.topics)
+    end = topic.log.durable_end
+    return (topic, world.chance.randrange(end)) if end else None
+
+
+_RARE = 0.01
+"""Of the steps: a topic is deleted."""
+
+_STEPS: list[tuple[int, Callable[[StorageLife, World], None]]] = [
+    (30, _send),
+    (15, _send_batch),
+    (1, _send_damaged),
+    (5, _peek),
+    (3, _replay),
+    (3, _find_time),
+    (35, _acknowledge),
+    (4, _nack),
+    (3, _break),
+    (5, _mend),
+    (2, _stall),
+    (1, _jump_clock),
+    (2, rotate),
+    (4, flush),
+    (4, retain),
+    (1, sweep),
+]

@@ -1,0 +1,185 @@
+"""All members of a metadata cluster killed at once, again and again: how soon it serves again, and what it still has.
+
+Three processes form a Raft group. Clients on each of them write all the time, each write under a key of its own. A
+round kills the three with `kill -9` in the midst of that and starts them again. What counts is the time from the moment
+when all three were started to the first write that is acknowledged. Then every write that was ever acknowledged must be
+there.
+"""
+
+import asyncio
+import itertools
+import random
+import time
+from collections.abc import Callable
+from functools import partial
+
+from danube.metadata.store import MetadataStore
+from danube.model.errors import DanubeError, UnavailableError, UnknownOutcomeError
+from danube.runtime.tasks import TaskScope
+from lab.raft.group import RaftGroup
+from lab.trials.kill_report import KillAllReport, Revival, Writes
+
+MEMBERS = range(3)
+CLIENTS = 2
+"""Of each member."""
+_FIRST_WRITE_S_MAX = 60.0
+_WRITING_S = (0.5, 1.5)
+"""Between the first write of a round and the kill that ends it, at random."""
+_PAUSE_S = 0.01
+"""Of a client, between two writes."""
+
+Tell = Callable[[str], None]
+
+
+class KillAll:
+    """The group, its clients, and the rounds."""
+
+    def __init__(self, group: RaftGroup, clients: int) -> None:
+        """`clients` of each member."""
+        self._group = group
+        self._clients = clients
+        self._tasks = TaskScope("kill-all")
+        self._round = 0
+        self.writes = Writes()
+
+    async def start(self) -> None:
+        """Form the cluster and begin to write. Raises UnavailableError when it does not form."""
+        await self._group.start(MEMBERS)
+        for member, client in itertools.product(MEMBERS, range(self._clients)):
+            self._tasks.spawn(self._write_on(member, client), f"write {member}-{client}")
+
+    async def run(self, tell: Tell) -> Revival:
+        """One round. Raises UnavailableError when the cluster does not come back."""
+        self._round += 1
+        tell("clients write")
+        known = len(self.writes.acknowledged)
+        await asyncio.sleep(random.uniform(*_WRITING_S))  # noqa: S311 - when to kill is no secret
+        await self._something_new(known)
+        tell("all three are killed, and start again")
+        await self._group.kill(*MEMBERS)
+        await self._group.launch(MEMBERS)
+        started_s = time.monotonic()
+        open_s, served_s = await asyncio.gather(self._majority_open(started_s), self._first_write(started_s))
+        tell("everything acknowledged is looked for")
+        return Revival(open_s, served_s, await self.missing(self._round % len(MEMBERS)))
+
+    async def missing(self, member: int) -> list[str]:
+        """What a member lacks of all that was acknowledged until now. Its first answer is linearizable."""
+        expected = Writes(dict(self.writes.acknowledged))
+        await self._group[member].wait()
+        found: dict[str, bytes] = {}
+        for number in range(self._round + 1):  # an answer is a line, and lines are bounded
+            entries = await self._group[member].list(_prefix(number), linearizable=not number)
+            found |= {entry.key: entry.value for entry in entries}
+        return expected.missing_in(found)
+
+    async def stop_writing(self) -> None:
+        """Let no client write any more."""
+        await self._tasks.close()
+
+    async def close(self) -> None:
+        """Stop the clients, kill the members."""
+        await self._tasks.close()
+        await self._group.close()
+
+    async def _something_new(self, known: int) -> None:
+        """Wait until more than `known` are acknowledged: a kill that takes nothing away shows nothing."""
+        try:
+            async with asyncio.timeout(_FIRST_WRITE_S_MAX):
+                while len(self.writes.acknowledged) <= known:  # noqa: ASYNC110 - clients tell nobody
+                    await asyncio.sleep(_PAUSE_S)
+        except TimeoutError:
+            raise UnavailableError(f"no write was acknowledged for {_FIRST_WRITE_S_MAX:.0f} s") from None
+
+    async def _majority_open(self, started_s: float) -> float:
+        """Returns once all are open, with when a majority was."""
+        return sorted(await asyncio.gather(*(self._open(member, started_s) for member in MEMBERS)))[len(MEMBERS) // 2]
+
+    async def _open(self, member: int, started_s: float) -> float:
+        await self._group[member].wait_open()
+        return time.monotonic() - started_s
+
+    async def _first_write(self, started_s: float) -> float:
+        """Try on all members at once."""
+        tries = [self._tasks.spawn(self._try_on(member), f"first write {member}") for member in MEMBERS]
+        try:
+            async with asyncio.timeout(_FIRST_WRITE_S_MAX):
+                done, _ = await asyncio.wait(tries, return_when=asyncio.FIRST_COMPLETED)
+            done.pop().result()
+            return time.monotonic() - started_s
+        except TimeoutError:
+            raise UnavailableError(f"no write was acknowledged for {_FIRST_WRITE_S_MAX:.0f} s after a start") from None
+        finally:
+            for one in tries:
+                one.cancel()
+
+    async def _try_on(self, member: int) -> None:
+        for attempt in itertools.count():
+            if await self._write(self._group[member], f"{_prefix(self._round)}first-{member}-{attempt}"):
+                return
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _write_on(self, member: int, client: int) -> None:
+        for number in itertools.count():
+            await self._write(self._group[member], f"{_prefix(self._round)}{member}-{client}-{number}")
+            await asyncio.sleep(_PAUSE_S)
+
+    async def _write(self, store: MetadataStore, key: str) -> bool:
+        """Whether it was acknowledged."""
+        value = key.encode()
+        try:
+            await store.put(key, value)
+        except UnknownOutcomeError:
+            self.writes.unknown += 1
+        except DanubeError:
+            pass  # the member is dead, or nobody leads: it was not made
+        else:
+            self.writes.acknowledged[key] = value
+            return True
+        return False
+
+
+async def kill_all(
+    group: RaftGroup, rounds: int, *, clients: int = CLIENTS, tell: Tell, on_round: Tell
+) -> KillAllReport:
+    """Run the rounds on a group that was not started, and end it.
+
+    `tell` hears what is going on, `on_round` a line for each round.
+    Raises UnavailableError when the cluster does not form, or does not come back.
+    """
+    trial = KillAll(group, clients)
+    try:
+        await trial.start()
+        revivals = [
+            await _round(trial, number, rounds, tell=tell, on_round=on_round) for number in range(1, rounds + 1)
+        ]
+        tell("every member is asked for everything")
+        await trial.stop_writing()
+        missed = [await trial.missing(member) for member in MEMBERS]
+    finally:
+        await trial.close()
+    lost = frozenset(itertools.chain.from_iterable([*(one.lost for one in revivals), *missed]))
+    return KillAllReport(revivals, trial.writes, lost)
+
+
+async def _round(trial: KillAll, number: int, rounds: int, *, tell: Tell, on_round: Tell) -> Revival:
+    known = len(trial.writes.acknowledged)
+    revival = await trial.run(partial(_tell_of, tell, f"round {number}/{rounds}"))
+    on_round(_line(number, rounds, revival, len(trial.writes.acknowledged) - known))
+    return revival
+
+
+def _tell_of(tell: Tell, what: str, doing: str) -> None:
+    tell(f"{what}: {doing}")
+
+
+def _line(number: int, rounds: int, one: Revival, new: int) -> str:
+    return (
+        f"round {number:>{len(str(rounds))}}/{rounds}: {one.served_s:5.2f} s until a write was served"
+        f" ({one.open_s:.2f} s until a majority listened), {new:,} more acknowledged, {len(one.lost):,} lost"
+    )
+
+
+def _prefix(number: int) -> str:
+    """Of the keys that are written after this round's kill; 0 before the first."""
+    return f"/trial/{number}/"

@@ -1,0 +1,140 @@
+"""Trials of the metadata cluster by real processes, whose figures anybody can measure again.
+
+    python -m lab.trials.raft kill-all --rounds 50
+
+kills three members of a Raft group at once, again and again, while clients write: after each round all that was ever
+acknowledged must be there, and a write must be served within 5 s in half of the rounds
+(`lab/trials/kill.py`).
+
+    python -m lab.trials.raft busy --minutes 10
+
+keeps the broker that leads Raft at 100 % of a processor with messages: there must be no election
+(`lab/trials/busy.py`).
+
+Figures go to standard output, progress to standard error if that is a terminal. Exit codes: 0 kept; 1 not kept, or the
+trial could not be made; 130 interrupted.
+"""
+
+import argparse
+import asyncio
+import shutil
+import sys
+import tempfile
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from danube.model.errors import DanubeError
+from danube.runtime.console import is_terminal, say, write
+from lab.raft.group import RaftGroup, write_secret
+from lab.trials.busy import busy
+from lab.trials.kill import MEMBERS, kill_all
+
+_PROGRAM = "raft_trials"
+_CLEAR = "\r\x1b[2K"
+
+
+class Report(Protocol):
+    """What came of a trial."""
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the promises were kept."""
+
+    def text(self) -> str:
+        """The figures and the verdict, for a person."""
+
+
+class Progress:
+    """One line on a terminal's standard error that says what is going on; nothing where it is none."""
+
+    def __init__(self) -> None:
+        self._is_shown = is_terminal(sys.stderr)
+
+    def tell(self, doing: str) -> None:
+        """Put this in the place of what was told before; "" takes it away."""
+        if self._is_shown:
+            sys.stderr.write(_CLEAR + doing)
+            sys.stderr.flush()
+
+    def print(self, line: str) -> None:
+        """A line of the output."""
+        self.tell("")
+        write(f"{line}\n")
+
+
+def main(given: Sequence[str] | None = None) -> int:
+    """Make the trial that was asked for; answers the exit code."""
+    options = _parser().parse_args(given)
+    folder: Path | None = options.folder
+    ground = folder or Path(tempfile.mkdtemp(prefix="danube-trial-"))
+    ground.mkdir(parents=True, exist_ok=True)
+    if any(ground.iterdir()):
+        say(f"{ground} is not empty: give a folder of its own to each trial", _PROGRAM)
+        return 1
+    code = _run(_trial_of(options, ground))
+    if folder is None and code != 1:
+        shutil.rmtree(ground)
+    else:
+        say(f"data and logs of the brokers are in {ground}", _PROGRAM)
+    return code
+
+
+def _run(trial: Callable[[Progress], Awaitable[Report]]) -> int:
+    progress = Progress()
+
+    async def awaited() -> Report:
+        return await trial(progress)
+
+    try:
+        report = asyncio.run(awaited())
+    except DanubeError as error:
+        progress.tell("")
+        say(str(error), _PROGRAM)
+        return 1
+    except KeyboardInterrupt:
+        progress.tell("")
+        return 130
+    progress.print(report.text())
+    return 0 if report.is_good else 1
+
+
+def _trial_of(options: argparse.Namespace, ground: Path) -> Callable[[Progress], Awaitable[Report]]:
+    async def made(progress: Progress) -> Report:
+        if options.trial == "kill-all":
+            write_secret(ground)
+            group = RaftGroup(ground, len(MEMBERS))
+            return await kill_all(group, options.rounds, tell=progress.tell, on_round=progress.print)
+        return await busy(ground, options.minutes * 60, tell=progress.tell)
+
+    return made
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=_PROGRAM, description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    trials = parser.add_subparsers(dest="trial", required=True, metavar="TRIAL")
+    killing = trials.add_parser("kill-all", help="kill -9 of all three members at once, again and again")
+    killing.add_argument("--rounds", type=_at_least(1, int), default=50, help="how often [50]")
+    loading = trials.add_parser("busy", help="the leader's broker has all that a processor gives: no election")
+    loading.add_argument("--minutes", type=_at_least(0, float), default=10, help="for how long [10]")
+    for each in (killing, loading):
+        each.add_argument(
+            "--folder", type=Path, help="an empty one that is kept [a temporary one, kept if something is wrong]"
+        )
+    return parser
+
+
+def _at_least(least: float, kind: Callable[[str], float]) -> Callable[[str], float]:
+    def parsed(text: str) -> float:
+        number = kind(text)
+        if number < least:
+            raise argparse.ArgumentTypeError(f"it must be {least} or more")
+        return number
+
+    return parsed
+
+
+if __name__ == "__main__":
+    sys.exit(main())
