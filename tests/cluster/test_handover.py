@@ -171,7 +171,7 @@ async def main():
     disk, clock, rng, store = LocalDisk(root), SystemClock(), SystemRng(), Borrowed(SystemClock())
     place = SharedPlace(disk=disk, records=StorageRecords(store, rng), journals=JournalRecords(store, rng))
     settings = StorageSettings(journal=JournalSettings(file_bytes_max=65_536), segment_bytes_max=100_000)
-    threads = {name: BlockingThread(name) for name in ("runner", "read_runner", "cut_runner")}
+    threads = {name: BlockingThread(name) for name in ("runner", "read_runner", "flush_runner")}
     storage = await SharedStorage.open_shared(place, clock, rng=rng, broker_id=number, settings=settings, **threads)
     if not await place.records.all():
         draft = Draft(store)

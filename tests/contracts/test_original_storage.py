@@ -15,7 +15,7 @@ LOG = "tests/contracts/test_topic_log.py"
 TIER = "tests/contracts/test_segment_tier.py"
 STORE = "tests/unit/storage/store"
 CLUSTER = "tests/cluster/test_handover.py"
-HANDOVER = "tests/unit/storage/handover"
+HANDOVER = "tests/unit/storage/takeover"
 
 ROWS: dict[str, list[str]] = {
     "one_topic_one_subsc: what is appended is read in order": [

@@ -12,7 +12,7 @@ from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
-from tests.unit.storage.handover.storages_world import StoragesWorld, cut_whole
+from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all
 
 Placement = Callable[[Storage], Awaitable[None]]

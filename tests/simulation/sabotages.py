@@ -215,7 +215,7 @@ def remove_files_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
             await self._journal.remove_files(patched[-1].sequence + 1)
         return await original(self, topic_ids, files, report)
 
-    patch.setattr(SegmentFlusher, "_cut_topics", cut_topics)
+    patch.setattr(SegmentFlusher, "_flush_topics", cut_topics)
 
 
 def remove_files_that_are_needed(patch: pytest.MonkeyPatch) -> None:
@@ -235,7 +235,7 @@ def forget_cursors(patch: pytest.MonkeyPatch) -> None:
     def manifest_after_flush(*args: Any, **named: Any) -> Manifest:
         return replace(original(*args, **named), cursors={})
 
-    patch.setattr(manifest_builder, "manifest_after_cut", manifest_after_flush)
+    patch.setattr(manifest_builder, "manifest_after_flush", manifest_after_flush)
 
 
 def remove_before_it_is_said(patch: pytest.MonkeyPatch) -> None:
@@ -371,7 +371,7 @@ def clean_up_before_metadata_points(patch: pytest.MonkeyPatch) -> None:
 
 def use_a_name_twice(patch: pytest.MonkeyPatch) -> None:
     """Number a generation after the one that metadata names, whatever lies there."""
-    patch.setattr(manifest_builder, "highest_generation", lambda *_: 0)
+    patch.setattr(manifest_builder, "highest_manifest_version", lambda *_: 0)
 
 
 def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
@@ -404,7 +404,7 @@ def cut_ones_own_first(patch: pytest.MonkeyPatch) -> None:
     """Cut what is in the own journal, and leave out what is before it in journals of former owners."""
 
     def topic_cut(**named: Any) -> TopicFlush:
-        return TopicFlush(**{**named, "find_foreign": list})
+        return TopicFlush(**{**named, "find_previous_owner_tails": list})
 
     patch.setattr(segment_flusher, "TopicFlush", topic_cut)
     patch.setattr(manifest_builder, "_check_unbroken", lambda *_: None)

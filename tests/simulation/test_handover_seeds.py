@@ -17,7 +17,7 @@ from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 from danube.testing.simulated.disk import MachineOffError
-from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
+from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 from tests.unit.storage.journal_world import Told
 
 TOPICS = (1, 2)

@@ -37,7 +37,7 @@ def test_the_runs_have_in_them_what_they_are_for(monkeypatch: pytest.MonkeyPatch
         return report
 
     monkeypatch.setattr(Retirer, "retire", counted_retire)
-    monkeypatch.setattr(SegmentFlusher, "cut", counted_cut)
+    monkeypatch.setattr(SegmentFlusher, "flush", counted_cut)
     stories: list[Any] = [simulate_shared(seed).lives for seed in range(CLOSE_BY)]
     words = " ".join(line for lives in stories for line in lives)
     assert min(seen["retired"], seen["cut of former owners"]) > CLOSE_BY

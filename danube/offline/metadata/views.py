@@ -147,8 +147,8 @@ def _raft_parts(raft: Mapping[str, Any] | None) -> Sequence[str]:
     if raft is None:
         return ()
     snapshot, log = "none", "none that can be read"
-    if raft["image_index"]:
-        snapshot = f"entry {raft['image_index']:,} of term {raft['image_term']:,}"
+    if raft["snapshot_index"]:
+        snapshot = f"entry {raft['snapshot_index']:,} of term {raft['snapshot_term']:,}"
     if raft["first_index"]:
         log = f"entries {raft['first_index']:,} to {raft['last_index']:,}, the last of term {raft['last_term']:,}"
     lines = (

@@ -153,7 +153,7 @@ def _manifest(disk: Disk, name: str, known: MetadataView) -> FileContent:
         "cursors": {
             known.subscription(manifest.topic_id, one): cursor.position for one, cursor in manifest.cursors.items()
         },
-        "numberings": len(manifest.producer_states),
+        "producer_states": len(manifest.producer_states),
     }
     return FileContent(name, "manifest", facts, [asdict(segment) for segment in manifest.segments])
 

@@ -132,16 +132,16 @@ def test_blocks_that_say_something_else_than_they_hold_are_refused(blocks: list[
     made = b"".join(
         [
             b"DNBI\x01\x00\x01\x00",
-            *(snapshot_format._block(block) for block in blocks),
+            *(snapshot_format._block(block) for block in blocks),  # type: ignore[arg-type]
             snapshot_format._BLOCK.pack(0, 0),
-        ]  # type: ignore[arg-type]
+        ]
     )
     with pytest.raises(MetadataError):
         decode_state(made)
 
 
 def test_a_block_that_unpacks_to_more_than_any_block_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_format, "METADATA_IMAGE_BLOCK_BYTES_MAX", 1_000)
+    monkeypatch.setattr(snapshot_format, "METADATA_SNAPSHOT_BLOCK_BYTES_MAX", 1_000)
     body = zlib.compress(packb([bytes(2_000)]))
     with pytest.raises(ValueError, match="larger than any block"):
         snapshot_format._inflate(body)

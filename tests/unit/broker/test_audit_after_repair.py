@@ -30,8 +30,8 @@ Harm = Callable[[Path], None]
 
 @pytest.fixture(autouse=True)
 def _few_are_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("danube.offline.storage.scan.journal_contents.LOST_OFFSETS_SKIPPED_MAX", SKIPPED)
-    monkeypatch.setattr("danube.offline.storage.repair.repair_plan.LOST_OFFSETS_SKIPPED_MAX", SKIPPED)
+    monkeypatch.setattr("danube.offline.storage.scan.journal_contents.PLACEHOLDER_OFFSETS_SKIPPED_MAX", SKIPPED)
+    monkeypatch.setattr("danube.offline.storage.repair.repair_plan.PLACEHOLDER_OFFSETS_SKIPPED_MAX", SKIPPED)
 
 
 @pytest.fixture

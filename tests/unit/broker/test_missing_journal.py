@@ -19,7 +19,7 @@ ORDERS = "/default/orders"
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FolderWorld:
     """Ten messages in segments, ten in the journal, and that is gone."""
-    monkeypatch.setattr("danube.offline.storage.scan.journal_contents.LOST_OFFSETS_SKIPPED_MAX", 100)
+    monkeypatch.setattr("danube.offline.storage.scan.journal_contents.PLACEHOLDER_OFFSETS_SKIPPED_MAX", 100)
     world = FolderWorld(tmp_path / "data")
     world.live(_store)
     shutil.rmtree(world.path / "journal")

@@ -97,7 +97,7 @@ def test_a_segment_costs_at_most_64_bytes_of_manifest() -> None:
     assert two - one == SEGMENT_ROW_BYTES <= 64
 
 
-@pytest.mark.parametrize("numberings", BAD_ROWS)
+@pytest.mark.parametrize("producer_states", BAD_ROWS)
 def test_rows_that_cannot_be_are_not_written(producer_states: tuple[tuple[StoredNumbers, ...], ...]) -> None:
     with pytest.raises(ValueError, match="row"):
         encode_manifest(replace(EMPTY, producer_states=producer_states))

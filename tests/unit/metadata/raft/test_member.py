@@ -146,8 +146,8 @@ def test_an_image_that_is_made_while_the_core_is_built_anew_does_not_stop_it(gro
 def test_a_leader_that_waits_for_its_window_sends_one_sign_of_life_a_tick(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(snapshot_keeper, "RAFT_IMAGE_PIECE_BYTES", 2)
-    monkeypatch.setattr(snapshot_keeper, "RAFT_IMAGE_WINDOW_BYTES", 4)
+    monkeypatch.setattr(snapshot_keeper, "RAFT_SNAPSHOT_PIECE_BYTES", 2)
+    monkeypatch.setattr(snapshot_keeper, "RAFT_SNAPSHOT_WINDOW_BYTES", 4)
     group.form(3)
     away = group.followers[0]
     disk = group.stop(away)

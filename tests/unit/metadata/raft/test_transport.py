@@ -204,7 +204,7 @@ def test_a_known_voter_at_another_address_is_no_guest() -> None:
 
 
 def test_there_are_only_so_many_guests(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("danube.metadata.raft.port.transport.RAFT_GUESTS_MAX", 1)
+    monkeypatch.setattr("danube.metadata.raft.port.transport.RAFT_UNKNOWN_PEERS_MAX", 1)
     with room() as here:
         one, two, three = here.port(1), here.port(2), here.port(3)
         know(two, one)

@@ -12,8 +12,8 @@ ORDERS, CLICKS, IDLE = "/default/orders", "/default/clicks", "/default/idle"
 
 @pytest.fixture(autouse=True)
 def few_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("ledger", "repair_plan"):
-        monkeypatch.setattr(f"danube.storage.inspection.{module}.LOST_OFFSETS_SKIPPED_MAX", PASSED_OVER)
+    for module in ("scan.journal_contents", "repair.repair_plan"):
+        monkeypatch.setattr(f"danube.offline.storage.{module}.PLACEHOLDER_OFFSETS_SKIPPED_MAX", PASSED_OVER)
 
 
 @pytest.fixture

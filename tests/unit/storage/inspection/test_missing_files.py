@@ -266,7 +266,7 @@ def test_topics_that_an_interrupted_repair_did_not_come_to_are_still_passed_over
     folder: FolderWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     remove_last(journal_of(folder))
-    monkeypatch.setattr("danube.offline.storage.repair.repair.CUT_TOPICS_MAX", 1)
+    monkeypatch.setattr("danube.offline.storage.repair.repair.FLUSH_TOPICS_MAX", 1)
     found, point, left = folder.verify(), pointer(folder), [1]
 
     def one_only(changes: Sequence[tuple[TopicStorage, int]]) -> None:

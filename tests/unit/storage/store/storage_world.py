@@ -36,7 +36,7 @@ class StorageWorld:
         self.metadata = MemoryStore(self.clock)
         self.records = StorageRecords(self.metadata, self.rng)
         self.settings = storage_settings(**settings)
-        names = ("runner", "read_runner", "cut_runner")
+        names = ("runner", "read_runner", "flush_runner")
         self.runners: dict[str, BlockingRunner] = {
             name: BlockingThread(name) if threads else InlineRunner() for name in names
         }

@@ -174,7 +174,7 @@ async def test_a_fault_of_its_own_does_not_end_the_background_work(
     assert journal_files(world) == 1
 
 
-STEPS = ("sweep_deleted", "sweep_orphans", "_end_old_file", "cut", "_tidy")
+STEPS = ("sweep_deleted", "sweep_orphans", "_end_old_file", "flush", "_tidy")
 
 
 @pytest.mark.parametrize("failing", STEPS)

@@ -186,7 +186,7 @@ async def test_messages_from_the_future_go_when_they_have_been_there_for_their_t
 async def test_messages_from_the_future_go_in_time_though_retention_of_another_topic_fails_all_the_while(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.retention.enforcer.CUT_TOPICS_MAX", 1)
+    monkeypatch.setattr("danube.storage.retention.enforcer.FLUSH_TOPICS_MAX", 1)
     storage = await world.open()
     await fill(storage.topic(OTHER, 1), 100)
     await fill_with_a_clock_that_is_ahead(storage, world, 30)

@@ -108,7 +108,7 @@ async def test_a_pass_has_what_it_wrote_named_before_it_writes_much_more(
 
 
 async def test_merges_of_many_topics_take_little_room_at_any_time(world: StorageWorld) -> None:
-    world.runners["cut_runner"] = runner = Interrupted()
+    world.runners["flush_runner"] = runner = Interrupted()
     storage = await world.open()
     for _ in range(4):
         await fill_all(storage, 2)
@@ -132,7 +132,7 @@ async def test_a_pass_during_which_room_gets_short_ends_and_the_next_one_takes_o
     world: StorageWorld,
 ) -> None:
     world.settings = storage_settings(watermarks=MARKS)
-    world.runners["cut_runner"] = runner = Interrupted()
+    world.runners["flush_runner"] = runner = Interrupted()
     storage = await world.open()
     records = await fill_all(storage, 4)
     await storage._journal.rotate()

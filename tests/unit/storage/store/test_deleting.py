@@ -156,7 +156,7 @@ async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_
         return await original(*arguments)
 
     monkeypatch.setattr(world.records, method, delete_first)
-    run = world.runners["cut_runner"].run
+    run = world.runners["flush_runner"].run
 
     async def delete_then_run(work: Any) -> Any:
         await delete(world, GONE)
@@ -165,7 +165,7 @@ async def test_nothing_is_remembered_of_a_topic_that_is_deleted_in_the_midst_of_
 
     if step == "trim":
         monkeypatch.setattr(world.records, method, original)
-        world.runners["cut_runner"].run = delete_then_run  # type: ignore[method-assign]
+        world.runners["flush_runner"].run = delete_then_run  # type: ignore[method-assign]
     if step == "cut":
         await storage.flush()
     else:

@@ -33,7 +33,7 @@ async def with_damage(world: StorageWorld) -> Storage:
 async def test_a_damaged_topic_does_not_keep_the_others_from_being_cut_however_long_it_holds_its_file(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.flush.flush_plan.CUT_FILES_MAX", 1)
+    monkeypatch.setattr("danube.storage.flush.flush_plan.FLUSH_FILES_MAX", 1)
     storage = await with_damage(world)
     storage.start()
     log = storage.topic(GOOD, 1)
@@ -61,7 +61,7 @@ async def test_a_damaged_topic_has_no_pass_made_but_when_it_is_tried_again(world
 async def test_a_topic_that_is_late_goes_alone_through_what_it_holds_in_steps_as_others_do(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.flush.flush_plan.CUT_FILES_MAX", 1)
+    monkeypatch.setattr("danube.storage.flush.flush_plan.FLUSH_FILES_MAX", 1)
     storage = await world.open()
     records: dict[int, list[bytes]] = {BAD: [], GOOD: []}
     for number in range(3):
@@ -84,7 +84,7 @@ async def test_a_topic_that_is_late_goes_alone_through_what_it_holds_in_steps_as
 async def test_a_topic_that_is_late_takes_its_steps_also_when_it_is_in_the_next_file(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.flush.flush_plan.CUT_FILES_MAX", 1)
+    monkeypatch.setattr("danube.storage.flush.flush_plan.FLUSH_FILES_MAX", 1)
     storage = await world.open()
     world.sim.fail(Operation.SYNC, name=f"segments/{BAD}/*")
     for number in range(4):
@@ -105,7 +105,7 @@ async def test_a_topic_that_is_late_takes_its_steps_also_when_it_is_in_the_next_
 async def test_a_topic_that_stays_late_does_not_keep_another_one_late(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.flush.flush_plan.CUT_FILES_MAX", 1)
+    monkeypatch.setattr("danube.storage.flush.flush_plan.FLUSH_FILES_MAX", 1)
     storage = await with_damage(world)
     await storage._journal.rotate()
     for number in range(3):

@@ -73,7 +73,7 @@ class Lives:
 
     async def begin(self) -> Storage:
         rng = SystemRng(self.chance.getrandbits(63))
-        names = ("runner", "read_runner", "cut_runner")
+        names = ("runner", "read_runner", "flush_runner")
         self.world.runners = {name: SimRunner(self.world.clock, rng) for name in names}
         storage = await self.patiently(self.world.open())
         self.logs = {topic_id: storage.topic(topic_id, 1) for topic_id in TOPICS}

@@ -34,7 +34,7 @@ STEPS = st.one_of(
     st.tuples(st.just("cursor"), st.sampled_from(TOPICS), st.integers(0, 100)),
     st.tuples(st.just("read"), st.sampled_from(TOPICS), st.integers(0, 100)),
     st.tuples(st.just("rotate"), st.just(0), st.just(0)),
-    st.tuples(st.just("cut"), st.just(0), st.just(0)),
+    st.tuples(st.just("flush"), st.just(0), st.just(0)),
     st.tuples(st.just("retain"), st.just(0), st.integers(0, 6_000)),
     st.tuples(st.just("reopen"), st.just(0), st.just(0)),
     st.tuples(st.just("power cut"), st.just(0), st.just(0)),

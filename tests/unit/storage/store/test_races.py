@@ -46,7 +46,7 @@ class Interrupted(InlineRunner):
 
 @pytest.fixture
 def interrupted(world: StorageWorld) -> Interrupted:
-    world.runners["cut_runner"] = runner = Interrupted()
+    world.runners["flush_runner"] = runner = Interrupted()
     return runner
 
 
@@ -241,7 +241,7 @@ async def test_closing_waits_for_the_topic_that_is_being_cut(monkeypatch: pytest
         assert go_on.wait(PATIENCE_S)
         return original(self, what)
 
-    monkeypatch.setattr(ManifestBuilder, "cut", flush)
+    monkeypatch.setattr(ManifestBuilder, "flush", flush)
     storage.start()
     await world.clock.run_for(FLUSH_WAIT_S + 3)
     await asyncio.wait_for(begun.wait(), PATIENCE_S)

@@ -64,7 +64,7 @@ async def test_the_journal_keeps_what_a_refused_topic_has_in_it(world: StorageWo
 async def test_files_that_one_topic_holds_do_not_keep_the_others_from_being_cut(
     world: StorageWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.storage.flush.flush_plan.CUT_FILES_MAX", 1)
+    monkeypatch.setattr("danube.storage.flush.flush_plan.FLUSH_FILES_MAX", 1)
     storage = await world.open()
     records: dict[int, list[bytes]] = {BAD: [], GOOD: []}
     for number in range(20):

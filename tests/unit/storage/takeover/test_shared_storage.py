@@ -20,8 +20,8 @@ from danube.storage.flush.manifest_versions import Histories
 from danube.storage.retention.rules import Retention
 from danube.storage.takeover.journal_reader import journal_folder
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.storage.handover.shared_world import PausedRunner, SteppedRunner
-from tests.unit.storage.handover.storages_world import (
+from tests.unit.storage.takeover.shared_world import PausedRunner, SteppedRunner
+from tests.unit.storage.takeover.storages_world import (
     SUBSCRIPTION,
     StoragesWorld,
     cut_whole,

@@ -13,7 +13,7 @@ from danube.model.errors import (
 )
 from danube.model.subscription import Cursor
 from danube.storage.journal.topic_base import TopicBase
-from tests.unit.storage.handover.shared_world import SharedWorld
+from tests.unit.storage.takeover.shared_world import SharedWorld
 
 A, B = 1, 2
 

@@ -7,7 +7,7 @@ from danube.model.limits.broker import FENCE_BYTES_MAX
 from danube.model.plans.durability import Durability
 from danube.storage.journal.fence import RECORD_BYTES, Fence
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
+from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 
 FOLDER = "journals/1"
 

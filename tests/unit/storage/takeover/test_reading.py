@@ -14,7 +14,7 @@ from danube.storage.takeover.epoch_history import empty_base, wanted_epochs
 from danube.storage.takeover.journal_reader import FoundJournal, Wanted, journal_folder, listed_journals, read_journal
 from danube.storage.takeover.previous_owner_tail import PreviousOwnerTail
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.storage.handover.shared_world import SharedBroker, SharedWorld
+from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 
 A, B = 1, 2
 FIRST = "0000000001.journal"

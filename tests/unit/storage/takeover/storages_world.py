@@ -56,7 +56,7 @@ class StoragesWorld:
         if metadata is not None:
             records, journals = StorageRecords(metadata, self.rng), JournalRecords(metadata, self.rng)
         disk = self.disks[number] = self.disk.join() if isinstance(self.disk, SimDisk) else self.disk
-        names = ("runner", "read_runner", "cut_runner")
+        names = ("runner", "read_runner", "flush_runner")
         storage = await SharedStorage.open_shared(
             SharedPlace(disk=disk, records=records, journals=journals),
             self.clock,

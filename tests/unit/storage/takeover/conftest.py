@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.unit.storage.handover.shared_world import SharedWorld
-from tests.unit.storage.handover.storages_world import StoragesWorld
+from tests.unit.storage.takeover.shared_world import SharedWorld
+from tests.unit.storage.takeover.storages_world import StoragesWorld
 
 
 @pytest.fixture
