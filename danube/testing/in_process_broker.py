@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from danube.broker.app import Broker, Environment
+from danube.broker.app import Broker
 from danube.broker.config.settings import BrokerSettings
+from danube.broker.environment import Environment
 from danube.rpc.carrier import Carrier
 from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock

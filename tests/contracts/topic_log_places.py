@@ -12,8 +12,8 @@ from danube.storage.log.tiered_log import TieredLog
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
-from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole
 from tests.unit.storage.store.storage_world import StorageWorld, cut_all
+from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole
 
 Placement = Callable[[Storage], Awaitable[None]]
 

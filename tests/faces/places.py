@@ -8,10 +8,11 @@ from pathlib import Path
 from danube.admin.gateway import AdminGateway
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.target import Target
-from danube.broker.app import Broker, Environment
+from danube.broker.app import Broker
 from danube.broker.cluster.metadata_store import MetaStore
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
+from danube.broker.environment import Environment
 from danube.metadata.memory import MemoryStore
 from danube.model.calls.admin import DescribeTopics, ReliableState, TopicDescription
 from danube.model.limits.broker import DESCRIBE_TOPICS_MAX

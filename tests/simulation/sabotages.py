@@ -466,7 +466,7 @@ SABOTAGES = [
     Sabotaged("cut: a manifest is there before metadata points to it", point_before_the_files_are_there, 2),
     Sabotaged("cut: memory follows metadata", believe_it_before_metadata_does, 176, SHARED),
     Sabotaged("cut: what was needed goes after metadata points", clean_up_before_metadata_points, 9),
-    Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 135),
+    Sabotaged("cut: a name is never used for two contents", use_a_name_twice, 179),
     Sabotaged("delete: a tombstone goes after the files", forget_the_tombstone_first, 105),
     Sabotaged("6: a journal goes when no topic's record names it", remove_journals_that_are_needed, 1, SHARED),
     Sabotaged("6: a file is kept for topics that are others' by now", forget_what_is_given, 1, SHARED),

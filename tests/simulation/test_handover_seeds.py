@@ -17,8 +17,8 @@ from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 from danube.testing.simulated.disk import MachineOffError
-from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 from tests.unit.storage.journal_world import Told
+from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 
 TOPICS = (1, 2)
 BROKERS = (1, 2, 3)

@@ -25,6 +25,7 @@ from lab.storage.simulation import (
 )
 
 ROOT = Path(__file__).parents[2]
+FLUSH = "danube.storage.flush"
 _DIGEST = "from tests.simulation.test_storage import digest; print(digest(11))"
 
 
@@ -98,9 +99,14 @@ def test_the_runs_contain_what_they_are_for() -> None:
 @pytest.mark.slow
 def test_the_runs_cut_merge_trim_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counter[str]()
-    count(monkeypatch, seen, "danube.storage.flush.segment_flusher.Cutter.cut", ("topics", "merged", "freed_bytes"))
-    count(monkeypatch, seen, "danube.storage.retention.enforcer.Retainer.retain", ())
-    count(monkeypatch, seen, "danube.storage.flush.deletion.Deleter.sweep", ())
+    count(
+        monkeypatch,
+        seen,
+        "danube.storage.flush.segment_flusher.SegmentFlusher.flush",
+        ("topics", "merged", "freed_bytes"),
+    )
+    count(monkeypatch, seen, "danube.storage.retention.enforcer.RetentionEnforcer.retain", ())
+    count(monkeypatch, seen, f"{FLUSH}.deletion.Deleter.sweep", ())
     events = Counter(type(event).__name__ for seed in range(20) for event in simulate_power_cuts(seed).history)
     assert min(events["TopicBegun"], events["TopicDeleted"]) > 5
     assert min(seen[name] for name in ("topics", "merged", "freed_bytes", "retain", "sweep")) > 5

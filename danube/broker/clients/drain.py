@@ -1,6 +1,6 @@
 """How clients are sent away: what each is told, when its stream ends, and with what. No I/O; time is an argument.
 
-All official clients come through one sequence, and each dies or spins in others (`docs/farewells.md` has the table):
+All official clients come through one sequence, and each dies or spins in others (`docs/draining.md` has the table):
 
 1. publishes are refused, with a status on which clients look the topic up and send again, or stop where it is gone;
 2. nothing is delivered any more and the consumer's stream stays open; its next health check is answered with CLOSE;

@@ -39,7 +39,6 @@ from danube.storage.store import Storage
 
 _log = logging.getLogger(__name__)
 
-_SYSTEM = "system"
 
 _AUDIT_LOG = Policies(durability=Durability.FSYNC.number)
 """Whatever else is set: what was done is on record before its caller hears that it was done."""
@@ -488,7 +487,7 @@ class Topics:
 
     def _of_settings(self, namespace: str) -> Policies:
         """The settings do not limit the broker's own topics: it has to write its audit log and its telemetry."""
-        return self._system_policies if namespace == _SYSTEM else self._policies
+        return self._system_policies if namespace == "system" else self._policies
 
     def _remember_policies(self, namespace: NamespaceRecord) -> None:
         if namespace.policies == NO_POLICIES:

@@ -12,10 +12,11 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.broker.__main__ import app
-from danube.broker.app import Broker, Environment
+from danube.broker.app import Broker
 from danube.broker.cluster.metadata_store import MetaStore
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
+from danube.broker.environment import Environment
 from danube.data_folder.after_restore import LostTopic, loss_text, served_by
 from danube.data_folder.data_folder import DataFolder, Identity, read_identity
 from danube.metadata.backup.backup import restored

@@ -15,10 +15,11 @@ from danube.admin.execution import Session, execute
 from danube.admin.grpc_gateway import open_gateway
 from danube.admin.operations.cluster.plans_and_audit import AUDIT, AuditParams
 from danube.admin.target import Target
-from danube.broker.app import Broker, Environment
+from danube.broker.app import Broker
 from danube.broker.cluster.metadata_store import MetaStore
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
+from danube.broker.environment import Environment
 from danube.client import DanubeClientBuilder
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records import keys

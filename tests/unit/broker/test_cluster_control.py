@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.app import Broker, Environment
+from danube.broker.app import Broker
 from danube.broker.cluster.metadata_store import MetaStore
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.config.settings import BrokerSettings
+from danube.broker.environment import Environment
 from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records import keys

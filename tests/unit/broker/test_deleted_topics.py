@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.app import Broker, Environment
+from danube.broker.app import Broker
 from danube.broker.config.settings import BrokerSettings
+from danube.broker.environment import Environment
 from danube.client import Consumer, DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer, SubType
 from danube.model.calls.client import ClientKind
 from danube.model.calls.stream import ProducerAccess

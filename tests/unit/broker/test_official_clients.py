@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from danube.broker.app import Broker, Environment
+from danube.broker.app import Broker
 from danube.broker.config.settings import BrokerSettings
+from danube.broker.environment import Environment
 from danube.model.errors import (
     ConsumerNotFoundError,
     ConsumerReplacedError,

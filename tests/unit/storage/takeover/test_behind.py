@@ -11,8 +11,8 @@ from danube.metadata.store import Entry, Watch
 from danube.metadata.writing import CommandWriter
 from danube.model.errors import MetadataError
 from danube.storage.takeover.shared_storage import SharedStorage
-from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
+from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole, stop_at
 
 A, B, NEW = 1, 2, 3
 

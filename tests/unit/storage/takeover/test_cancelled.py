@@ -6,9 +6,9 @@ import logging
 import pytest
 
 from danube.storage.takeover.shared_storage import SharedStorage
+from tests.unit.storage.store.storage_world import fill, read_all
 from tests.unit.storage.takeover.shared_world import PausedRunner
 from tests.unit.storage.takeover.storages_world import StoragesWorld, rest, save, stop_at
-from tests.unit.storage.store.storage_world import fill, read_all
 
 A = 1
 

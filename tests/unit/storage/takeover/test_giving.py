@@ -17,9 +17,9 @@ from danube.model.errors import (
     VersionConflictError,
 )
 from danube.storage.takeover.shared_storage import SharedStorage
+from tests.unit.storage.store.storage_world import fill, read_all
 from tests.unit.storage.takeover.shared_world import SteppedRunner
 from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
-from tests.unit.storage.store.storage_world import fill, read_all
 
 A, B = 1, 2
 

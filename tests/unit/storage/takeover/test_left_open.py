@@ -10,8 +10,8 @@ from danube.metadata.records.record_format import encode_journal
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError
 from danube.runtime.disk import LocalDisk
 from danube.storage.journal.fence import Fence
-from tests.unit.storage.takeover.storages_world import StoragesWorld
 from tests.unit.storage.store.storage_world import fill, read_all
+from tests.unit.storage.takeover.storages_world import StoragesWorld
 
 A = 1
 

@@ -10,8 +10,8 @@ from danube.metadata.store import Transaction
 from danube.model.errors import DanubeError, StorageUnavailableError, UnknownOutcomeError, VersionConflictError
 from danube.storage.takeover.shared_storage import SharedStorage
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.storage.takeover.storages_world import StoragesWorld, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
+from tests.unit.storage.takeover.storages_world import StoragesWorld, stop_at
 
 A, B = 1, 2
 

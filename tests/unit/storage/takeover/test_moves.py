@@ -9,8 +9,8 @@ from danube.storage.batches.batch import BatchOrigin, encode_messages
 from danube.storage.batches.producer_state import sequenced_batch
 from danube.storage.journal.fence import Fence
 from danube.storage.takeover.release import Release
-from tests.unit.storage.takeover.shared_world import SharedWorld
 from tests.unit.storage.journal_world import Told
+from tests.unit.storage.takeover.shared_world import SharedWorld
 
 A, B = 1, 2
 

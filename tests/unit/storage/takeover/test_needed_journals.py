@@ -7,8 +7,8 @@ from danube.model.errors import DamagedDataError, LimitReachedError, StorageUnav
 from danube.model.subscription import Cursor
 from danube.runtime.disk import File
 from danube.storage.takeover.journal_reader import journal_folder
-from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
 from tests.unit.storage.store.storage_world import fill, read_all
+from tests.unit.storage.takeover.storages_world import SUBSCRIPTION, StoragesWorld, cut_whole, save, stop_at
 
 A, B = 1, 2
 

@@ -12,8 +12,8 @@ from danube.storage.journal.fence import Fence
 from danube.storage.takeover.journal_reader import journal_folder
 from danube.storage.takeover.journal_removal import Retirer, named_journals
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole, fall_behind
 from tests.unit.storage.store.storage_world import fill
+from tests.unit.storage.takeover.storages_world import StoragesWorld, cut_whole, fall_behind
 
 A, OWN = 1, 99
 

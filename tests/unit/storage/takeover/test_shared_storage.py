@@ -20,6 +20,9 @@ from danube.storage.flush.manifest_versions import Histories
 from danube.storage.retention.rules import Retention
 from danube.storage.takeover.journal_reader import journal_folder
 from danube.testing.simulated.disk import Operation, SimDisk
+from tests.unit.storage.journal_world import Told
+from tests.unit.storage.store.storage_world import always, fill, read_all
+from tests.unit.storage.store.test_on_disk import deleted_but_open
 from tests.unit.storage.takeover.shared_world import PausedRunner, SteppedRunner
 from tests.unit.storage.takeover.storages_world import (
     SUBSCRIPTION,
@@ -30,9 +33,6 @@ from tests.unit.storage.takeover.storages_world import (
     save,
     stop_at,
 )
-from tests.unit.storage.journal_world import Told
-from tests.unit.storage.store.storage_world import always, fill, read_all
-from tests.unit.storage.store.test_on_disk import deleted_but_open
 
 A, B, LATE = 1, 2, 3
 

@@ -13,8 +13,8 @@ from danube.runtime.disk import File
 from danube.storage.journal.fence import Fence
 from danube.storage.takeover.steps import PROTOCOL, Part, Protocol, Step
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 from tests.unit.storage.journal_world import Told
+from tests.unit.storage.takeover.shared_world import SharedBroker, SharedWorld
 
 A = 1
 READS = range(1, 6)

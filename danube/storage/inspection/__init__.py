@@ -1,1 +1,0 @@
-"""Looking into the data folder of a broker that does not run, judging it, and mending it."""
