@@ -30,7 +30,7 @@ from danube.runtime.disk import LocalDisk
 from danube.runtime.rng import SystemRng
 from danube.storage.batches.batch import records
 from danube.storage.takeover.journal_reader import journal_folder
-from danube.storage.takeover.takeover import HandOver
+from danube.storage.takeover.takeover import Takeover
 from danube.storage.journal import Journal, JournalSettings
 from danube.storage.journal.fence import Fence
 
@@ -42,11 +42,11 @@ def tell(**what):
 
 
 async def begin(disk, clock, rng, journal, fence, reads):
-    # one process at a time has the file of metadata: it is opened for the hand-over and no longer
+    # one process at a time has the file of metadata: it is opened for the takeover and no longer
     store = await SqliteStore.open(root / "metadata.sqlite", clock)
     try:
-        hand_over = HandOver(disk, StorageRecords(store, rng), journal, reads, broker_id=number, fence=fence)
-        return await hand_over.begin(range(topics))
+        takeover = Takeover(disk, StorageRecords(store, rng), journal, reads, broker_id=number, fence=fence)
+        return await takeover.begin(range(topics))
     finally:
         await store.close()
 
@@ -99,7 +99,7 @@ STORAGE = """
 import asyncio, json, sys
 from contextlib import asynccontextmanager
 from pathlib import Path
-from danube.metadata.transaction_builder import Draft
+from danube.metadata.transaction_builder import TransactionBuilder
 from danube.metadata.records.journals import JournalRecords
 from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.records.storage import StorageRecords, enter_topic
@@ -161,7 +161,7 @@ async def append(log, record):
 async def cut_everything(storage):
     await storage._journal.rotate()
     for _ in range(100):
-        await storage.cut()
+        await storage.flush()
         if not storage._journal.closed_files() and not storage._topics.histories.with_older_epochs:
             break
     return await storage.retire_journals()
@@ -174,10 +174,10 @@ async def main():
     threads = {name: BlockingThread(name) for name in ("runner", "read_runner", "flush_runner")}
     storage = await SharedStorage.open_shared(place, clock, rng=rng, broker_id=number, settings=settings, **threads)
     if not await place.records.all():
-        draft = Draft(store)
+        builder = TransactionBuilder(store)
         for topic in range(topics):
-            enter_topic(draft, topic)
-        await store.transact(draft.transaction("create"))
+            enter_topic(builder, topic)
+        await store.transact(builder.transaction("create"))
     await storage.begin(range(topics))
     logs = {topic: storage.topic(topic) for topic in sorted(storage.owned)}
     before = {topic: await content(log) for topic, log in logs.items()}
@@ -202,7 +202,7 @@ async def main():
                     tell(confirmed=outcome, of=topic)
         if count % 100 == 0:
             try:
-                await storage.cut()
+                await storage.flush()
             except DanubeError as error:
                 tell(refused=str(error))
                 return
