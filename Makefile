@@ -41,9 +41,23 @@ cluster: $(INSTALLED) ## Three brokers that are one cluster, until Ctrl-C (FOLDE
 	@$(BIN)/python -m scripts.cluster $(if $(FOLDER),--folder $(FOLDER))
 
 .PHONY: test
-test: $(INSTALLED) $(WHEEL_INSTALLED) ## The whole suite: clusters of real processes and simulations included
-	@echo "[test] the whole suite (a quarter of an hour on two processors; WORKERS=0 runs one test after the other)"
-	@$(PYTEST) -n $(WORKERS) --dist loadgroup
+test: $(INSTALLED) $(WHEEL_INSTALLED) ## Every promise: fast tests, simulations by seed, real processes; ten minutes on two processors
+	@echo "[test] every promise (WORKERS=0 runs one test after the other, SEED=n repeats the seeds of a run)"
+	@$(PYTEST) -n $(WORKERS) --dist loadgroup -m "not nightly"
+
+.PHONY: nightly
+nightly: $(INSTALLED) $(WHEEL_INSTALLED) ## The same at length: 200 seeds, sabotages, long fuzz, trials and soaks; some hours
+	@echo "[nightly 1/5] the whole suite, 200 seeds"
+	@SEEDS=200 $(PYTEST) -n $(WORKERS) --dist loadgroup
+	@echo "[nightly 2/5] hostile input"
+	@$(MAKE) fuzz
+	@echo "[nightly 3/5] simulated power cuts"
+	@$(MAKE) simulate
+	@echo "[nightly 4/5] trials of Raft"
+	@$(MAKE) trials
+	@echo "[nightly 5/5] kills, pauses and cuts of real processes"
+	@$(MAKE) soak
+	@for store in raft etcd zookeeper sqlite; do $(MAKE) soak-metadata STORE=$$store || exit 1; done
 
 .PHONY: static
 static: $(INSTALLED) ## Format, lint, types, import contracts, stubs: what needs no test to run
@@ -59,9 +73,9 @@ static: $(INSTALLED) ## Format, lint, types, import contracts, stubs: what needs
 	@$(BIN)/python scripts/generate_stubs.py --check
 
 .PHONY: check
-check: static ## The same, and the fast tests: a minute or two
+check: static ## The same, and the fast tests: two minutes on two processors
 	@echo "[check] fast tests"
-	@HYPOTHESIS_PROFILE=fast $(PYTEST) -n $(WORKERS) -m "not cluster and not slow"
+	@HYPOTHESIS_PROFILE=fast $(PYTEST) -n $(WORKERS) -m "not cluster and not slow and not nightly"
 
 .PHONY: format
 format: $(INSTALLED) ## Format the code and mend what lint can mend

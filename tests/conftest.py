@@ -20,7 +20,9 @@ from hypothesis import HealthCheck, settings
 
 import danube
 
-# What blockbuster leaves out and a log is made of: each waits for the disk.
+pytest_plugins = ("tests.plugins.durations", "tests.plugins.seeds")
+
+# Calls that wait for the disk, and that blockbuster leaves out.
 _DISK_CALLS = (
     "os.fsync",
     "os.fdatasync",
@@ -33,8 +35,8 @@ _DISK_CALLS = (
 )
 _LEAK_LOOK_S = 0.01
 _LEAK_LOOKS = 20
-"""In vain, one after the other, for tasks that are cancelled, or at their last step, when the test returns. A machine
-that stands still takes one look's time and no more."""
+"""Polls without progress for tasks that are cancelled, or at their last step, when the test returns. A machine that
+stands still costs one poll."""
 _WAITING_WORKERS = 2
 """More workers than processors for the whole suite: tests of clusters mostly wait, for leases and elections."""
 
@@ -60,9 +62,9 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Of `-n auto`: one for each processor where tests were chosen by their marks, since the fast ones never wait."""
+    """Workers of `-n auto`: one for each processor in `make check`, since fast tests never wait."""
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return processors if config.option.markexpr else processors + _WAITING_WORKERS
+    return processors if "not cluster" in config.option.markexpr else processors + _WAITING_WORKERS
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -2,7 +2,6 @@
 
 import ast
 import re
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,6 @@ import pytest
 MODULE_LINES_MAX = 500
 FUNCTION_LINES_MAX = 70
 EMPTY_NAMES = {"utils", "util", "helpers", "helper", "common", "base", "manager", "misc"}
-GENERATED = "danube/wire/gen/"
 # Written in parts, so that this file does not hold what it looks for.
 OF_ONE_MACHINE = re.compile(
     r"(?<![\w.{}-])/(?:wo"
@@ -23,20 +21,6 @@ OF_ONE_MACHINE = re.compile(
     r"hosted\.org|npm"
     r"js\.(?:org|com)"
 )
-
-
-@pytest.fixture(scope="session")
-def tracked(root: Path) -> list[str]:
-    """Every file that is, or is about to be, in version control."""
-    command = ["git", "ls-files", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True).stdout.splitlines()
-    return sorted(name for name in set(listed) if (root / name).is_file())
-
-
-@pytest.fixture(scope="session")
-def written(tracked: list[str]) -> list[str]:
-    """The Python files that people write."""
-    return [name for name in tracked if name.endswith(".py") and not name.startswith(GENERATED)]
 
 
 def test_the_map_names_every_package_and_none_that_is_not_there(root: Path, tracked: list[str]) -> None:

@@ -1,6 +1,6 @@
 """Connections that break at any byte, both ways: nothing acknowledged is lost, everything arrives, order holds.
 
-`DANUBE_CUTS=1000` tries more places to cut at; the places of a run follow from `DANUBE_SEED`.
+`DANUBE_CUTS=1000` tries more places to cut at; the places of a run follow from `SEED`.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ from danube.testing.peers.proxy import Cut, CuttingProxy, Direction
 from danube.testing.processes.broker import BrokerProcess
 
 CUTS = int(os.environ.get("DANUBE_CUTS", "40"))
-SEED = int(os.environ.get("DANUBE_SEED", "1"))
+SEED = int(os.environ.get("SEED", "1"))
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(60 + 4 * CUTS)]
 
 TOPIC = "/default/cut"

@@ -145,18 +145,6 @@ def keep_torn_ends(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Recovery, "_settle_end", settle_end)
 
 
-def trust_what_is_read(patch: pytest.MonkeyPatch) -> None:
-    """Cut what is torn, and show the rest without a sync."""
-
-    def settle_end(self: Recovery, end: JournalEnd) -> File:
-        file = self._disk.open_append(path(end.sequence))
-        file.truncate(end.file_bytes)
-        end.synced_to = end.position
-        return file
-
-    patch.setattr(Recovery, "_settle_end", settle_end)
-
-
 # Rule 5: damage
 
 
@@ -447,7 +435,6 @@ SABOTAGES = [
     Sabotaged("3: a round that failed is undone first", leave_failed_rounds, 7),
     Sabotaged("3: after a failed sync nothing is retried", retry_failed_syncs, 4),
     Sabotaged("4: a torn end is cut before anything is appended", keep_torn_ends, 9),
-    Sabotaged("4: what is read is synced before it is shown", trust_what_is_read, 88),
     Sabotaged("5: damage below the mark is refused", take_damage_for_a_torn_end, 63, DAMAGE),
     Sabotaged("5: an end that is missing is damage", miss_no_end, 78, DAMAGE),
     Sabotaged("5: every byte of a segment is checked", believe_blocks, 13, DAMAGE),

@@ -10,12 +10,12 @@ from lab.storage.simulation import simulate_folders
 SEEDS = range(40)
 
 
-@pytest.mark.parametrize("number", SEEDS)
-def test_a_damaged_folder_is_told_and_a_repaired_one_starts(number: int) -> None:
-    outcome = simulate_folders(number)
+def test_a_damaged_folder_is_told_and_a_repaired_one_starts(seed: int) -> None:
+    outcome = simulate_folders(seed)
     assert not outcome.violations, outcome.report()
 
 
+@pytest.mark.nightly
 def test_the_trials_contain_what_they_are_for() -> None:
     stories = " ".join(line for number in SEEDS for line in simulate_folders(number).lives)
     for words in ("killed", "stopped", "is flipped", "are left", "put back", "start: DamagedDataError", "repair: 0"):

@@ -89,17 +89,17 @@ def test_every_promise_holds_in_every_state_of_a_take_over_and_a_power_cut() -> 
 @pytest.mark.parametrize(
     "budget",
     [
-        Budget(1, 0, 2, 1, 0, 0, 0),
-        Budget(1, 0, 2, 0, 1, 0, 0),
-        Budget(1, 0, 2, 0, 0, 1, 0),
+        pytest.param(Budget(1, 0, 2, 1, 0, 0, 0), marks=pytest.mark.nightly),
+        pytest.param(Budget(1, 0, 2, 0, 1, 0, 0), marks=pytest.mark.nightly),
+        pytest.param(Budget(1, 0, 2, 0, 0, 1, 0), marks=pytest.mark.nightly),
         Budget(2, 0, 1, 1, 0, 0, 0),
         Budget(2, 1, 1, 0, 1, 0, 0),
         Budget(1, 1, 1, 0, 0, 1, 1),
         Budget(1, 0, 1, 0, 1, 1, 0),
-        CUT_AND_RETIRE,
+        pytest.param(CUT_AND_RETIRE, marks=pytest.mark.nightly),
         Budget(1, 0, 1, 1, 0, 0, 1, 1, 1),
-        Budget(1, 1, 1, 0, 1, 0, 1, 1, 1),
-        Budget(1, 1, 1, 0, 0, 1, 1, 2, 1),
+        pytest.param(Budget(1, 1, 1, 0, 1, 0, 1, 1, 1), marks=pytest.mark.nightly),
+        pytest.param(Budget(1, 1, 1, 0, 0, 1, 1, 2, 1), marks=pytest.mark.nightly),
     ],
     ids=[
         "two takers and a power cut",
@@ -154,7 +154,7 @@ def test_without_this_step_nothing_is_lost_and_nobody_served(part: Part, step: S
     assert (part, step) not in found.done
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("part", "step"), NO_HARM_LEFT_OUT)
 def test_this_step_may_be_left_out_for_the_reason_that_is_given(part: Part, step: Step) -> None:
@@ -163,7 +163,7 @@ def test_this_step_may_be_left_out_for_the_reason_that_is_given(part: Part, step
     assert found.broken is None, found.story
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(300)
 @pytest.mark.parametrize(("part", "step"), NO_HARM_SWAPPED)
 def test_this_step_may_be_swapped_with_the_next_for_the_reason_that_is_given(part: Part, step: Step) -> None:

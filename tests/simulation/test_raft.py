@@ -20,7 +20,7 @@ def test_a_raft_group_keeps_its_promises(seed: int) -> None:
     assert report.elections
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("one", SABOTAGES, ids=lambda one: one.sabotage.__name__)
 def test_the_seed_of_a_remedy_finds_its_sabotage(one: Sabotaged, monkeypatch: pytest.MonkeyPatch) -> None:
     one.sabotage(monkeypatch)

@@ -11,20 +11,13 @@ from danube.metadata.raft.log.recovery import LogRecovery
 from lab.raft.damage import RaftDamaged
 
 _SEEDS = 40
-"""In a run without options. One seed takes some milliseconds."""
+"""One takes some milliseconds."""
 
 
 def _damaged(seed: int) -> RaftDamaged:
     run = RaftDamaged(random.Random(seed))
     run.run()
     return run
-
-
-@pytest.fixture
-def seeds(pytestconfig: pytest.Config) -> list[int]:
-    chosen: list[int] | None = pytestconfig.getoption("--seed", None)
-    first = pytestconfig.getoption("--first-seed", None) or 0
-    return chosen or list(range(first, first + (pytestconfig.getoption("--seeds", None) or _SEEDS)))
 
 
 def test_a_damaged_member_has_all_it_acknowledged_or_refuses_to_start(seeds: list[int]) -> None:

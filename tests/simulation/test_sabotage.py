@@ -18,7 +18,7 @@ CLOSE_BY = 40
 """Seeds to try when the one in the table finds nothing any more."""
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.sabotage.__name__)
 def test_the_seed_of_a_rule_finds_its_sabotage(one: Sabotaged, monkeypatch: pytest.MonkeyPatch) -> None:
     one.sabotage(monkeypatch)
@@ -26,7 +26,7 @@ def test_the_seed_of_a_rule_finds_its_sabotage(one: Sabotaged, monkeypatch: pyte
     assert any(is_found(one, seed) for seed in seeds), f"{one.rule}: python -m tests.simulation.sabotages finds a seed"
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize(("kind", "seed_of_one"), sorted({(one.kind, one.seed) for one in ALL}))
 def test_those_seeds_find_nothing_where_nothing_is_wrong(kind: str, seed_of_one: int) -> None:
     outcome = KINDS[kind](seed_of_one)

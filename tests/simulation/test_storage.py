@@ -87,6 +87,7 @@ def test_a_run_is_the_same_in_any_process() -> None:
     assert found == {digest(11)}
 
 
+@pytest.mark.nightly
 def test_the_runs_contain_what_they_are_for() -> None:
     outcomes = [simulate_power_cuts(seed) for seed in range(20)]
     seen = Counter(type(event).__name__ for outcome in outcomes for event in outcome.history)
@@ -96,7 +97,7 @@ def test_the_runs_contain_what_they_are_for() -> None:
         assert words in stories
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 def test_the_runs_cut_merge_trim_and_delete(monkeypatch: pytest.MonkeyPatch) -> None:
     seen = Counter[str]()
     count(
