@@ -1,4 +1,4 @@
-"""What a person waits for before `danube-admin` shows its help: all of it is start-up."""
+"""Start-up time of `danube-admin`, measured by its help."""
 
 import subprocess
 import sys

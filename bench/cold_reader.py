@@ -51,7 +51,7 @@ SETTINGS = {"max_unacked_messages": 1_000, "telemetry_interval_s": 0}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """Size of the workload."""
 
     history_bytes: int = 10 * GIB
     message_bytes: int = 1_024
@@ -85,12 +85,12 @@ class Round:
 
     @property
     def live(self) -> Latency:
-        """Of all messages."""
+        """Latency of all messages."""
         return latency_of(self.arrivals)
 
     @property
     def answered(self) -> Latency:
-        """Of those that were under way only while the disk answered the bystander."""
+        """Latency of messages that were under way only while the disk answered the bystander."""
         return latency_of(self.bystander.answered(self.arrivals))
 
     @property
@@ -187,7 +187,7 @@ async def _beside(broker: BrokerProcess, load: LiveLoad, reach: range, size: Siz
 
 
 async def _plain_p99_ms(broker: BrokerProcess, size: Size, number: int) -> float:
-    """Of a plain log; from the first round on, beside a plain reader of a part of the history, one after the other."""
+    """Latency of a plain log; from the first round on, beside a plain reader of a part of the history."""
     _drop_cached(broker.data_dir)
     files = _segments(broker.data_dir)
     pace = (size.pace or FULL.pace) if number else 0
@@ -203,7 +203,7 @@ def _beside_data(broker: BrokerProcess, name: str) -> Path:
 
 
 def _segments(data_dir: Path) -> list[Path]:
-    """Of all topics, by name."""
+    """Segments of all topics, by name."""
     return sorted(data_dir.glob("segments/*/*.segment"))
 
 
@@ -247,7 +247,7 @@ def _plain_figure(plain: list[tuple[float, float]]) -> Figure:
 
 
 def _each(p99_ms: Iterable[float]) -> str:
-    """Of each round: where the disk stood still is seen in them."""
+    """Figures of each round, which show where the disk stood still."""
     return ", ".join(f"{ms:.0f}" for ms in p99_ms)
 
 

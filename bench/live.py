@@ -26,7 +26,7 @@ class Arrival(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Of the messages of one round."""
+    """Latency of the messages of one round."""
 
     p50_ms: float
     p99_ms: float
@@ -41,7 +41,7 @@ def latency_of(arrivals: Sequence[Arrival]) -> Latency:
 
 
 class Receiver(Protocol):
-    """How the messages come back."""
+    """Receiver of the messages."""
 
     async def receive(self, count: int) -> list[Arrival]:
         """So many of them."""

@@ -1,4 +1,4 @@
-"""What machine this is, in one line."""
+"""Description of the machine, in one line."""
 
 import os
 import platform

@@ -75,7 +75,7 @@ async def _timed(client: Client, transport: str, name: str, arguments: dict[str,
 
 
 async def _protocol_alone(client: Client, transport: str) -> Figure:
-    """What the SDK's two ends cost: a prompt asks no broker and has a short answer."""
+    """Cost of the SDK's two ends: a prompt asks no broker and has a short answer."""
     latencies = []
     for _ in range(WARM_UP + CALLS):
         before = time.perf_counter()

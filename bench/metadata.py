@@ -1,4 +1,4 @@
-"""What the cluster agrees on, store by store: changes, reads, watches, memory.
+"""Metadata, store by store: changes, reads, watches, memory.
 
 Each store runs as it does in production, its members in processes of their own on this machine, and is measured from
 inside one member, which is not the leader where there is one. The measure of changes is a loop that writes a few bytes
@@ -24,7 +24,7 @@ IN_FLIGHT = (1, 32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """Size of the workload."""
 
     keys: Sequence[int] = (100, 100_000)
     writes: int = 200
@@ -88,7 +88,7 @@ async def _measure(name: str, make: Maker, folder: Path, size: Size, plain: floa
 
 
 async def _roles(cluster: ProcessCluster) -> tuple[MemberProcess, MemberProcess]:
-    """Who is measured, a follower where there is one, and the leader or any other one, who watches."""
+    """The member that is measured (a follower if any), and the one that watches: the leader, or any other."""
     members = list(cluster.members())
     leader = await cluster.leader()
     first = leader if leader is not None else members[0]

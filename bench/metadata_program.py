@@ -70,7 +70,7 @@ class Measured:
             await asyncio.sleep(0)  # a store in memory answers without a turn of the loop, in which watchers read
 
     async def followed(self) -> list[float]:
-        """How long each took from the call to the watcher."""
+        """Time of each change from the call to the watcher."""
         await self._store.get("/bench/stamps/now", linearizable=True)
         if self._following is not None:
             self._following.cancel()

@@ -1,4 +1,4 @@
-"""What a disk does to whoever else is on it: a plain log, in a process of its own, and when its syncs stood still."""
+"""Effect of other disk load on a plain log: its latency, in a process of its own, and when its syncs stood still."""
 
 import asyncio
 import json
@@ -19,7 +19,7 @@ _PROGRAM = Path(__file__).with_name("plain_log_program.py")
 
 @dataclass(frozen=True, slots=True)
 class PlainLog:
-    """What a log went through."""
+    """Measurements of a log."""
 
     latencies_s: Sequence[float]
     """Of each message, from when it was due to the end of the sync behind it."""
@@ -27,7 +27,7 @@ class PlainLog:
     """When a sync of it stood still: begin and end, monotonic, in order."""
 
     def answered(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
-        """Those that were under way only while the disk answered this log, too."""
+        """Latencies of writes that were under way only while the disk answered this log, too."""
         begins_s = [begin_s for begin_s, _ in self.stalls_s]
 
         def is_answered(arrival: Arrival) -> bool:

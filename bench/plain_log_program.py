@@ -1,4 +1,4 @@
-"""What the disk alone does to a log beside a reader: `plain_log_program.py LOG A_SECOND SECONDS PACE FILE ...`.
+"""A plain log beside a reader of files: `plain_log_program.py LOG A_SECOND SECONDS PACE FILE ...`.
 
 So many messages of 1 KiB a second are due. A loop writes those that are, syncs, and goes on: each took until the end of
 the sync behind it. With files, they are read meanwhile at that pace (bytes a second, 0 is none), a mebibyte at a time
@@ -19,7 +19,7 @@ READ_BYTES = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a log of this kind went through."""
+    """Measurements of such a log."""
 
     latencies_s: list[float] = field(default_factory=list)
     syncs_s: list[tuple[float, float]] = field(default_factory=list)

@@ -15,7 +15,7 @@ from danube.storage.journal.journal import Journal
 
 
 def resident_mb() -> float:
-    """What the process has in memory now."""
+    """Resident memory of the process now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 1e6
 

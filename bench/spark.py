@@ -41,7 +41,7 @@ class Case:
     rows: int
 
     def us(self, seconds: float) -> float:
-        """Of one row."""
+        """Microseconds of one row."""
         return seconds / self.rows * 1e6
 
 
@@ -82,7 +82,7 @@ def _measure(spark: SparkSession, case: Case) -> Iterator[Figure]:
 
 
 def _shares(case: Case) -> Iterator[Figure]:
-    """What of the workers' processor time is ours."""
+    """Our share of the workers' processor time."""
     endpoint = Endpoint(service_url=case.broker.endpoints.service_url, retry_s=10.0)
     (state,) = link_to(endpoint).states(TOPIC)
     wanted = OffsetRange(TOPIC, state.topic_id, 0, case.rows)

@@ -29,7 +29,7 @@ ROUNDS = {1: 300, 16: 150, 256: 60}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """Size of the workload."""
 
     rounds: Mapping[int, int] = field(default_factory=lambda: ROUNDS)
     """Batches of each writer, by how many writers there are."""
@@ -58,7 +58,7 @@ QUICK = Size(
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """What one run did."""
+    """Result of one run."""
 
     elapsed_s: float
     rounds: int
@@ -105,7 +105,7 @@ def _appends(writers: int, topics: int, batch_bytes: int, size: Size) -> Figure:
 
 
 def _topics_compared(size: Size) -> Iterator[Figure]:
-    """As many batches a round, of one topic and of as many topics."""
+    """Rounds of the same number of batches: of one topic, and of as many topics."""
     many = size.many
     for batch_bytes in size.batch_bytes:
         elapsed: dict[int, list[float]] = {1: [], many: []}
@@ -153,7 +153,7 @@ async def _handed_over(folder: Path, ours: Appended) -> float:
 
 @contextmanager
 def _rounds_into(path: Path, ours: Appended) -> Iterator[Callable[[], None]]:
-    """What writes one round, on average, to a file: from one batch again and again, as the writers have one."""
+    """Average bytes of a round in a file: one batch again and again, as the writers do."""
     batches, rest = divmod(ours.bytes_written // ours.rounds, ours.batch_bytes)
     block = [os.urandom(ours.batch_bytes)] * batches + [os.urandom(rest)]
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | os.O_APPEND)

@@ -1,4 +1,4 @@
-"""What the storage benchmarks share: a storage in a folder, and writers that fill it."""
+"""Shared parts of the storage benchmarks: a storage in a folder, and writers that fill it."""
 
 import asyncio
 import os

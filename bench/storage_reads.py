@@ -32,7 +32,7 @@ TIERS = ("cache", "journal", "segments")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Size:
-    """How much of everything."""
+    """Size of the workload."""
 
     total_bytes: int = 64 << 20
     topic_bytes_min: int = 4 << 20
@@ -45,7 +45,7 @@ class Size:
     rounds: int = 5
 
     def bytes_of(self, topics: int) -> int:
-        """Of so many topics together."""
+        """Bytes of this many topics together."""
         return max(self.total_bytes, topics * self.topic_bytes_min)
 
 

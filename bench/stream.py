@@ -27,7 +27,7 @@ TOPIC = "/default/bench"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What some messages took."""
+    """Cost of some messages."""
 
     count: int
     elapsed_s: float

@@ -1,4 +1,4 @@
-r"""What cannot be read is set aside, and the rest goes on. Runs the same with our client and danube-client.
+r"""Messages that cannot be read go to a dead letter topic; the rest goes on. Runs the same with danube-client.
 
 How often a message is tried, and where it goes then, is a matter of the subscription. An administrator says it once:
 

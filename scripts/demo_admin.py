@@ -140,7 +140,7 @@ async def _tool(assistant: Client, name: str, **arguments: Any) -> dict[str, Any
 
 
 def _read_all(terminal: int) -> str:
-    """What a program said on its terminal, until it closed it."""
+    """Read a program's terminal until it closes it."""
     said = b""
     with contextlib.suppress(OSError):  # Linux's way to say that the other end is closed
         while part := os.read(terminal, _READ_BYTES):

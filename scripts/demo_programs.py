@@ -15,7 +15,7 @@ _LOG_TAIL_LINES = 15
 
 
 class DemoFailedError(Exception):
-    """What went wrong, as a sentence."""
+    """The demo failed; the message is a sentence."""
 
 
 class Programs:
@@ -69,7 +69,7 @@ class Programs:
         return DemoFailedError("\n".join([f"{name} {what}; its log ends:", *(f"    {line}" for line in lines)]))
 
     def log(self, name: str) -> Path:
-        """Where the program's log is."""
+        """Path of the program's log."""
         return self._folder / f"{name}.log"
 
     async def end(self) -> None:

@@ -51,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _provenance() -> dict[str, object]:
-    """Which files are at work, each the same as the wheel's own list of hashes says."""
+    """Names of the imported files, each checked against the wheel's own list of hashes."""
     distribution = importlib.metadata.distribution("danube-client")
     imported = sys.modules["danube"].__file__
     hashed = [file for file in distribution.files or [] if file.hash is not None]

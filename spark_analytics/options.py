@@ -89,7 +89,7 @@ def _read_certificate(path: str) -> bytes:
 
 
 class SourceOptions(BaseModel):
-    """What one read or one stream is asked to do. Made by `parse_options`."""
+    """Options of one read or one stream, checked by `parse_options`."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, arbitrary_types_allowed=True)
 
@@ -129,17 +129,17 @@ class SourceOptions(BaseModel):
 
     @property
     def start(self) -> Positions:
-        """Where to begin, however it was said."""
+        """Start position, given as an offset or as a time."""
         return self.starting_timestamp or self.starting
 
     @property
     def end(self) -> Positions:
-        """Where to end, however it was said."""
+        """End position, given as an offset or as a time."""
         return self.ending_timestamp or self.ending
 
     @property
     def endpoint(self) -> Endpoint:
-        """What workers need to reach the cluster."""
+        """Endpoint of the cluster, for the workers."""
         token = self.token.get_secret_value() if self.token else None
         return Endpoint(service_url=self.service_url, ca_pem=self.ca_cert, token=token, retry_s=self.timeout_s)
 

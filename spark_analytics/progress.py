@@ -1,4 +1,4 @@
-"""How far a job is, said on standard error: a line for each step that was done, with counts and seconds."""
+"""Progress of a job on standard error: a line for each step that is done, with counts and seconds."""
 
 import sys
 
@@ -9,7 +9,7 @@ PROGRAM = "danube-analytics"
 
 
 class Steps:
-    """Tells what was done, and how long it took since the step before."""
+    """Progress reporter: prints each step and its duration."""
 
     def __init__(self, clock: Clock, *, shown: bool) -> None:
         self._clock = clock

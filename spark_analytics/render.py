@@ -29,7 +29,7 @@ _UNKNOWN = "-"
 
 
 class ResultFormat(StrEnum):
-    """How to write a result."""
+    """Output format of a result."""
 
     TABLE = "table"
     JSON = "json"

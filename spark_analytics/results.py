@@ -1,4 +1,4 @@
-"""What a job has to do with the cluster besides reading: is it there, and publishing what the job found.
+"""Calls of a job to the cluster besides reading: check that it publishes telemetry, and publish the result.
 
 Through the ordinary client, connected anew for each of these moments: while Spark works nothing here runs, and a
 connection would be missed. The records are those of `danube/model/records/analytics.py`.
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """Where the cluster is and who asks."""
+    """Address of the cluster, and the caller's credentials."""
 
     service_url: str
     ca_cert: Path | None = None
@@ -49,7 +49,7 @@ class Cluster:
         asyncio.run(self._with_client(publish))
 
     def source_options(self) -> dict[str, str]:
-        """How the data source `danube` reaches the same cluster."""
+        """Options with which the data source `danube` reaches the same cluster."""
         given = {"service_url": self.service_url, "ca_cert": self.ca_cert, "token": self.token}
         return {name: str(value) for name, value in given.items() if value is not None}
 

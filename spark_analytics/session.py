@@ -1,4 +1,4 @@
-"""A Spark session as Danube's jobs and tests want it: found Java, right Python, quiet, and quick to start when local.
+"""A Spark session for Danube's jobs and tests: finds Java, uses this Python, logs little, starts fast when local.
 
 `python -m spark_analytics.session` makes the start archive: local sessions of this user then start in half the time.
 """
@@ -94,7 +94,7 @@ def _fast_start(java: Java) -> tuple[str, ...]:
 
 
 def _archive(java: Java) -> Path:
-    """Where the archive is for this Java and this Spark."""
+    """Path of the archive for this Java and this Spark."""
     of_what = f"{java.home} {java.major} {version('pyspark')} {' '.join(_ONE_COMPILER)}"
     return cache_folder() / f"spark-{sha256(of_what.encode()).hexdigest()[:16]}.jsa"
 

@@ -91,7 +91,7 @@ def subscription_records(records: DataFrame) -> DataFrame:
 
 
 def _are_numbers(*names: str) -> Column:
-    """Whether each is null or a number that a broker could tell: larger ones overflow when they are added up."""
+    """True where each is null or a number that a broker can send: larger ones overflow when they are added up."""
     found = F.lit(col=True)
     for name in names:
         found &= F.coalesce(F.col(name), F.lit(0)).between(0, LAG_NUMBER_END - 1)

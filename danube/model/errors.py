@@ -131,7 +131,7 @@ class TopicDeletedError(InvalidRequestError):
 
 
 class NotFoundError(DanubeError):
-    """What the request names does not exist."""
+    """The named object does not exist."""
 
     code = "NOT_FOUND"
 
@@ -173,7 +173,7 @@ class ConsumerNotFoundError(NotFoundError):
 
 
 class AlreadyExistsError(DanubeError):
-    """What should be created is there already."""
+    """The object exists already."""
 
     code = "ALREADY_EXISTS"
 

@@ -16,7 +16,7 @@ from danube.model.errors import DanubeError
 
 
 class ExitCode(IntEnum):
-    """How a command ended."""
+    """Outcome of a command."""
 
     OK = 0
     FAILURE = 1

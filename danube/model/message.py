@@ -1,4 +1,4 @@
-"""What identifies a message and its producers and consumers over restarts."""
+"""Identity of producers and consumers across restarts: stable ids from names."""
 
 import hashlib
 
@@ -20,7 +20,7 @@ def consumer_id(topic: TopicName, subscription: str, consumer_name: str) -> int:
 
 
 def numbering_id(topic: TopicName, producer_name: str, key: int) -> int:
-    """The id in the headers of batches that are de-duplicated: of one producer's one row of numbers on one topic.
+    """The id in the headers of de-duplicated batches: it names one sequence of one producer on one topic.
 
     `key` is chosen by the producer at random. It does not follow from the id, which every reader of the topic sees, so
     nobody else can go on with the row.

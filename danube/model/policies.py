@@ -28,14 +28,14 @@ from danube.model.topic import TopicName
 
 
 class BackoffStrategy(IntEnum):
-    """How the delay grows from one redelivery to the next; the numbers are those on the wire."""
+    """Growth of the delay from one redelivery to the next; the numbers are those on the wire."""
 
     FIXED = 0
     EXPONENTIAL = 1
 
 
 class PoisonPolicy(IntEnum):
-    """What becomes of a message that was sent as often as it may be; the numbers are those on the wire."""
+    """End of a message whose deliveries are exhausted; the numbers are those on the wire."""
 
     DEAD_LETTER = 0
     """It goes to another topic, and then counts as acknowledged."""
@@ -47,7 +47,7 @@ class PoisonPolicy(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FailurePolicy:
-    """What a subscription of a reliable topic does with messages that fail. Raises InvalidRequestError."""
+    """Failure policy of a subscription of a reliable topic. Raises InvalidRequestError."""
 
     max_redelivery_count: int = REDELIVERIES_DEFAULT
     """How often a message is sent again after the first time."""
@@ -74,7 +74,7 @@ class FailurePolicy:
 
     @property
     def dead_letters_go_to(self) -> TopicName | None:
-        """Where messages go that failed too often; None where they go nowhere."""
+        """Topic of messages that failed too often; None unless the policy is dead_letter."""
         return self.dead_letter_topic if self.poison is PoisonPolicy.DEAD_LETTER else None
 
 
@@ -88,7 +88,7 @@ class PendingPolicies:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is set."""
+        """True while nothing is set."""
         return self.failure_policy is None and self.window is None
 
 
@@ -168,7 +168,7 @@ PLANNED_NAMES = (*RETENTION_NAMES, DURABILITY_NAME)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What holds for one topic; 0 is no limit."""
+    """Effective limits of one topic; 0 is no limit."""
 
     max_producers_per_topic: int = 0
     max_subscriptions_per_topic: int = 0
@@ -197,7 +197,7 @@ NO_LIMITS = Limits()
 
 @lru_cache(POLICY_SETS_CACHE_MAX)
 def limits_of(*policies: Policies) -> Limits:
-    """What holds when these are asked in turn, the first one first. Topics with equal policies share the answer."""
+    """Effective limits: the first of these policies that sets one wins. Topics with equal policies share the answer."""
     merged = NO_POLICIES
     for each in policies:
         merged = merged.over(each)

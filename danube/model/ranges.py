@@ -26,7 +26,7 @@ class RangeSet:
         return iter(self._ranges)
 
     def __len__(self) -> int:
-        """How many ranges (not offsets) there are."""
+        """Number of ranges (not offsets)."""
         return len(self._ranges)
 
     def __contains__(self, offset: int) -> bool:
@@ -37,7 +37,7 @@ class RangeSet:
         return f"RangeSet({', '.join(f'{start}:{end}' for start, end in self._ranges)})"
 
     def count(self) -> int:
-        """How many offsets there are; costs O(ranges)."""
+        """Number of offsets; costs O(ranges)."""
         return sum(self._ends) - sum(self._starts)
 
     def add(self, start: int, end: int) -> None:

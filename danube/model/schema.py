@@ -5,7 +5,7 @@ from enum import Enum
 
 
 class CompatibilityMode(Enum):
-    """What a new version of a subject must stay compatible with."""
+    """Versions that a new version of a subject must stay compatible with."""
 
     NONE = "none"
     BACKWARD = "backward"
@@ -71,7 +71,7 @@ class SchemaInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicSchemaConfig:
-    """Which subject a topic's messages follow and what is done about those that do not."""
+    """Subject that a topic's messages follow, and the action for those that do not."""
 
     schema_subject: str
     validation_policy: str

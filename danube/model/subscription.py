@@ -10,7 +10,7 @@ from danube.model.ranges import OffsetRange
 
 
 class SubscriptionType(IntEnum):
-    """Who of a subscription's consumers gets the next message."""
+    """Rule by which a subscription's consumers get messages."""
 
     EXCLUSIVE = 0
     """The only consumer."""
@@ -32,7 +32,7 @@ class FailedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where a subscription stands: everything below `position` is acknowledged, and so are `beyond`."""
+    """Position of a subscription: everything below `position` is acknowledged, and so are `beyond`."""
 
     position: int
     beyond: tuple[OffsetRange, ...] = ()

@@ -1,4 +1,4 @@
-"""Where to begin in a topic, as people and plans write it: `earliest`, `latest`, an offset, or a time in UTC. Pure."""
+"""Start positions as people and plans write them: `earliest`, `latest`, an offset, or a time in UTC. Pure."""
 
 from datetime import UTC, datetime, timedelta
 

@@ -17,7 +17,7 @@ _PARTITION = re.compile(r"(?P<base>.+)-part-(?P<index>0|[1-9][0-9]*)")
 
 
 class DispatchStrategy(IntEnum):
-    """How a topic delivers; fixed when it is created."""
+    """Delivery mode of a topic; fixed when it is created."""
 
     NON_RELIABLE = 0
     """At most once, nothing stored."""
@@ -68,11 +68,11 @@ class TopicName:
         return TopicName(self.namespace, match["base"]) if match else None
 
     def is_of(self, base: "TopicName") -> bool:
-        """Whether this is that very topic, or one of its partitions by its form."""
+        """True for that very topic, and for its partitions by the form of the name."""
         return base in {self, self.base}
 
     @property
     def partition_index(self) -> int | None:
-        """Which partition this name is, by its form; None for any other name."""
+        """Partition number by the form of the name; None for any other name."""
         match = _PARTITION.fullmatch(self.local)
         return int(match["index"]) if match else None

@@ -15,7 +15,7 @@ _SHORT_DIGITS, _LONGEST_DIGITS = 19, 20  # 10**18 fits, and so does the longest 
 
 
 class UntrustedJsonError(ValueError):
-    """What should be JSON is none, or holds what no reader here takes."""
+    """The text is no JSON, or holds a value that no reader here accepts."""
 
 
 def decode_json(data: bytes | str, *, depth_max: int = JSON_DEPTH_MAX, any_text: bool = False) -> Any:  # noqa: ANN401

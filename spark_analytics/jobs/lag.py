@@ -155,7 +155,7 @@ _KEYS = ("topic", "subscription", "at_ms", "start_id", "sequence")
 
 
 def _holds(gone: Column) -> Callable[[Column], Column]:
-    """Whether nothing of the same start says later that it is gone."""
+    """True unless a later record of the same broker start says that the subscription is gone."""
 
     def holds(one: Column) -> Column:
         ended = F.exists(gone, lambda end: (end["start_id"] == one["start_id"]) & (end["sequence"] >= one["sequence"]))
@@ -165,7 +165,7 @@ def _holds(gone: Column) -> Callable[[Column], Column]:
 
 
 def _belongs_to(last: Column) -> Callable[[Column], Column]:
-    """Whether a record is of the same topic and subscription, by their ids, and not after the newest that holds."""
+    """True for a record of the same topic and subscription ids that is not after the newest one that holds."""
 
     def belongs(one: Column) -> Column:
         same = (one["topic_id"] == last["topic_id"]) & (one["subscription_id"] == last["subscription_id"])

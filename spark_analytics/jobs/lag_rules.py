@@ -48,7 +48,7 @@ def _on_line(wanted: Column, left: Column, right: Column) -> Column:
 
 
 def going_on(numbers: DataFrame) -> DataFrame:
-    """What moved within the window, and how often it was looked: null, or 0 looks, where nothing recent is known."""
+    """Movement within the window and the number of looks: null, or 0 looks, where nothing recent is known."""
     window, commits = F.col("window"), F.col("commit_looks")
     known = F.col("kept") & ~F.col("silent")
     newest, oldest = F.try_element_at(window, F.lit(-1)), F.try_element_at(window, F.lit(1))

@@ -27,7 +27,7 @@ _PUBLISHED_AFTER_MS = 60_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagRequest:
-    """What a run is asked for."""
+    """Parameters of a run."""
 
     cluster: Cluster
     run_id: str
@@ -45,7 +45,7 @@ class LagRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagResult:
-    """What a run found."""
+    """Result of a run."""
 
     run_id: str
     as_of_ms: int

@@ -24,7 +24,7 @@ R = TypeVar("R")
 
 
 def _in_a_sentence(method: Callable[P, R]) -> Callable[P, R]:
-    """Have an error that says all in its sentence reach Spark without the calls that led to it: Spark prints them."""
+    """Drop the traceback of an error whose message says everything: Spark prints tracebacks in full."""
 
     @wraps(method)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -56,7 +56,7 @@ class DanubeDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """Name of the format."""
         return "danube"
 
     def schema(self) -> str:
@@ -120,20 +120,20 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     @_in_a_sentence
     def initialOffset(self) -> OffsetJson:  # noqa: N802 - Spark's name
-        """Where a query without a checkpoint begins."""
+        """Start of a query without a checkpoint."""
         options = self._options
         states = self._states(options.start.times_ms)
         start = StreamOffsets.initial(states, options.start, fail_on_data_loss=options.fail_on_data_loss)
         return start.to_json()
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """What one micro-batch may read."""
+        """Row limit of one micro-batch."""
         rows_max = self._options.max_rows_per_trigger
         return ReadAllAvailable() if rows_max is None else ReadMaxRows(rows_max)
 
     @_in_a_sentence
     def latestOffset(self, start: OffsetJson, limit: ReadLimit) -> OffsetJson:  # noqa: N802 - Spark's name
-        """Where the next micro-batch ends."""
+        """End of the next micro-batch."""
         since, states = StreamOffsets.from_json(start), self._states()
         self._seen = StreamOffsets.ends(states)
         rows_max = limit.max_rows if isinstance(limit, ReadMaxRows) else None
@@ -141,7 +141,7 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return (end if self._target is None else end.capped(self._target)).to_json()
 
     def reportLatestOffset(self) -> OffsetJson | None:  # noqa: N802 - Spark's name
-        """What there was to read at the last look, for the query's metrics."""
+        """End of the topics at the last poll, for the query's metrics."""
         return self._seen.to_json() if self._seen else None
 
     @_in_a_sentence
@@ -160,7 +160,7 @@ class DanubeStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return _read(self._slice_reader, partition)
 
     def commit(self, end: OffsetJson) -> None:
-        """Nothing to do: what is read is known to the checkpoint alone."""
+        """Nothing to do: only the checkpoint holds the position."""
 
     def stop(self) -> None:
         """Disconnect."""
@@ -179,7 +179,7 @@ def _input_partitions(planned: Sequence[OffsetRange]) -> list[InputPartition]:
 
 
 def _read(reader: SliceReader, partition: InputPartition) -> Iterator[RecordBatch]:
-    """Spark hands over a partition without a slice where none was planned."""
+    """Read one slice; Spark passes a partition without a slice where none was planned."""
     if partition.value is None:
         return iter(())
     if not isinstance(partition.value, OffsetRange):

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoint:
-    """Where the cluster is and how to speak to it; it travels to the workers with each task."""
+    """Address and credentials of the cluster; sent to the workers with each task."""
 
     service_url: str
     ca_pem: bytes | None = field(default=None, repr=False)
@@ -49,11 +49,11 @@ class Link:
         self._rng = SystemRng()
 
     def states(self, topic: str, times_ms: Sequence[int] = ()) -> list[TopicState]:
-        """What there is of a topic: of itself, or of all its partitions. Raises TopicNotFoundError, DanubeError."""
+        """Bounds of a topic, or of all its partitions. Raises TopicNotFoundError, DanubeError."""
         return self._run(self._patiently(lambda: self._states(topic, times_ms)))
 
     def state(self, topic: str) -> TopicState:
-        """What there is of one topic or partition. Raises TopicNotFoundError, DanubeError."""
+        """Bounds of one topic or partition. Raises TopicNotFoundError, DanubeError."""
         return self._run(self._patiently(lambda: self._state(topic, ())))
 
     def batches(self, wanted: OffsetRange) -> Iterator[list[FetchedBatch]]:

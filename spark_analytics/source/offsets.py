@@ -1,4 +1,4 @@
-"""How far a stream has read: the offsets that Spark writes into its checkpoint, and how they advance. Pure.
+"""Offsets of a stream, which Spark writes into its checkpoint, and the rules by which they advance. Pure.
 
 As JSON, version 1: a flat object, since Spark takes no other. One entry for each topic or partition, and the version:
 
@@ -30,7 +30,7 @@ OffsetJson = dict[str, int | str]
 
 @dataclass(frozen=True, slots=True)
 class StreamPosition:
-    """Where a stream stands in one topic."""
+    """Position of a stream in one topic."""
 
     topic_id: int
     offset: int
@@ -39,13 +39,13 @@ class StreamPosition:
 
 @dataclass(frozen=True, slots=True)
 class StreamOffsets:
-    """Where a stream stands."""
+    """Positions of a stream in all its topics."""
 
     by_topic: Mapping[str, StreamPosition]
 
     @classmethod
     def initial(cls, states: Sequence[TopicState], starting: Positions, *, fail_on_data_loss: bool) -> "StreamOffsets":
-        """Where a new stream begins. Raises as `batch_ranges`."""
+        """Start of a new stream. Raises as `batch_ranges`."""
         starting.refuse_strangers(states)
         return cls({state.topic: _initial(state, starting, fail_on_data_loss) for state in states})
 
@@ -56,7 +56,7 @@ class StreamOffsets:
 
     @classmethod
     def from_json(cls, found: Mapping[str, object]) -> "StreamOffsets":
-        """What `to_json` wrote. Raises InvalidRequestError for anything else."""
+        """Decode the output of `to_json`. Raises InvalidRequestError for anything else."""
         version = found.get(_VERSION_KEY)
         if version != VERSION:
             raise InvalidRequestError(
@@ -73,7 +73,7 @@ class StreamOffsets:
     def advanced(
         self, states: Sequence[TopicState], rows_max: int | None, *, fail_on_data_loss: bool
     ) -> "StreamOffsets":
-        """Where the next batch ends: what is there now, or `rows_max` rows further if that is less.
+        """End of the next batch: the end of the topics now, or `rows_max` rows further if that is less.
 
         Raises PreconditionFailedError for a topic that is gone, was created again or has lost records.
         """
@@ -100,7 +100,7 @@ class StreamOffsets:
         )
 
     def ranges_to(self, end: "StreamOffsets") -> Iterator[OffsetRange]:
-        """What a batch from here to `end` reads; empty ranges are left out."""
+        """Ranges of a batch from here to `end`; empty ranges are left out."""
         for topic, until in sorted(end.by_topic.items()):
             since = self.by_topic.get(topic)
             if since is not None and since.topic_id == until.topic_id and since.offset < until.offset:
@@ -111,7 +111,7 @@ class StreamOffsets:
         return known is not None and known.topic_id == state.topic_id
 
     def _resume(self, state: TopicState) -> int:
-        """Where to go on in one topic; what is new, or was cut back, begins with what there is."""
+        """Next position in one topic; a topic that is new, or was trimmed past it, begins at its start offset."""
         if not self._knows(state):
             return state.start
         return min(max(self.by_topic[state.topic].offset, state.start), state.end)

@@ -1,4 +1,4 @@
-"""What to read: positions that people name become offset ranges, and ranges become slices of about equal size. Pure."""
+"""Planning of reads: positions become offset ranges, and ranges become slices of about equal size. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -74,14 +74,14 @@ class OffsetRange:
 
     @property
     def rows(self) -> int:
-        """How many records."""
+        """Number of records."""
         return self.end - self.start
 
 
 def batch_ranges(
     states: Sequence[TopicState], starting: Positions, ending: Positions, *, fail_on_data_loss: bool
 ) -> list[OffsetRange]:
-    """What a batch read reads of each topic; empty ranges are left out.
+    """Offset range of each topic in a batch read; empty ranges are left out.
 
     Raises InvalidRequestError for offsets that are not there, PreconditionFailedError for records that are gone.
     """
@@ -133,7 +133,7 @@ def _cut(one: OffsetRange, rows: int) -> Iterator[OffsetRange]:
 
 
 def fair_shares(backlogs: Mapping[str, int], rows_max: int) -> dict[str, int]:
-    """How many rows each topic may give so that all together give at most `rows_max`, and as many as they can.
+    """Rows of each topic, so that all together give at most `rows_max`, and as many as they can.
 
     The small ones give all they have, the large ones the same each (max-min fairness): none waits for another.
     """

@@ -46,12 +46,12 @@ def chosen(names: Sequence[str]) -> tuple[Column, ...]:
 
 
 def spark_schema(names: Sequence[str]) -> str:
-    """What Spark is told, as DDL."""
+    """Schema for Spark, as DDL."""
     return ", ".join(
         f"`{column.name}` {column.spark_type}{'' if column.nullable else ' NOT NULL'}" for column in chosen(names)
     )
 
 
 def arrow_schema(names: Sequence[str]) -> pa.Schema:
-    """What Spark is given; the same as Spark would make of `spark_schema`."""
+    """Schema of the Arrow batches; the same as Spark makes of `spark_schema`."""
     return pa.schema([pa.field(column.name, column.arrow_type, nullable=column.nullable) for column in chosen(names)])

@@ -1,4 +1,4 @@
-"""Why a subscription has the status that it has: a sentence with the numbers that the rule looked at. Pure."""
+"""Evidence for a status: a sentence with the numbers that the rule used. Pure."""
 
 from danube.model.lag.verdict import LagCause, LagPolicy, LagRule, LagVerdict
 

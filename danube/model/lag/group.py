@@ -70,7 +70,7 @@ class GroupLag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagFilter:
-    """Which subscriptions are asked for; those of the namespace `system` only when it is named."""
+    """Filter of subscriptions; those of the namespace `system` match only when it is named."""
 
     topic: str | None = None
     """Its name, or that of the partitioned topic that it belongs to."""
@@ -78,7 +78,7 @@ class LagFilter:
     namespace: str | None = None
 
     def takes(self, topic: str, subscription: str) -> bool:
-        """Whether this one is asked for."""
+        """True when the subscription matches."""
         if self.namespace is not None:
             is_there = topic.startswith(f"/{self.namespace}/")
         else:
@@ -86,7 +86,7 @@ class LagFilter:
         return is_there and self.topic in {None, topic, base_of(topic)} and self.subscription in {None, subscription}
 
     def covers(self, other: "LagFilter") -> bool:
-        """Whether what was asked for by `other` is among what is asked for by this."""
+        """True when everything that `other` matches is matched by this, too."""
         everything = self.topic is None and self.subscription is None and self.namespace is None
         is_system = f"/{other.namespace}/" == _SYSTEM or (other.topic or "").startswith(_SYSTEM)
         return self == other or (everything and not is_system)

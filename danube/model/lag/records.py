@@ -25,7 +25,7 @@ def judge_all(records: Iterable[tuple[Stamp, Reading]], at_ms: int, policy: LagP
 def observations_of(
     records: Iterable[tuple[Stamp, Reading]], at_ms: int
 ) -> tuple[dict[Key, list[Observation]], dict[str, int]]:
-    """What was told of each subscription, and when each broker was heard last up to `at_ms`."""
+    """Observations of each subscription, and the time of each broker's last record up to `at_ms`."""
     told: dict[Key, list[Observation]] = {}
     heard: dict[str, int] = {}
     for stamp, reading in records:
@@ -37,14 +37,14 @@ def observations_of(
 
 
 def deserted(verdict: LagVerdict, heard: Mapping[str, int], policy: LagPolicy) -> bool:
-    """Whether its broker has not spoken of it for two full rounds, while it spoke of others: then it is gone."""
+    """True when its broker left it out for two full rounds and reported others: then it is gone."""
     if verdict.broker_id is None or verdict.observed_ms is None:
         return False
     return heard.get(verdict.broker_id, 0) - verdict.observed_ms > policy.silent_after_s * 1_000
 
 
 def observation_of(stamp: Stamp, reading: SubscriptionReading) -> Observation:
-    """What the rules look at in one record."""
+    """Observation that one record gives."""
     return Observation(
         at_ms=stamp.at_ms,
         broker_id=stamp.broker_id,

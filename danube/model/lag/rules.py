@@ -31,7 +31,7 @@ class _Look:
 
 
 def judge(observations: Sequence[Observation], at_ms: int, policy: LagPolicy) -> LagVerdict | None:
-    """How a subscription stood at `at_ms` by the records of it, in any order; None when it was not there any more."""
+    """Verdict on a subscription at `at_ms` from its records, in any order; None when it no longer existed."""
     history = _history(observations, at_ms, policy)
     if history is None:
         return None
@@ -126,7 +126,7 @@ def _judge_reliable(history: Sequence[Observation], at_ms: int, policy: LagPolic
 
 
 def _looks(history: Sequence[Observation], at_ms: int, policy: LagPolicy) -> list[_Look]:
-    """What was seen at each of twice the window's looks; those before the first record are left out.
+    """Observation at each of twice the window's looks; looks before the first record are left out.
 
     In Kafka a consumer that lives commits, moved or not. Here a look is a commit when a consumer was attached, or when
     the look before it saw another cursor.

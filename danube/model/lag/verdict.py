@@ -1,4 +1,4 @@
-"""What the rules of lag speak of: observations, the numbers in the rules, and verdicts. Values only."""
+"""Values of the lag rules: observations, the rules' parameters, and verdicts."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -7,7 +7,7 @@ from danube.model.limits.broker import TELEMETRY_FULL_INTERVAL_S, TELEMETRY_INTE
 
 
 class LagStatus(StrEnum):
-    """How a subscription does; those of Burrow and two more."""
+    """Status of a subscription: Burrow's, and two more."""
 
     OK = "OK"
     WARN = "WARN"
@@ -37,7 +37,7 @@ SEVERITY: dict[LagStatus, int] = {
 
 
 class LagRule(StrEnum):
-    """Which rule gave the status; the first that fits, in this order."""
+    """Rule that gave the status; the first that fits, in this order."""
 
     NOT_RELIABLE = "not_reliable"
     NO_HISTORY = "no_history"
@@ -55,7 +55,7 @@ class LagRule(StrEnum):
 
 
 class LagMethod(StrEnum):
-    """Where the time lag comes from."""
+    """Source of the time lag."""
 
     MEASURED = "measured"
     """The broker read the append time of the oldest unread message, or nothing is unread."""
@@ -65,7 +65,7 @@ class LagMethod(StrEnum):
 
 
 class LagCause(StrEnum):
-    """Why messages wait; the first that fits, in this order."""
+    """Cause of the lag; the first that fits, in this order."""
 
     BLOCKED = "blocked"
     REWOUND = "rewound"
@@ -79,7 +79,7 @@ class LagCause(StrEnum):
 
 
 class EtaReason(StrEnum):
-    """Why there is no time to catch up."""
+    """Reason for a missing catch-up time."""
 
     NOT_KEPT = "not_kept"
     NO_RATES = "no_rates"
@@ -91,7 +91,7 @@ class EtaReason(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """What one telemetry record said of one subscription (`docs/formats/telemetry.md`)."""
+    """One subscription in one telemetry record (`docs/formats/telemetry.md`)."""
 
     at_ms: int
     broker_id: str = ""
@@ -152,7 +152,7 @@ class LagPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LagVerdict:
-    """How one subscription of one topic stands at a time. Null is what is not known, never 0."""
+    """Lag of one subscription of one topic at a time. Null is unknown, never 0."""
 
     status: LagStatus
     rule: LagRule
