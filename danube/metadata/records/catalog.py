@@ -89,7 +89,7 @@ class Records:
 
         async def change(builder: TransactionBuilder) -> NamespaceRecord:
             if await builder.read(keys.namespace(name)) is None:
-                builder.put(keys.namespace(name), encode_namespace())
+                builder.put(keys.namespace(name), encode_namespace(NamespaceRecord(name)))
             return NamespaceRecord(name)
 
         return await self._change(change)
@@ -101,7 +101,7 @@ class Records:
         async def change(builder: TransactionBuilder) -> NamespaceRecord:
             if await builder.read(keys.namespace(name)) is not None:
                 raise AlreadyExistsError(f"namespace {name!r} already exists: use it, or choose another name")
-            builder.put(keys.namespace(name), encode_namespace())
+            builder.put(keys.namespace(name), encode_namespace(NamespaceRecord(name)))
             return NamespaceRecord(name)
 
         return await self._change(change)
@@ -149,7 +149,7 @@ class Records:
                 raise _no_namespace(name)
             record = decode_namespace(entry)
             changed = replace(record, policies=change.applied_to(record.policies))
-            builder.put(keys.namespace(name), encode_namespace(changed.policies))
+            builder.put(keys.namespace(name), encode_namespace(changed))
             await _together(also, builder)
             return changed
 

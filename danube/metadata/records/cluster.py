@@ -1,10 +1,10 @@
-"""What a cluster knows of its brokers: which of them run, who leads, and what tells it from other clusters."""
+"""Records of the cluster: brokers that run, the leading broker, and the cluster id."""
 
 from contextlib import suppress
 from dataclasses import dataclass
 
 from danube.metadata.records import keys
-from danube.metadata.records.record_fields import Fields, encode_fields
+from danube.metadata.records.codec import record_codec
 from danube.metadata.store import Entry, MetadataStore
 from danube.model.errors import MetadataError, VersionConflictError
 from danube.runtime.rng import Rng
@@ -28,54 +28,53 @@ class BrokerRegistration:
     """Of its member of the Raft group; 0 where there is none."""
 
 
-def encode_registration(record: BrokerRegistration) -> bytes:
-    """The value of a broker that runs: its id is in the key."""
-    return encode_fields(
-        start_id=record.start_id,
-        broker_url=record.broker_url,
-        connect_url=record.connect_url,
-        admin_url=record.admin_url,
-        metrics_url=record.metrics_url,
-        danube=record.version,
-        node_id=record.node_id,
-    )
+@dataclass(frozen=True, slots=True)
+class _Leader:
+    broker_id: int
 
 
-def decode_registration(entry: Entry) -> BrokerRegistration:
-    """The broker that an entry holds. Raises MetadataError."""
-    fields = Fields(entry)
-    return BrokerRegistration(
-        broker_id=keys.parse_registered_broker(entry.key),
-        start_id=fields.number("start_id"),
-        broker_url=fields.text("broker_url"),
-        connect_url=fields.text("connect_url"),
-        admin_url=fields.text("admin_url"),
-        metrics_url=fields.text("metrics_url"),
-        version=fields.text("danube"),
-        node_id=fields.number_or_none("node_id") or 0,
-    )
+@dataclass(frozen=True, slots=True)
+class _ClusterId:
+    cluster_id: str
+
+
+encode_registration, decode_registration = record_codec(
+    BrokerRegistration,
+    ("broker_id",),
+    lambda entry: (keys.parse_registered_broker(entry.key),),
+    complete=(BrokerRegistration,),
+    optional=("node_id",),
+    names={"version": "danube"},
+)
+_encode_leader, _decode_leader = record_codec(_Leader)
+_encode_cluster_id, _decode_cluster_id = record_codec(_ClusterId)
 
 
 def encode_leader(broker_id: int) -> bytes:
-    """The value that says who leads."""
-    return encode_fields(broker_id=broker_id)
+    """The value that names the leading broker."""
+    return _encode_leader(_Leader(broker_id))
 
 
 def decode_leader(entry: Entry) -> int:
-    """Who leads. Raises MetadataError."""
-    return Fields(entry).number("broker_id")
+    """The leading broker. Raises MetadataError."""
+    return _decode_leader(entry).broker_id
+
+
+def encode_cluster_id(cluster_id: str) -> bytes:
+    """The value that tells this metadata from any other."""
+    return _encode_cluster_id(_ClusterId(cluster_id))
 
 
 def decode_cluster_id(entry: Entry) -> str:
-    """What tells metadata from any other. Raises MetadataError."""
-    return Fields(entry).text("cluster_id")
+    """The id that tells this metadata from any other. Raises MetadataError."""
+    return _decode_cluster_id(entry).cluster_id
 
 
 async def own_cluster_id(store: MetadataStore, rng: Rng) -> str:
-    """What tells this metadata from any other: given to it once, by whoever comes first. Raises MetadataError."""
+    """The id that tells this metadata from any other, given to it by the first broker. Raises MetadataError."""
     entry = await store.get(keys.CLUSTER_ID, linearizable=True)
     if entry is None:
-        made = encode_fields(cluster_id=f"{rng.new_id():016x}")
+        made = encode_cluster_id(f"{rng.new_id():016x}")
         with suppress(VersionConflictError):  # another broker of the same cluster was faster
             await store.compare_and_set(keys.CLUSTER_ID, made, revision=0)
         entry = await store.get(keys.CLUSTER_ID, linearizable=True)

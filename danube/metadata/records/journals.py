@@ -10,8 +10,8 @@ import contextlib
 from dataclasses import dataclass, replace
 
 from danube.metadata.records import keys
-from danube.metadata.records.record_format import decode_journal, encode_journal
-from danube.metadata.store import Condition, Entry, MetadataStore, Put, Transaction
+from danube.metadata.records.codec import record_codec
+from danube.metadata.store import Condition, MetadataStore, Put, Transaction
 from danube.metadata.transaction_builder import settle
 from danube.model.errors import VersionConflictError
 from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
@@ -33,6 +33,11 @@ class JournalEntry:
         return Condition(keys.stored_journal(self.journal_id), self.revision)
 
 
+encode_journal, decode_journal = record_codec(
+    JournalEntry, ("journal_id", "revision"), lambda entry: (keys.parse_stored_journal(entry.key), entry.revision)
+)
+
+
 class JournalRecords:
     """The entries in a metadata store. Every method raises MetadataError when the store fails."""
 
@@ -46,14 +51,14 @@ class JournalRecords:
         Linearizable: what is not in here was struck off, or not entered when this was called. What is read of the same
         store after it is as new.
         """
-        found = [_decode(entry) for entry in await self._store.list(keys.STORED_JOURNALS, linearizable=True)]
+        found = [decode_journal(entry) for entry in await self._store.list(keys.STORED_JOURNALS, linearizable=True)]
         return {one.journal_id: one for one in found}
 
     async def enter(self, broker_id: int) -> JournalEntry:
         """Choose an id for a new journal of this broker, and enter it. Its folder must not be made before."""
         journal_id = self._rng.new_id()
         key = keys.stored_journal(journal_id)
-        put = Put(key, encode_journal(broker_id))
+        put = Put(key, encode_journal(JournalEntry(journal_id, broker_id, 0)))
         revision = await settle(self._store, Transaction(f"{self._rng.new_id():016x}", (Condition(key, 0),), (put,)))
         return JournalEntry(journal_id, broker_id, revision)
 
@@ -70,13 +75,9 @@ class JournalRecords:
             put = Put(key, before.value)
             transaction = Transaction(f"{self._rng.new_id():016x}", (Condition(key, before.revision),), (put,))
             with contextlib.suppress(VersionConflictError):  # so an earlier start had done it, and was told so late
-                return replace(_decode(before), revision=await settle(self._store, transaction))
+                return replace(decode_journal(before), revision=await settle(self._store, transaction))
         raise VersionConflictError(f"the entry of journal {journal_id:016x} changes all the time: try again")
 
     async def strike_off(self, journal_id: int) -> None:
         """Have no topic begin in this journal any more. Idempotent."""
         await self._store.delete(keys.stored_journal(journal_id))
-
-
-def _decode(entry: Entry) -> JournalEntry:
-    return JournalEntry(keys.parse_stored_journal(entry.key), decode_journal(entry), entry.revision)

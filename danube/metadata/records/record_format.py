@@ -1,24 +1,13 @@
-"""What the records of the cluster hold, and how each is written as a value: compact JSON with its format's version.
+"""Records of the metadata: their dataclasses, and the functions that encode and decode them (see `codec`)."""
 
-Fields may be added within a version when they have a default; a record of a newer version is refused, never guessed at.
-"""
-
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from danube.metadata.records import keys
-from danube.metadata.records.record_fields import Fields, encode_fields
+from danube.metadata.records.codec import record_codec
 from danube.metadata.store import Entry
-from danube.model.plans.plan import Approval, Caller, Effect, Face, Impact, Plan
-from danube.model.policies import (
-    NO_POLICIES,
-    POLICY_NAMES,
-    BackoffStrategy,
-    FailurePolicy,
-    PendingPolicies,
-    PoisonPolicy,
-    Policies,
-)
+from danube.model.plans.plan import Caller, Impact, Plan
+from danube.model.policies import NO_POLICIES, FailurePolicy, PendingPolicies, Policies
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 
@@ -43,11 +32,11 @@ class TopicRecord:
     """Counts owners: whoever opens the topic's log does so under an epoch that no one had before."""
     created_ms: int
     schema_subject: str | None = None
-    policies: Policies = NO_POLICIES
     owner: int = 0
     """The broker that serves it; 0 in records from before there were clusters: whoever has the record serves it."""
     pending: tuple[PendingPolicies, ...] = ()
     """Of subscriptions that do not exist yet, sorted by their names."""
+    policies: Policies = NO_POLICIES
 
     def pending_of(self, subscription: str) -> PendingPolicies:
         """What a subscription begins with; empty where nothing was set."""
@@ -138,299 +127,82 @@ class TopicStorage:
                 raise ValueError(f"epoch {after.epoch} does not go on where epoch {before.epoch} ended")
 
 
-def encode_namespace(policies: Policies = NO_POLICIES) -> bytes:
-    """The value of a namespace: its name is in the key."""
-    return encode_fields(**_policies_fields(policies))
+@dataclass(frozen=True, slots=True)
+class _Counter:
+    last: int
 
 
-def decode_namespace(entry: Entry) -> NamespaceRecord:
-    """The namespace that an entry holds. Raises MetadataError, as all of these do."""
-    fields = Fields(entry)
-    return NamespaceRecord(keys.parse_namespace(entry.key), _policies(fields))
+@dataclass(frozen=True, slots=True)
+class _Partitions:
+    indexes: tuple[int, ...]
 
 
-def encode_topic(record: TopicRecord) -> bytes:
-    """The value of a topic."""
-    return encode_fields(
-        topic_id=record.topic_id,
-        strategy=record.strategy.name,
-        epoch=record.epoch,
-        created_ms=record.created_ms,
-        schema_subject=record.schema_subject,
-        **({"owner": record.owner} if record.owner else {}),
-        **({"pending": [_pending_fields(one) for one in record.pending]} if record.pending else {}),
-        **_policies_fields(record.policies),
-    )
+@dataclass(frozen=True, slots=True)
+class _Tombstone:
+    owner: int = 0
 
 
-def decode_topic(entry: Entry) -> TopicRecord:
-    """The topic that an entry holds."""
-    fields = Fields(entry)
-    return TopicRecord(
-        name=keys.parse_topic(entry.key),
-        topic_id=fields.number("topic_id"),
-        strategy=fields.choice("strategy", DispatchStrategy),
-        epoch=fields.number("epoch"),
-        created_ms=fields.number("created_ms"),
-        schema_subject=fields.text_or_none("schema_subject"),
-        policies=_policies(fields),
-        owner=fields.number_or_none("owner") or 0,
-        pending=tuple(map(_pending, fields.sections("pending"))) if fields.has("pending") else (),
-    )
-
-
-def encode_subscription(record: SubscriptionRecord) -> bytes:
-    """The value of a subscription; what is not set is not written."""
-    return encode_fields(
-        subscription_id=record.subscription_id,
-        type=record.type.name,
-        created_ms=record.created_ms,
-        **_own_policies_fields(record),
-        **({"jump": record.jump} if record.jump is not None else {}),
-    )
-
-
-def decode_subscription(entry: Entry) -> SubscriptionRecord:
-    """The subscription that an entry holds."""
-    fields = Fields(entry)
-    topic, name = keys.parse_subscription(entry.key)
-    return SubscriptionRecord(
-        topic=topic,
-        name=name,
-        subscription_id=fields.number("subscription_id"),
-        type=fields.choice("type", SubscriptionType),
-        created_ms=fields.number("created_ms"),
-        failure_policy=_failure_policy_or_none(fields),
-        window=fields.number_or_none("window"),
-        jump=fields.number_or_none("jump"),
-    )
-
-
-def _pending_fields(pending: PendingPolicies) -> dict[str, object]:
-    return {"subscription": pending.subscription, **_own_policies_fields(pending)}
-
-
-def _pending(fields: Fields) -> PendingPolicies:
-    return PendingPolicies(
-        fields.text("subscription"), _failure_policy_or_none(fields), fields.number_or_none("window")
-    )
-
-
-def _own_policies_fields(of: SubscriptionRecord | PendingPolicies) -> dict[str, object]:
-    policy = of.failure_policy
-    return {
-        **({"failure_policy": _failure_policy_fields(policy)} if policy is not None else {}),
-        **({"window": of.window} if of.window is not None else {}),
-    }
-
-
-def _failure_policy_or_none(fields: Fields) -> FailurePolicy | None:
-    return _failure_policy(fields.section("failure_policy")) if fields.has("failure_policy") else None
-
-
-def _failure_policy_fields(policy: FailurePolicy) -> dict[str, object]:
-    return {
-        "max_redelivery_count": policy.max_redelivery_count,
-        "ack_timeout_ms": policy.ack_timeout_ms,
-        "base_redelivery_delay_ms": policy.base_redelivery_delay_ms,
-        "max_redelivery_delay_ms": policy.max_redelivery_delay_ms,
-        "backoff": policy.backoff.name,
-        "dead_letter_topic": str(policy.dead_letter_topic) if policy.dead_letter_topic else None,
-        "poison": policy.poison.name,
-    }
-
-
-def _failure_policy(fields: Fields) -> FailurePolicy:
-    dead_letter_topic = fields.text_or_none("dead_letter_topic")
-    return FailurePolicy(
-        max_redelivery_count=fields.number("max_redelivery_count"),
-        ack_timeout_ms=fields.number("ack_timeout_ms"),
-        base_redelivery_delay_ms=fields.number("base_redelivery_delay_ms"),
-        max_redelivery_delay_ms=fields.number("max_redelivery_delay_ms"),
-        backoff=fields.choice("backoff", BackoffStrategy),
-        dead_letter_topic=TopicName.parse(dead_letter_topic) if dead_letter_topic else None,
-        poison=fields.choice("poison", PoisonPolicy),
-    )
-
-
-def _policies_fields(policies: Policies) -> dict[str, object]:
-    """Nothing at all where nothing is set."""
-    given = policies.given()
-    return {"policies": given} if given else {}
-
-
-def _policies(fields: Fields) -> Policies:
-    if not fields.has("policies"):
-        return NO_POLICIES
-    section = fields.section("policies")
-    return Policies(**{name: section.number_or_none(name) for name in POLICY_NAMES})
-
-
-def encode_consumer(record: ConsumerRecord) -> bytes:
-    """The value of a consumer."""
-    return encode_fields(
-        consumer_id=record.consumer_id, key_filters=list(record.key_filters), created_ms=record.created_ms
-    )
-
-
-def decode_consumer(entry: Entry) -> ConsumerRecord:
-    """The consumer that an entry holds."""
-    fields = Fields(entry)
-    topic, subscription, name = keys.parse_consumer(entry.key)
-    return ConsumerRecord(
-        topic=topic,
-        subscription=subscription,
-        name=name,
-        consumer_id=fields.number("consumer_id"),
-        key_filters=fields.texts("key_filters"),
-        created_ms=fields.number("created_ms"),
-    )
+encode_namespace, decode_namespace = record_codec(
+    NamespaceRecord, ("name",), lambda entry: (keys.parse_namespace(entry.key),)
+)
+encode_topic, decode_topic = record_codec(
+    TopicRecord,
+    ("name",),
+    lambda entry: (keys.parse_topic(entry.key),),
+    complete=(FailurePolicy,),
+    written=("schema_subject",),
+)
+encode_subscription, decode_subscription = record_codec(
+    SubscriptionRecord,
+    ("topic", "name"),
+    lambda entry: keys.parse_subscription(entry.key),
+    complete=(FailurePolicy,),
+)
+encode_consumer, decode_consumer = record_codec(
+    ConsumerRecord, ("topic", "subscription", "name"), lambda entry: keys.parse_consumer(entry.key)
+)
+encode_plan, decode_plan = record_codec(
+    Plan, ("plan_id",), lambda entry: (keys.parse_plan(entry.key),), complete=(Plan, Impact, Caller)
+)
+encode_producer_epoch, decode_producer_epoch = record_codec(ProducerEpoch)
+encode_topic_storage, decode_topic_storage = record_codec(
+    TopicStorage,
+    ("topic_id", "revision"),
+    lambda entry: (keys.parse_stored_topic(entry.key), entry.revision),
+    complete=(TopicStorage, EpochRange),
+    optional=("position",),
+    check=TopicStorage.validate,
+)
+_encode_counter, _decode_counter = record_codec(_Counter)
+_encode_partitions, _decode_partitions = record_codec(_Partitions)
+_encode_tombstone, _decode_tombstone = record_codec(_Tombstone)
 
 
 def encode_counter(last: int) -> bytes:
     """The value of a counter whose last number is `last`."""
-    return encode_fields(last=last)
+    return _encode_counter(_Counter(last))
 
 
 def decode_counter(entry: Entry | None) -> int:
     """The last number that a counter gave out; 0 when it is not there yet."""
-    return Fields(entry).number("last") if entry is not None else 0
+    return _decode_counter(entry).last if entry is not None else 0
 
 
 def encode_partitioned(indexes: frozenset[int]) -> bytes:
     """The value that says which partitions a base topic has."""
-    return encode_fields(indexes=sorted(indexes))
+    return _encode_partitions(_Partitions(tuple(sorted(indexes))))
 
 
 def decode_partitioned(entry: Entry | None) -> frozenset[int]:
-    """Which partitions a base topic has; none when there is no entry."""
-    return frozenset(Fields(entry).numbers("indexes")) if entry is not None else frozenset()
-
-
-def encode_plan(plan: Plan) -> bytes:
-    """The value of a plan: its id is in the key."""
-    return encode_fields(
-        operation=plan.operation,
-        arguments=plan.arguments,
-        effect=plan.effect.name,
-        impact=asdict(plan.impact),
-        asked_by=_caller_fields(plan.asked_by),
-        approval=plan.approval.name,
-        created_ms=plan.created_ms,
-        expires_ms=plan.expires_ms,
-        decided_by=_caller_fields(plan.decided_by),
-        decided_ms=plan.decided_ms,
-        applied_by=_caller_fields(plan.applied_by),
-        applied_ms=plan.applied_ms,
-    )
-
-
-def decode_plan(entry: Entry) -> Plan:
-    """The plan that an entry holds."""
-    fields = Fields(entry)
-    return Plan(
-        plan_id=keys.parse_plan(entry.key),
-        operation=fields.text("operation"),
-        arguments=fields.object("arguments"),
-        effect=fields.choice("effect", Effect),
-        impact=_impact(fields.section("impact")),
-        asked_by=_caller(fields.section("asked_by")),
-        approval=fields.choice("approval", Approval),
-        created_ms=fields.number("created_ms"),
-        expires_ms=fields.number("expires_ms"),
-        decided_by=_caller_or_none(fields, "decided_by"),
-        decided_ms=fields.number_or_none("decided_ms"),
-        applied_by=_caller_or_none(fields, "applied_by"),
-        applied_ms=fields.number_or_none("applied_ms"),
-    )
-
-
-def _caller_fields(caller: Caller | None) -> dict[str, str] | None:
-    return {"who": caller.who, "face": caller.face.name, "client": caller.client} if caller else None
-
-
-def _caller(fields: Fields) -> Caller:
-    return Caller(who=fields.text("who"), face=fields.choice("face", Face), client=fields.text("client"))
-
-
-def _caller_or_none(fields: Fields, name: str) -> Caller | None:
-    return _caller(fields.section(name)) if fields.has(name) else None
-
-
-def _impact(fields: Fields) -> Impact:
-    return Impact(
-        changes=fields.texts("changes"),
-        irreversible=fields.texts("irreversible"),
-        topics=fields.texts("topics"),
-        topic_count=fields.number("topic_count"),
-        subscriptions=fields.texts("subscriptions"),
-        subscription_count=fields.number("subscription_count"),
-        producers=fields.number_or_none("producers"),
-        consumers=fields.number_or_none("consumers"),
-        messages=fields.number_or_none("messages"),
-        bytes=fields.number_or_none("bytes"),
-        fingerprint=fields.text("fingerprint"),
-    )
-
-
-def encode_producer_epoch(record: ProducerEpoch) -> bytes:
-    """The value of a topic's newest producer epoch."""
-    return encode_fields(topic_id=record.topic_id, epoch=record.epoch, producer_name=record.producer_name)
-
-
-def decode_producer_epoch(entry: Entry) -> ProducerEpoch:
-    """The producer epoch that an entry holds."""
-    fields = Fields(entry)
-    return ProducerEpoch(fields.number("topic_id"), fields.number("epoch"), fields.text("producer_name"))
-
-
-def encode_topic_storage(record: TopicStorage) -> bytes:
-    """The value of where a topic's messages are: its id is in the key. Raises ValueError for what cannot be."""
-    record.validate()
-    return encode_fields(generation=record.generation, epochs=[asdict(epoch) for epoch in record.epochs])
-
-
-def decode_topic_storage(entry: Entry) -> TopicStorage:
-    """Where the messages of a topic are."""
-    fields = Fields(entry)
-    record = TopicStorage(
-        topic_id=keys.parse_stored_topic(entry.key),
-        generation=fields.number("generation"),
-        epochs=tuple(_epoch_range(section) for section in fields.sections("epochs")),
-        revision=entry.revision,
-    )
-    try:
-        record.validate()
-    except ValueError as error:
-        raise fields.damaged(str(error)) from error
-    return record
-
-
-def _epoch_range(fields: Fields) -> EpochRange:
-    return EpochRange(
-        epoch=fields.number("epoch"),
-        journal_id=fields.number("journal_id"),
-        first_offset=fields.number("first_offset"),
-        end_offset=fields.number_or_none("end_offset"),
-        position=fields.number_or_none("position") or 0,
-    )
+    """Indexes of the partitions that a base topic has; none without an entry."""
+    return frozenset(_decode_partitions(entry).indexes) if entry is not None else frozenset()
 
 
 def encode_tombstone(owner: int = 0) -> bytes:
-    """The value of a deleted topic: who served it last, and so has its files; its id is in the key."""
-    return encode_fields(owner=owner) if owner else encode_fields()
+    """The value of a deleted topic: the broker that served it last and has its files. Its id is in the key."""
+    return _encode_tombstone(_Tombstone(owner))
 
 
 def decode_tombstone(entry: Entry) -> int:
-    """Who served the deleted topic last; 0 when that was not written down."""
-    return Fields(entry).number_or_none("owner") or 0
-
-
-def encode_journal(broker_id: int) -> bytes:
-    """The value of a journal in a shared folder: its id is in the key."""
-    return encode_fields(broker_id=broker_id)
-
-
-def decode_journal(entry: Entry) -> int:
-    """The broker that a journal in a shared folder is of."""
-    return Fields(entry).number("broker_id")
+    """The broker that served the deleted topic last; 0 where the tombstone names none."""
+    return _decode_tombstone(entry).owner

@@ -1,10 +1,10 @@
 """What a restore leaves in the metadata that it makes, for brokers whose data folders may be newer than the backup."""
 
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from danube.metadata.records import keys
-from danube.metadata.records.record_fields import Fields, encode_fields
+from danube.metadata.records.codec import record_codec
 from danube.metadata.records.record_format import decode_counter, encode_counter
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
@@ -38,21 +38,7 @@ NEVER_RESTORED = RestoreMark(restore_id="", revision=0, taken_ms=0, last_topic_i
 restore set aside is put back, or a copy from before."""
 
 
-def encode_mark(mark: RestoreMark) -> bytes:
-    """The value of the mark."""
-    return encode_fields(**asdict(mark))
-
-
-def decode_mark(entry: Entry) -> RestoreMark:
-    """The mark that an entry holds. Raises MetadataError."""
-    fields = Fields(entry)
-    return RestoreMark(
-        restore_id=fields.text("restore_id"),
-        before=fields.text("before"),
-        revision=fields.number("revision"),
-        taken_ms=fields.number("taken_ms"),
-        last_topic_id=fields.number("last_topic_id"),
-    )
+encode_mark, decode_mark = record_codec(RestoreMark, complete=(RestoreMark,))
 
 
 def mark_of(entries: Iterable[Entry]) -> RestoreMark:

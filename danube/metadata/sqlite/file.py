@@ -15,7 +15,7 @@ from pathlib import Path
 from danube.metadata.commands import Command, Effects, Lease, LeaseGiven, Outcome, decide, prefix_bounds
 from danube.metadata.high_water import Reached
 from danube.metadata.records import keys
-from danube.metadata.records.consistency import contradiction_in
+from danube.metadata.records.families import contradiction_in
 from danube.metadata.records.record_format import decode_counter
 from danube.metadata.replication.outcome_format import outcome_fields, outcome_of
 from danube.metadata.sqlite.checks import Tally, damage_in, entry_crc, outcome_crc, seal, upgrade

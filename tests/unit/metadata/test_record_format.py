@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from danube.metadata.records import keys
-from danube.metadata.records.record_fields import RECORD_VERSION
+from danube.metadata.records.codec import RECORD_VERSION
 from danube.metadata.records.record_format import (
     ConsumerRecord,
     EpochRange,
@@ -71,7 +71,9 @@ def topic_entry(**changed: Any) -> Entry:
 
 
 def test_records_read_back_as_written() -> None:
-    assert decode_namespace(entry(keys.namespace("default"), encode_namespace())) == NamespaceRecord("default")
+    assert decode_namespace(
+        entry(keys.namespace("default"), encode_namespace(NamespaceRecord("default")))
+    ) == NamespaceRecord("default")
     assert decode_topic(entry(keys.topic(NAME), encode_topic(TOPIC))) == TOPIC
     assert decode_subscription(entry(keys.subscription(NAME, "s/1"), encode_subscription(SUBSCRIPTION))) == SUBSCRIPTION
     assert decode_consumer(entry(keys.consumer(NAME, "s/1", "ç"), encode_consumer(CONSUMER))) == CONSUMER
@@ -148,7 +150,7 @@ def test_limits_are_kept_with_the_difference_between_none_and_zero() -> None:
     policies = Policies(max_publish_rate=0, message_ttl_s=5, durability=0)
     record = replace(TOPIC, policies=policies)
     assert decode_topic(entry(keys.topic(NAME), encode_topic(record))) == record
-    namespace = decode_namespace(entry(keys.namespace("ns"), encode_namespace(policies)))
+    namespace = decode_namespace(entry(keys.namespace("ns"), encode_namespace(NamespaceRecord("ns", policies))))
     assert namespace == NamespaceRecord("ns", policies)
 
 
@@ -201,6 +203,6 @@ def test_epochs_that_are_no_unbroken_run_are_not_written(epochs: tuple[EpochRang
 
 
 def test_values_where_nothing_is_set_are_those_of_before_there_were_policies() -> None:
-    assert set(json.loads(encode_namespace())) == {"version"}
+    assert set(json.loads(encode_namespace(NamespaceRecord("default")))) == {"version"}
     assert "policies" not in json.loads(encode_topic(TOPIC))
     assert set(json.loads(encode_subscription(SUBSCRIPTION))) == {"version", "subscription_id", "type", "created_ms"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from danube.metadata.records import keys
-from danube.metadata.records.record_format import encode_journal
+from danube.metadata.records.journals import JournalEntry, encode_journal
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError
 from danube.runtime.disk import LocalDisk
 from danube.storage.journal.fence import Fence
@@ -41,7 +41,9 @@ async def test_a_start_that_fails_once_its_journal_is_open_leaves_nobody_who_wri
     storages.kill(1)
     await storages.journals.enter(1)
     newest = keys.stored_journal(first._journal.journal_id)
-    await storages.metadata.put(newest, encode_journal(1))  # so it is opened before the other one is struck off
+    await storages.metadata.put(
+        newest, encode_journal(JournalEntry(0, 1, 0))
+    )  # so it is opened before the other one is struck off
 
     async def fail(key: str) -> None:
         raise MetadataError(f"{key} is out of reach")
