@@ -199,7 +199,7 @@ class Assembly:
         return mark.restore_id  # noted once the storage is open
 
     async def _carry_over(self, store: MetadataStore, folder: DataFolder, restore_id: str) -> None:
-        from danube.metadata.replication.migrate_to_cluster import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
+        from danube.metadata.cluster.migrate import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
         from danube.metadata.sqlite.store import SqliteStore  # noqa: PLC0415 - as above
 
         is_accepted = folder.identity.accepted_restore_id == restore_id

@@ -14,8 +14,7 @@ from danube.metadata.high_water import Reached
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicStorage, decode_subscription, decode_topic, decode_topic_storage
 from danube.metadata.records.restore_mark import NEVER_RESTORED, RestoreMark, mark_of
-from danube.metadata.sqlite.copy import copied
-from danube.metadata.sqlite.file import SqliteFile
+from danube.metadata.sqlite.file import SqliteFile, copied
 from danube.metadata.store import Entry
 from danube.model.errors import DanubeError, DataFolderAccessError
 from danube.model.topic import DispatchStrategy

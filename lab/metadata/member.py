@@ -26,7 +26,7 @@ from typing import Any
 from danube.metadata.raft.sequencer import RaftSequencer
 from danube.metadata.raft.settings import LogBounds, RaftSettings
 from danube.metadata.replication.replicated import ReplicatedStore
-from danube.metadata.shared_log.opening import open_shared_log
+from danube.metadata.shared_log.sequencer import open_shared_log
 from danube.metadata.shared_log.snapshots import SnapshotRule
 from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import Condition, Delete, Entry, MetadataStore, Put, Transaction, WatchEvent, Write

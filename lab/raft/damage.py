@@ -9,10 +9,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from danube.metadata.raft.bootstrap import begin
-from danube.metadata.raft.folder.damage import NEXT_STEP
 from danube.metadata.raft.folder.folder import FOLDER, RaftFolder
-from danube.metadata.raft.log.format import Entry, file_sequence
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.folder.format import NEXT_STEP, Entry, file_sequence
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.model.errors import DamagedDataError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.rng import SystemRng

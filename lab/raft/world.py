@@ -21,7 +21,7 @@ from danube.metadata.raft.core import overrides, snapshot_keeper
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.snapshot_keeper import Wanted
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log.alignment import members_after
+from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.member import Installed, Member, MemberParts, Ordered, pack_batch
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.replication.command_format import packb, unpackb

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 
 from danube.metadata.shared_log.backend import LogBackend
-from danube.metadata.shared_log.opening import open_shared_log
+from danube.metadata.shared_log.sequencer import open_shared_log
 from danube.metadata.store import Watch, WatchEvent
 from danube.model.errors import DanubeError, MetadataError
 from danube.runtime.clock import SystemClock

@@ -17,7 +17,7 @@ from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.shared_log import appender
 from danube.metadata.shared_log.etcd.client import EtcdSettings
 from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend
-from danube.metadata.shared_log.opening import open_shared_log
+from danube.metadata.shared_log.sequencer import open_shared_log
 from danube.metadata.shared_log.zookeeper.client import ZookeeperSettings
 from danube.metadata.shared_log.zookeeper.zookeeper_backend import ZookeeperBackend
 from danube.metadata.store import Changed, Put, Removed, SnapshotEnd, Transaction

@@ -16,7 +16,7 @@ from danube.metadata.shared_log.backend import LogBackend, Snapshot
 from danube.metadata.shared_log.etcd import etcd_backend
 from danube.metadata.shared_log.etcd.client import EtcdSettings
 from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend
-from danube.metadata.shared_log.opening import open_shared_log
+from danube.metadata.shared_log.sequencer import open_shared_log
 from danube.metadata.shared_log.snapshots import SnapshotRule
 from danube.metadata.shared_log.zookeeper import zookeeper_backend
 from danube.metadata.shared_log.zookeeper.client import ZookeeperSettings

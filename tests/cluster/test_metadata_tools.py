@@ -17,7 +17,7 @@ import danube
 from danube.admin.grpc_gateway.gateway import opened
 from danube.admin.target import Target
 from danube.metadata.backup.shared_log import begin_log, read_log
-from danube.metadata.shared_log.opening import open_shared_log
+from danube.metadata.shared_log.sequencer import open_shared_log
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.calls.admin import AddNode

@@ -12,7 +12,7 @@ import typer
 from typer._click.exceptions import UsageError
 
 from danube.admin.__main__ import app
-from danube.metadata.raft.admin_commands import add_command, remove_command
+from danube.metadata.raft.bootstrap import add_command, remove_command
 from danube.testing.gateway.gateway import MemoryGateway, connect_to
 
 ROOT = Path(__file__).parents[2]

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.raft.handshake.handshake import Handshake, Side
-from danube.metadata.raft.handshake.hello import Identity, Purpose
-from danube.metadata.raft.handshake.tls import TlsContexts
+from danube.metadata.raft.port.handshake import Handshake, Identity, Purpose, Side
 from danube.metadata.raft.port.session import Session
+from danube.metadata.raft.port.tls import TlsContexts
 from danube.model.limits.broker import KIB
 from danube.model.limits.metadata import RAFT_FRAME_BYTES_MAX, RAFT_LOG_LINES_MAX, RAFT_UNPROVED_MAX
 from danube.testing.simulated.clock import SimClock

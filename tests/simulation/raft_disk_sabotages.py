@@ -10,15 +10,14 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from danube.metadata.raft.folder import folder, small_file
-from danube.metadata.raft.folder.vote import Vote, VoteFile
-from danube.metadata.raft.log import alignment, scan
-from danube.metadata.raft.log import format as log_format
-from danube.metadata.raft.log.durable_log import RaftLog
-from danube.metadata.raft.log.files import LogFiles
-from danube.metadata.raft.log.format import Entry, encode_records
-from danube.metadata.raft.log.recovery import LogRecovery, RecoveredLog
-from danube.metadata.raft.log.snapshot import HeldSnapshot
+from danube.metadata.raft.folder import folder, recovery, small_files
+from danube.metadata.raft.folder import format as log_format
+from danube.metadata.raft.folder.durable_log import RaftLog
+from danube.metadata.raft.folder.format import Entry, encode_records
+from danube.metadata.raft.folder.log_files import LogFiles
+from danube.metadata.raft.folder.recovery import LogRecovery, RecoveredLog
+from danube.metadata.raft.folder.small_files import Vote, VoteFile
+from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.testing.simulated.disk import SimDisk, SimFile
 from tests.simulation.raft_disk_world import ViolationError, World
 
@@ -54,7 +53,7 @@ def leave_out_syncs_of_the_log(patch: pytest.MonkeyPatch) -> None:
 def leave_out_the_checksums_of_the_log(patch: pytest.MonkeyPatch) -> None:
     """Take records and commands for what they say."""
     patch.setattr(log_format, "crc_of", lambda *_: 0)
-    patch.setattr(scan, "crc_of", lambda *_: 0)
+    patch.setattr(recovery, "crc_of", lambda *_: 0)
     patch.setattr(log_format, "is_sealed", lambda *_: True)
 
 
@@ -86,7 +85,7 @@ def leave_out_the_checksum_of_votes(patch: pytest.MonkeyPatch) -> None:
 
     replace_file = SimDisk.replace_file
     patch.setattr(SimDisk, "replace_file", in_place)
-    patch.setattr(small_file, "is_sealed", lambda *_: True)
+    patch.setattr(small_files, "is_sealed", lambda *_: True)
 
 
 def cut_what_the_vote_names(patch: pytest.MonkeyPatch) -> None:
@@ -134,7 +133,7 @@ def trust_what_is_read(patch: pytest.MonkeyPatch) -> None:
 def keep_torn_ends(patch: pytest.MonkeyPatch) -> None:
     """Append behind what is torn."""
 
-    def put_anew(self: LogRecovery, last: scan.Scan) -> None:
+    def put_anew(self: LogRecovery, last: recovery.Scan) -> None:
         last.end = last.size
 
     patch.setattr(LogRecovery, "_put_anew", put_anew)
@@ -179,7 +178,7 @@ def take_the_members_of_the_image(patch: pytest.MonkeyPatch) -> None:
     def of_the_image(members: Sequence[str], entries: Iterable[Entry]) -> tuple[str, ...]:
         return tuple(sorted(members))
 
-    patch.setattr(alignment, "members_after", of_the_image)
+    patch.setattr(recovery, "members_after", of_the_image)
 
 
 def commit_without_the_own_copy(patch: pytest.MonkeyPatch) -> None:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from danube.metadata.raft.core.encoding import dumps
+from danube.metadata.raft.folder import recovery
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log import alignment
-from danube.metadata.raft.log.format import Entry
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.folder.format import Entry
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.model.errors import DanubeError, JournalStoppedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.rng import SystemRng
@@ -40,14 +40,14 @@ def command_at(index: int, term: int) -> bytes:
     if chance.random() < 0.15:
         kind, number = chance.choice(["add", "rem"]), chance.randint(1, 6)
         member = f"{number}@10.0.0.{number}:7650"
-        return bytes([alignment.MEMBERSHIP]) + dumps([kind, member])
+        return bytes([recovery.MEMBERSHIP]) + dumps([kind, member])
     return b"\0" + b"%d/%d " % (index, term) * chance.choice([0, 1, 1, 5, 40, 80, 200])
 
 
 def members_by_hand(log: Sequence[Entry]) -> tuple[str, ...]:
     """Who has a vote after a whole log."""
     voters = set(FOUNDERS)
-    for index, term in ((index, term) for command, index, term in log if command[:1] == bytes([alignment.MEMBERSHIP])):
+    for index, term in ((index, term) for command, index, term in log if command[:1] == bytes([recovery.MEMBERSHIP])):
         chance = random.Random(index * 1_000_003 + term)
         chance.random()
         kind, number = chance.choice(["add", "rem"]), chance.randint(1, 6)
@@ -201,7 +201,7 @@ class World:
         log = self.folder.log
         before = snapshot.members if snapshot is not None else FOUNDERS
         after = log[2:] if snapshot is not None else log[:]
-        if alignment.members_after(before, after) != members_by_hand(self.model.log):
+        if recovery.members_after(before, after) != members_by_hand(self.model.log):
             raise ViolationError("the members are not those of the newest configuration in the log")
 
     # What is done

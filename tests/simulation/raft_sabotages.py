@@ -18,8 +18,8 @@ from danube.metadata.raft.core.overrides import MEMBERSHIP, core
 from danube.metadata.raft.core.raft_core import RaftCore
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper
 from danube.metadata.raft.folder import folder
-from danube.metadata.raft.folder.vote import Vote, VoteFile
-from danube.metadata.raft.log.durable_log import RaftLog
+from danube.metadata.raft.folder.durable_log import RaftLog
+from danube.metadata.raft.folder.small_files import Vote, VoteFile
 from danube.metadata.raft.member import Member
 from lab.raft.world import run
 

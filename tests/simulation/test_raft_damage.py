@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from danube.metadata.raft.log.recovery import LogRecovery
+from danube.metadata.raft.folder.recovery import LogRecovery
 from lab.raft.damage import RaftDamaged
 
 _SEEDS = 40

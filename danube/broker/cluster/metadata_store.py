@@ -87,7 +87,7 @@ async def _open_sqlite(
 
 async def _open_etcd(settings: MetaStoreSettings, clock: Clock, rng: Rng, runner: BlockingRunner) -> MetadataStore:
     from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend  # noqa: PLC0415 - as above
-    from danube.metadata.shared_log.opening import open_shared_log  # noqa: PLC0415 - as above
+    from danube.metadata.shared_log.sequencer import open_shared_log  # noqa: PLC0415 - as above
 
     return await open_shared_log(EtcdBackend(await runner.run(lambda: etcd_settings(settings)), rng), clock, rng)
 
@@ -113,7 +113,7 @@ def etcd_settings(settings: MetaStoreSettings) -> "EtcdSettings":
 
 
 async def _open_zookeeper(settings: MetaStoreSettings, clock: Clock, rng: Rng, runner: BlockingRunner) -> MetadataStore:
-    from danube.metadata.shared_log.opening import open_shared_log  # noqa: PLC0415 - as above
+    from danube.metadata.shared_log.sequencer import open_shared_log  # noqa: PLC0415 - as above
     from danube.metadata.shared_log.zookeeper.zookeeper_backend import ZookeeperBackend  # noqa: PLC0415 - as above
 
     wanted = await runner.run(lambda: zookeeper_settings(settings))
@@ -165,7 +165,7 @@ def raft_settings(settings: MetaStoreSettings) -> "RaftSettings":
     A Raft port that asks for no proof is for this machine alone: a broker that forms a cluster of one listens on
     loopback instead. With seeds that was refused before.
     """
-    from danube.metadata.raft.handshake.tls import TlsSettings  # noqa: PLC0415 - as above
+    from danube.metadata.raft.port.tls import TlsSettings  # noqa: PLC0415 - as above
     from danube.metadata.raft.settings import RaftSettings  # noqa: PLC0415 - as above
 
     bind, tls = settings.raft_addr, None

@@ -1,17 +1,6 @@
-"""A backup of the metadata as a file: what it was taken from, then an image of the state. Little-endian.
+"""Format of a backup file: its origin as JSON, then a snapshot of the state with nothing left out.
 
-at  bytes  field
-0   4      magic "DNBB"
-4   2      version, 1
-6   2      reserved, 0
-8   4      h, length of the origin
-12  8      p, length of the image
-20  4      CRC-32C of the image
-24  h      origin: a JSON object in UTF-8
-    4      CRC-32C of all before it
-    p      image (`danube/metadata/replication/snapshot_format.py`): nothing is left out of it
-
-A file that is shorter or longer than its numbers say is no backup.
+Byte by byte: `docs/formats/metadata-backup.md`. A file that is shorter or longer than its numbers say is no backup.
 """
 
 import json

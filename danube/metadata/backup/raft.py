@@ -10,14 +10,11 @@ from dataclasses import dataclass
 
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import NO_OP, REGULAR
-from danube.metadata.raft.folder.damage import damaged
 from danube.metadata.raft.folder.folder import FOLDER, IDENTITY, VOTE, RaftFolder, newest_snapshot
-from danube.metadata.raft.folder.identity import read_identity
-from danube.metadata.raft.folder.vote import read_vote
-from danube.metadata.raft.log.alignment import aligned, check_together, members_after
-from danube.metadata.raft.log.format import Entry
-from danube.metadata.raft.log.recovery import LogRecovery
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.folder.format import Entry, damaged
+from danube.metadata.raft.folder.recovery import LogRecovery, aligned, check_together, members_after
+from danube.metadata.raft.folder.small_files import read_identity, read_vote
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import unpack_batch
 from danube.metadata.replication.command_format import decode_request
 from danube.metadata.replication.snapshot_format import decode_state, encode_state

@@ -5,8 +5,7 @@ Nothing is changed by reading: the file is opened as a copy, elsewhere.
 
 from pathlib import Path
 
-from danube.metadata.sqlite.copy import copied
-from danube.metadata.sqlite.file import SqliteFile
+from danube.metadata.sqlite.file import SqliteFile, copied
 from danube.metadata.state import StateSnapshot
 from danube.model.errors import DanubeError
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES
 from danube.metadata.raft.core.snapshot_keeper import Wanted
-from danube.metadata.raft.log.snapshot import HeldSnapshot
+from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.metadata.raft.member import Found, Installed, Ordered
 from danube.metadata.replication.sequencer import Follower
 from danube.metadata.replication.snapshot_format import decode_state, encode_state

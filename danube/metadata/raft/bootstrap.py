@@ -12,10 +12,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from danube.metadata.raft.admin_commands import add_command, remove_command
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import NO_OP, Entry
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.port.inquiry import Invitation, Probe
 from danube.metadata.replication.snapshot_format import encode_state
 from danube.metadata.state import StateSnapshot
@@ -213,3 +212,20 @@ def begin(folder: MemberFolder, cluster_id: str, members: Sequence[str]) -> None
     folder.log.add(*prev)
     folder.log.add(*last)
     folder.log.sync()
+
+
+_ADMIN_PORT = 50_051  # the usual one: members do not tell theirs to who is none
+
+
+def add_command(member: str, address: str) -> str:
+    """Add the broker at this address to the cluster of a member; both are `host:port` of Raft."""
+    return f"{_at(member)} add-node --node-addr {address}"
+
+
+def remove_command(member: str, node_id: int) -> str:
+    """Remove this one from the cluster of a member."""
+    return f"{_at(member)} remove-node --node-id {node_id}"
+
+
+def _at(member: str) -> str:
+    return f"danube-admin --endpoint http://{member.rpartition(':')[0]}:{_ADMIN_PORT} cluster"

@@ -26,7 +26,7 @@ from danube.metadata.raft.bootstrap import (
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log.alignment import members_after
+from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.member import Member, MemberParts
 from danube.metadata.raft.port.inquiry import Invitation, PeerRefusedError, Probe
 from danube.metadata.raft.port.refusals import Reason

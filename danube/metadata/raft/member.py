@@ -21,7 +21,7 @@ from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import REGULAR, Entry, now_s
 from danube.metadata.raft.core.raft_core import RaftCore, configuration
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, Snapshots, Wanted
-from danube.metadata.raft.log.snapshot import HeldSnapshot
+from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.replication.command_format import packb, unpackb
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError

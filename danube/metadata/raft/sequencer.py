@@ -15,12 +15,12 @@ from danube.metadata.raft.apply_queue import ApplyQueue
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.folder.folder import RaftFolder
+from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.leader_calls import NO_LEADER, LeaderCalls
 from danube.metadata.raft.local_node import LocalNode
-from danube.metadata.raft.log.alignment import members_after
 from danube.metadata.raft.member import Member
+from danube.metadata.raft.port.addresses import Listener, joined, listen, split
 from danube.metadata.raft.port.dialer import TransportSettings
-from danube.metadata.raft.port.listener import Listener, joined, listen, split
 from danube.metadata.raft.port.transport import RaftTransport
 from danube.metadata.raft.settings import RaftSettings
 from danube.metadata.raft.thread import RaftThread, Report, Submission

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from danube.metadata.raft.handshake.tls import TlsSettings
+from danube.metadata.raft.port.tls import TlsSettings
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import (
     RAFT_ELECTION_MAX_S,

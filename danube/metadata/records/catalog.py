@@ -9,9 +9,15 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from danube.metadata.new_topics import FIRST_EPOCH, Inherit, nothing_inherited, put_topics
-from danube.metadata.partition_index import join_base, leave_base
 from danube.metadata.records import keys
+from danube.metadata.records.new_topics import (
+    FIRST_EPOCH,
+    Inherit,
+    join_base,
+    leave_base,
+    nothing_inherited,
+    put_topics,
+)
 from danube.metadata.records.record_format import (
     ConsumerRecord,
     NamespaceRecord,

@@ -18,9 +18,8 @@ from typing import Any, TypeVar
 
 import google_crc32c
 
-from danube.metadata.commands import Lease
+from danube.metadata.commands import Lease, outcome_fields, outcome_of
 from danube.metadata.replication.command_format import packb, unpackb
-from danube.metadata.replication.outcome_format import outcome_fields, outcome_of
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError

@@ -6,10 +6,9 @@ from contextlib import suppress
 from functools import partial
 
 from danube.metadata.replication.sequencer import NotOrderedError
-from danube.metadata.shared_log.backend import LogBackend
+from danube.metadata.shared_log.backend import LogBackend, Pause
 from danube.metadata.shared_log.entry_format import Body, encode_entry, link_of, pack_requests
 from danube.metadata.shared_log.requests import WaitingRequest, WaitingRequests
-from danube.metadata.shared_log.retry_delay import Pause
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutcomeError
 from danube.model.limits.metadata import (

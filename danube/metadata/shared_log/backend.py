@@ -11,9 +11,15 @@ An entry is added together with the move of `head` from the number before it, in
 two that add the same number one is refused, and no entry is added to a log that went on without its author.
 """
 
+import asyncio
+import importlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
+
+from danube.model.errors import SettingsError
+from danube.model.limits.metadata import METADATA_LOG_RETRY_DELAY_MAX_S, METADATA_RETRY_DELAY_S
+from danube.runtime.rng import Rng
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +76,94 @@ class LogBackend(Protocol):
 
     async def close(self) -> None:
         """Let go of the service. Idempotent."""
+
+
+ROOT = "/danube/danube"
+"""When nothing is set."""
+NUMBER_DIGITS = 20
+"""Of a number in a key, so that keys sort as their numbers do."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogKeys:
+    """The keys of one log."""
+
+    root: str
+
+    @classmethod
+    def below(cls, root: str) -> "LogKeys":
+        """Those below a root. Raises SettingsError for one that is no path."""
+        parts = root.split("/")
+        if len(parts) < 2 or parts[0] or not all(parts[1:]) or not root.isascii() or not root.isprintable():
+            raise SettingsError(f"{root[:80]!r} cannot hold the metadata: give a path such as /danube/production")
+        return cls(root)
+
+    @property
+    def head(self) -> str:
+        """The number of the newest entry."""
+        return f"{self.root}/head"
+
+    @property
+    def log(self) -> str:
+        """Above the entries."""
+        return f"{self.root}/log"
+
+    @property
+    def snapshots(self) -> str:
+        """Above the snapshots."""
+        return f"{self.root}/snapshot"
+
+    @property
+    def current(self) -> str:
+        """The number of the newest whole snapshot."""
+        return f"{self.root}/snapshot/current"
+
+    def entry(self, number: int) -> str:
+        """One entry."""
+        return f"{self.root}/log/{padded(number)}"
+
+    def snapshot(self, number: int) -> str:
+        """Above the pieces of one snapshot."""
+        return f"{self.root}/snapshot/{padded(number)}"
+
+    def piece(self, number: int, piece: int) -> str:
+        """One piece."""
+        return f"{self.root}/snapshot/{padded(number)}/{piece:06}"
+
+
+def padded(number: int) -> str:
+    """The number as it stands in keys, and in the value of `current`."""
+    return f"{number:0{NUMBER_DIGITS}}"
+
+
+def number_in(key: str) -> int:
+    """The number that a key ends with."""
+    return int(key.rpartition("/")[2])
+
+
+def import_extra(module: str, extra: str) -> Any:  # noqa: ANN401 - a module without types
+    """The module. Raises SettingsError that names the extra when it is not installed."""
+    try:
+        return importlib.import_module(module)
+    except ModuleNotFoundError as error:
+        raise SettingsError(
+            f"metadata in {extra} needs a package that is not installed: pip install 'danube-messaging[{extra}]'"
+        ) from error
+
+
+class Pause:
+    """Waits longer each time, up to a bound, and never exactly as long as another member."""
+
+    def __init__(self, rng: Rng) -> None:
+        self._rng = rng
+        self._delay_s = METADATA_RETRY_DELAY_S
+
+    async def __call__(self) -> None:
+        """Wait."""
+        delay_s = self._delay_s
+        self._delay_s = min(2 * delay_s, METADATA_LOG_RETRY_DELAY_MAX_S)
+        await asyncio.sleep(self._rng.uniform(delay_s / 2, delay_s))
+
+    def over(self) -> None:
+        """It answers again: the next wait is a short one."""
+        self._delay_s = METADATA_RETRY_DELAY_S

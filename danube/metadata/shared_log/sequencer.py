@@ -9,17 +9,17 @@ import asyncio
 import logging
 from contextlib import suppress
 
+from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.replication.sequencer import Follower, NotOrderedError
 from danube.metadata.shared_log.appender import Adder
-from danube.metadata.shared_log.backend import LogBackend
-from danube.metadata.shared_log.requests import WaitingRequests
-from danube.metadata.shared_log.retry_delay import Pause
-from danube.metadata.shared_log.rounds import SharedRounds
+from danube.metadata.shared_log.backend import LogBackend, Pause
+from danube.metadata.shared_log.requests import SharedRounds, WaitingRequests
 from danube.metadata.shared_log.snapshots import SnapshotRule, take_snapshot
 from danube.metadata.shared_log.tail import LogTail
 from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError
-from danube.model.limits.metadata import METADATA_ATTEMPT_TIMEOUT_S, METADATA_LOG_POLL_S
-from danube.runtime.blocking import BlockingRunner
+from danube.model.limits.metadata import METADATA_ATTEMPT_TIMEOUT_S, METADATA_LOG_POLL_S, METADATA_WATCH_EVENTS_MAX
+from danube.runtime.blocking import BlockingRunner, BlockingThread
+from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.runtime.tasks import TaskScope
 
@@ -154,3 +154,26 @@ class SharedLogSequencer:
     def _check(self) -> None:
         if self._stopped is not None:
             raise MetadataError(str(self._stopped)) from self._stopped
+
+
+async def open_shared_log(
+    backend: LogBackend,
+    clock: Clock,
+    rng: Rng,
+    *,
+    runner: BlockingRunner | None = None,
+    snapshots: SnapshotRule | None = None,
+    watch_events_max: int = METADATA_WATCH_EVENTS_MAX,
+) -> ReplicatedStore:
+    """A store that has all that was in the log, and closes what it was given.
+
+    Raises MetadataError, with the next step in it, when the service cannot be used.
+    """
+    sequencer = SharedLogSequencer(backend, runner or BlockingThread("metadata-log"), rng, snapshots=snapshots)
+    store = ReplicatedStore(sequencer, clock, rng, watch_events_max=watch_events_max)
+    try:
+        await store.start()
+    except BaseException:
+        await store.close()
+        raise
+    return store

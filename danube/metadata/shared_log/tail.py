@@ -6,9 +6,8 @@ from functools import partial
 from typing import NoReturn
 
 from danube.metadata.replication.sequencer import Follower
-from danube.metadata.shared_log.backend import LogBackend
+from danube.metadata.shared_log.backend import LogBackend, Pause
 from danube.metadata.shared_log.entry_format import LogSnapshot, decode_entry, decode_snapshot, link_of
-from danube.metadata.shared_log.retry_delay import Pause
 from danube.metadata.state import StateSnapshot
 from danube.model.errors import DanubeError, MetadataError
 from danube.model.limits.metadata import METADATA_LOG_LEAPS_MAX, METADATA_LOG_RUN_MAX

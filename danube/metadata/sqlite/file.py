@@ -7,17 +7,27 @@ with every one (`synchronous=FULL`), so it survives `kill -9` and a power cut. T
 import json
 import os
 import sqlite3
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import astuple
 from pathlib import Path
 
-from danube.metadata.commands import Command, Effects, Lease, LeaseGiven, Outcome, decide, prefix_bounds
+from danube.metadata.commands import (
+    Command,
+    Effects,
+    Lease,
+    LeaseGiven,
+    Outcome,
+    decide,
+    outcome_fields,
+    outcome_of,
+    prefix_bounds,
+)
 from danube.metadata.high_water import Reached
 from danube.metadata.records import keys
 from danube.metadata.records.families import contradiction_in
 from danube.metadata.records.record_format import decode_counter
-from danube.metadata.replication.outcome_format import outcome_fields, outcome_of
 from danube.metadata.sqlite.checks import Tally, damage_in, entry_crc, outcome_crc, seal, upgrade
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Changed, Entry
@@ -29,6 +39,7 @@ from danube.model.errors import (
     MetadataError,
     NewerDataFolderError,
     PreconditionFailedError,
+    SettingsError,
     UnknownOutcomeError,
 )
 from danube.model.limits.metadata import METADATA_OUTCOMES_MAX
@@ -382,3 +393,44 @@ def _check(connection: sqlite3.Connection, path: Path) -> int:
 
 def _damaged(path: Path, what: str) -> DamagedDataError:
     return DamagedDataError(f"{path} is damaged ({what}): restore it from a backup")
+
+
+_COMPANIONS = ("", "-wal")
+_PIECE_BYTES = 1024 * 1024
+
+
+@contextmanager
+def copied(path: Path) -> Iterator[Path]:
+    """A copy of the file with what belongs to it, gone at the end.
+
+    Raises OSError when the file cannot be read. That there is no place for a copy says nothing of the file: then it
+    raises SettingsError.
+    """
+    with ExitStack() as scratch:
+        try:
+            folder = Path(scratch.enter_context(tempfile.TemporaryDirectory(prefix="danube-metadata-")))
+        except OSError as error:
+            raise _no_place(path, error) from error
+        for companion in _COMPANIONS:
+            source = path.with_name(path.name + companion)
+            if not companion or source.exists():
+                _copy(source, folder / source.name)
+        yield folder / path.name
+
+
+def _copy(source: Path, target: Path) -> None:
+    with source.open("rb") as file:
+        target.touch()  # an empty one is no missing one
+        while piece := file.read(_PIECE_BYTES):
+            try:
+                with target.open("ab") as copy:
+                    copy.write(piece)
+            except OSError as error:
+                raise _no_place(source, error) from error
+
+
+def _no_place(path: Path, error: OSError) -> SettingsError:
+    return SettingsError(
+        f"{path.name} is looked into as a copy, and none can be made: {error.strerror or error}. Make room in the"
+        " folder for temporary files, or name another one with TMPDIR"
+    )

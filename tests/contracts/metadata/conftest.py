@@ -13,7 +13,7 @@ import pytest
 from danube.metadata.memory import MemoryStore
 from danube.metadata.replication import replicated
 from danube.metadata.shared_log import appender
-from danube.metadata.shared_log.opening import open_shared_log
+from danube.metadata.shared_log.sequencer import open_shared_log
 from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import MetadataStore
 from danube.model.errors import UnavailableError

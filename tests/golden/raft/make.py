@@ -7,9 +7,9 @@ from pathlib import Path
 
 from danube.metadata.raft.core.encoding import dumps
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log.alignment import MEMBERSHIP
-from danube.metadata.raft.log.format import Entry
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.folder.format import Entry
+from danube.metadata.raft.folder.recovery import MEMBERSHIP
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.disk import SimDisk
 

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log.alignment import members_after
-from danube.metadata.raft.log.format import RECORD_HEADER_BYTES, Entry
+from danube.metadata.raft.folder.format import RECORD_HEADER_BYTES, Entry
+from danube.metadata.raft.folder.recovery import members_after
 from danube.model.errors import DamagedDataError, DataFolderError
 from danube.runtime.disk import LocalDisk
 from danube.testing.simulated.disk import SimDisk

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from danube.metadata import new_topics
+from danube.metadata.records import new_topics
 from danube.model.errors import LimitReachedError
 from danube.model.policies import FailurePolicy, PoisonPolicy
 from danube.model.subscription import SubscriptionType

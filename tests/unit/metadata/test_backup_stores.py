@@ -12,7 +12,7 @@ from danube.metadata.commands import Transact
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import pack_batch
 from danube.metadata.replication.command_format import Request, encode_request
 from danube.metadata.replication.snapshot_format import encode_state

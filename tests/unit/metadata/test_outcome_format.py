@@ -5,8 +5,17 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.commands import Applied, Conflicted, Lease, LeaseGiven, LeaseMissing, Outcome, TooManyLeases
-from danube.metadata.replication.outcome_format import outcome_fields, outcome_of
+from danube.metadata.commands import (
+    Applied,
+    Conflicted,
+    Lease,
+    LeaseGiven,
+    LeaseMissing,
+    Outcome,
+    TooManyLeases,
+    outcome_fields,
+    outcome_of,
+)
 
 ROWS: list[tuple[Outcome, list[Any]]] = [
     (Applied(7), ["Applied", 7]),

@@ -16,8 +16,7 @@ import pytest
 from danube.metadata.commands import Applied, GrantLease, Transact
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import TopicRecord, encode_counter, encode_topic
-from danube.metadata.sqlite.copy import copied
-from danube.metadata.sqlite.file import SCHEMA_VERSION, SqliteFile
+from danube.metadata.sqlite.file import SCHEMA_VERSION, SqliteFile, copied
 from danube.metadata.sqlite.store import SqliteStore
 from danube.metadata.store import Condition, DeletePrefix, Put, Transaction
 from danube.model.errors import (

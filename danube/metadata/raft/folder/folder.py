@@ -7,15 +7,12 @@ cannot leave is damage, and refused. Everything blocks.
 import re
 import threading
 
-from danube.metadata.raft.folder.damage import damaged
-from danube.metadata.raft.folder.identity import read_identity, write_identity
-from danube.metadata.raft.folder.vote import Vote, VoteFile, read_vote
-from danube.metadata.raft.log.alignment import aligned, check_together
-from danube.metadata.raft.log.durable_log import RaftLog
-from danube.metadata.raft.log.files import LogFiles
-from danube.metadata.raft.log.format import Owner, file_sequence
-from danube.metadata.raft.log.recovery import LogRecovery
-from danube.metadata.raft.log.snapshot import HeldSnapshot, load_snapshot
+from danube.metadata.raft.folder.durable_log import RaftLog
+from danube.metadata.raft.folder.format import Owner, damaged, file_sequence
+from danube.metadata.raft.folder.log_files import LogFiles
+from danube.metadata.raft.folder.recovery import LogRecovery, aligned, check_together
+from danube.metadata.raft.folder.small_files import Vote, VoteFile, read_identity, read_vote, write_identity
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, load_snapshot
 from danube.model.errors import DataFolderError, InvalidRequestError, PreconditionFailedError
 from danube.runtime.disk import PARTIAL_SUFFIX, Disk
 from danube.runtime.rng import Rng, SystemRng

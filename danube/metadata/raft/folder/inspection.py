@@ -5,16 +5,19 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from danube.metadata.raft.folder.damage import damaged
 from danube.metadata.raft.folder.folder import FOLDER, IDENTITY, VOTE, newest_snapshot
-from danube.metadata.raft.folder.identity import read_identity
-from danube.metadata.raft.folder.vote import Vote, read_vote
-from danube.metadata.raft.log.alignment import aligned, check_together, members_after
-from danube.metadata.raft.log.format import Entry, Owner, decode_file_header, file_sequence
-from danube.metadata.raft.log.mark import MARK_NAME
-from danube.metadata.raft.log.recovery import LogRecovery, RecoveredLog
-from danube.metadata.raft.log.scan import Scan, scan_file
-from danube.metadata.raft.log.snapshot import HeldSnapshot
+from danube.metadata.raft.folder.format import Entry, Owner, damaged, decode_file_header, file_sequence
+from danube.metadata.raft.folder.recovery import (
+    LogRecovery,
+    RecoveredLog,
+    Scan,
+    aligned,
+    check_together,
+    members_after,
+    scan_file,
+)
+from danube.metadata.raft.folder.small_files import MARK_NAME, Vote, read_identity, read_vote
+from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.model.errors import DanubeError
 from danube.runtime.disk import PARTIAL_SUFFIX, Disk, is_environment
 

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from danube.metadata.raft.core import encoding
-from danube.metadata.raft.handshake.frames import FrameReader, FrameWriter
-from danube.metadata.raft.handshake.handshake import Handshake, refusal
-from danube.metadata.raft.handshake.hello import Peer
-from danube.metadata.raft.handshake.tls import TlsPipe
+from danube.metadata.raft.port.frames import FrameReader, FrameWriter
+from danube.metadata.raft.port.handshake import Handshake, Peer, refusal
 from danube.metadata.raft.port.refusals import Reason, RefusedError, garbage
+from danube.metadata.raft.port.tls import TlsPipe
 from danube.model.limits.metadata import (
     RAFT_HANDSHAKE_TIMEOUT_S,
     RAFT_PING_S,

@@ -21,16 +21,13 @@ from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.core.encoding import EncodingError
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
-from danube.metadata.raft.handshake.hello import Identity, Peer, Purpose
 from danube.metadata.raft.port import inquiry
-from danube.metadata.raft.port.acceptor import Acceptor
-from danube.metadata.raft.port.connection import Connection
+from danube.metadata.raft.port.addresses import Listener
+from danube.metadata.raft.port.connection import Acceptor, Connection
 from danube.metadata.raft.port.dialer import Dialer, TransportSettings
-from danube.metadata.raft.port.inquirer import Inquiries
-from danube.metadata.raft.port.inquiry import Invitation, Probe
-from danube.metadata.raft.port.listener import Listener
-from danube.metadata.raft.port.log_suppressor import LogSuppressor
-from danube.metadata.raft.port.refusals import Reason, RefusedError
+from danube.metadata.raft.port.handshake import Identity, Peer, Purpose
+from danube.metadata.raft.port.inquiry import Inquiries, Invitation, Probe
+from danube.metadata.raft.port.refusals import LogSuppressor, Reason, RefusedError
 from danube.model.errors import SettingsError, UnavailableError
 from danube.model.limits.metadata import (
     RAFT_ANSWER_TIMEOUT_S,

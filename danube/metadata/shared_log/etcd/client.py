@@ -10,8 +10,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
-from danube.metadata.shared_log.keys import ROOT
-from danube.metadata.shared_log.optional_package import import_extra
+from danube.metadata.shared_log.backend import ROOT, import_extra
 from danube.model.errors import MetadataError, SettingsError, UnknownOutcomeError
 from danube.model.limits.metadata import ETCD_ENTRY_BYTES_MAX, METADATA_LOG_CALL_TIMEOUT_S, METADATA_LOG_RUN_MAX
 from danube.runtime.tasks import TaskScope

@@ -11,10 +11,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from danube.metadata.shared_log.backend import Snapshot
+from danube.metadata.shared_log.backend import LogKeys, Pause, Snapshot, number_in, padded
 from danube.metadata.shared_log.etcd.client import EtcdClient, EtcdSettings
-from danube.metadata.shared_log.keys import LogKeys, number_in, padded
-from danube.metadata.shared_log.retry_delay import Pause
 from danube.model.errors import MetadataError
 from danube.model.limits.metadata import (
     ETCD_ENTRY_BYTES_MAX,

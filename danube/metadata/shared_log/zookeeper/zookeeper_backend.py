@@ -11,9 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from danube.metadata.shared_log.backend import Snapshot
-from danube.metadata.shared_log.keys import LogKeys, padded
-from danube.metadata.shared_log.retry_delay import Pause
+from danube.metadata.shared_log.backend import LogKeys, Pause, Snapshot, padded
 from danube.metadata.shared_log.zookeeper.client import ZookeeperClient, ZookeeperSettings
 from danube.model.errors import MetadataError, UnknownOutcomeError
 from danube.model.limits.metadata import (

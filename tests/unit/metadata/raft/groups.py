@@ -7,7 +7,7 @@ from danube.metadata.raft.bootstrap import begin
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.snapshot_keeper import Wanted
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log.alignment import members_after
+from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.member import Found, Member, MemberParts, Ordered, pack_batch
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.testing.simulated.disk import SimDisk

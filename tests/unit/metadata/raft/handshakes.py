@@ -6,8 +6,7 @@ from typing import Any
 
 from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.handshake.handshake import Handshake, Side
-from danube.metadata.raft.handshake.hello import Identity
+from danube.metadata.raft.port.handshake import Handshake, Identity, Side
 from danube.metadata.raft.port.session import Event, Session
 
 SECRET = b"a secret of thirty-two bytes ..."

@@ -9,9 +9,9 @@ from typing import Any
 from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
-from danube.metadata.raft.handshake.tls import TlsSettings
+from danube.metadata.raft.port.addresses import listen
 from danube.metadata.raft.port.dialer import TransportSettings
-from danube.metadata.raft.port.listener import listen
+from danube.metadata.raft.port.tls import TlsSettings
 from danube.metadata.raft.port.transport import RaftTransport
 from danube.runtime.clock import Clock, SystemClock
 from danube.testing.patience import PATIENCE_S

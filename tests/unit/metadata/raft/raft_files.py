@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log.format import Entry
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.folder.format import Entry
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.disk import SimDisk
 

@@ -5,11 +5,11 @@ import pytest
 from danube.metadata.raft.bootstrap import begin
 from danube.metadata.raft.core.encoding import dumps
 from danube.metadata.raft.core.node import RaftNode
+from danube.metadata.raft.folder import log_files
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log import files
-from danube.metadata.raft.log.alignment import MEMBERSHIP, members_after
-from danube.metadata.raft.log.checksum import sealed
-from danube.metadata.raft.log.mark import decode_log_mark
+from danube.metadata.raft.folder.format import sealed
+from danube.metadata.raft.folder.recovery import MEMBERSHIP, members_after
+from danube.metadata.raft.folder.small_files import decode_log_mark
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, PreconditionFailedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
@@ -162,7 +162,7 @@ def test_a_received_image_is_there_with_its_log_after_any_power_cut() -> None:
 
 def _filled(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
     """Several files of a log that was closed, and an image that they go on from."""
-    monkeypatch.setattr(files, "RAFT_LOG_FILE_BYTES_MAX", 300)
+    monkeypatch.setattr(log_files, "RAFT_LOG_FILE_BYTES_MAX", 300)
     disk = SimDisk()
     folder = opened(disk)
     for index in range(1, 30):

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
-from danube.metadata.raft.handshake.frames import MAC_BYTES, FrameReader, FrameWriter
+from danube.metadata.raft.port.frames import MAC_BYTES, FrameReader, FrameWriter
 from danube.metadata.raft.port.refusals import RefusedError
 from danube.model.limits.metadata import RAFT_FRAME_BYTES_MAX
 

@@ -5,8 +5,8 @@ from collections.abc import Callable
 import pytest
 from pysyncobj.journal import Journal
 
-from danube.metadata.raft.log import files as log_files
-from danube.metadata.raft.log.durable_log import RaftLog
+from danube.metadata.raft.folder import log_files
+from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.model.errors import JournalStoppedError
 from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX, RAFT_MARK_DELAY_S
 from danube.testing.simulated.disk import Operation, SimDisk

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from danube.metadata.raft.folder import log_files
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.log import files
-from danube.metadata.raft.log.format import Entry
+from danube.metadata.raft.folder.format import Entry
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.disk import SimDisk
 from tests.unit.metadata.raft.raft_files import image_at, opened
@@ -129,7 +129,7 @@ class Lives:
 @settings(max_examples=60)
 def test_a_log_is_a_list_that_survives(todo: list[tuple[str, int]], file_bytes_max: int) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "RAFT_LOG_FILE_BYTES_MAX", file_bytes_max)
+        patch.setattr(log_files, "RAFT_LOG_FILE_BYTES_MAX", file_bytes_max)
         lives = Lives()
         for kind, number in todo:
             lives.do(kind, number)

@@ -9,7 +9,7 @@ from danube.metadata.raft.core import overrides, snapshot_keeper
 from danube.metadata.raft.core.overrides import LEADER
 from danube.metadata.raft.core.raft_core import RaftCore
 from danube.metadata.raft.core.snapshot_keeper import Wanted
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import Installed, pack_batch, unpack_batch
 from danube.model.errors import DanubeError, MetadataError
 from danube.model.limits.metadata import RAFT_UNAPPLIED_BYTES_MAX

@@ -3,7 +3,7 @@
 import pytest
 
 from danube.metadata.raft.core.encoding import EncodingError
-from danube.metadata.raft.handshake.handshake import refusal
+from danube.metadata.raft.port.handshake import refusal
 from danube.metadata.raft.port.refusals import Reason, RefusedError
 from danube.metadata.raft.port.session import Authenticated, Received, Refused, Session
 from danube.model.limits.metadata import (

@@ -9,9 +9,9 @@ import pytest
 from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.poller import Poller
+from danube.metadata.raft.port.addresses import listen
 from danube.metadata.raft.port.dialer import TransportSettings
 from danube.metadata.raft.port.inquiry import Invitation, PeerRefusedError, Probe
-from danube.metadata.raft.port.listener import listen
 from danube.metadata.raft.port.refusals import Reason
 from danube.metadata.raft.port.transport import RaftTransport
 from danube.model.errors import LimitReachedError, SettingsError, UnavailableError

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from danube.metadata.raft.core.poller import READ, Poller
-from danube.metadata.raft.port.acceptor import Acceptor
-from danube.metadata.raft.port.listener import Listener, is_loopback, joined, listen, split
-from danube.metadata.raft.port.log_suppressor import LogSuppressor
-from danube.metadata.raft.port.resolver import Names, Target
+from danube.metadata.raft.port.addresses import Listener, Names, Target, is_loopback, joined, listen, split
+from danube.metadata.raft.port.connection import Acceptor
+from danube.metadata.raft.port.refusals import LogSuppressor
 from danube.model.errors import SettingsError
 from danube.model.limits.metadata import (
     RAFT_LOG_LINE_S,

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.raft.handshake.handshake import Side
-from danube.metadata.raft.handshake.tls import TlsContexts, TlsPipe, TlsSettings
+from danube.metadata.raft.port.handshake import Side
 from danube.metadata.raft.port.refusals import Reason, RefusedError
 from danube.metadata.raft.port.session import Refused, Session
+from danube.metadata.raft.port.tls import TlsContexts, TlsPipe, TlsSettings
 from danube.model.errors import SettingsError
 from danube.model.limits.metadata import RAFT_TLS_HANDSHAKE_BYTES_MAX
 from tests.unit.metadata.raft.handshakes import acceptor

@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.metadata.raft.folder.vote import Vote, VoteFile, read_vote
+from danube.metadata.raft.folder.small_files import Vote, VoteFile, read_vote
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError, JournalStoppedError
 from danube.model.limits.metadata import RAFT_MEMBER_ID_BYTES_MAX
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk

@@ -6,9 +6,9 @@ from types import ModuleType
 
 import pytest
 
+from danube.metadata.shared_log.backend import LogKeys, number_in
 from danube.metadata.shared_log.etcd.client import EtcdSettings
 from danube.metadata.shared_log.etcd.etcd_backend import EtcdBackend
-from danube.metadata.shared_log.keys import LogKeys, number_in
 from danube.metadata.shared_log.zookeeper.client import ZookeeperSettings
 from danube.metadata.shared_log.zookeeper.zookeeper_backend import ZookeeperBackend
 from danube.model.errors import SettingsError
@@ -75,7 +75,7 @@ def test_a_missing_package_is_asked_for_by_its_extra(name: str, monkeypatch: pyt
     def missing(module: str) -> ModuleType:
         raise ModuleNotFoundError(f"No module named {module!r}")
 
-    monkeypatch.setattr("danube.metadata.shared_log.optional_package.importlib.import_module", missing)
+    monkeypatch.setattr("danube.metadata.shared_log.backend.importlib.import_module", missing)
     with pytest.raises(SettingsError, match=rf"pip install 'danube-messaging\[{name}\]'"):
         if name == "etcd":
             EtcdBackend(ETCD, SystemRng())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.shared_log.zookeeper.dialer import Complaints, Dialer, tls_context
+from danube.metadata.shared_log.zookeeper.client import Complaints, Dialer, tls_context
 from danube.model.errors import SettingsError
 from danube.testing.patience import PATIENCE_S
 

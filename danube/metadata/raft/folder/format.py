@@ -1,35 +1,7 @@
-"""What stands in a file of Raft's log, version 1. Pure. How files make a log: `docs/formats/raft.md`.
+"""Format of a file of Raft's log, version 1: header, records, checksums; and the errors about such files. Pure.
 
-Little-endian, no padding. A file begins with 52 bytes:
-
-    at  bytes  field
-    0   4      magic "DnRf"
-    4   1      version, 1
-    5   1      1 when nothing in files before this one counts: the log begins anew with an image; else 0
-    6   2      reserved, 0
-    8   8      node id of the member that wrote it
-    16  8      cluster mark: the first 8 bytes of the SHA-256 of the cluster id in UTF-8; 0 while that is unknown
-    24  8      sequence, 1 for the first; also the file's name
-    32  8      first index: files before this one count up to the entry before it
-    40  8      file id, chosen at random when the file began
-    48  4      CRC-32C of the 48 bytes before it
-
-Then come records, each of 52 bytes and a command:
-
-    at  bytes  field
-    0   4      magic "DnRr"
-    4   1      kind: 1 entry, 2 mark (no command; index and term of the entry before it)
-    5   3      reserved, 0
-    8   8      file id
-    16  8      index
-    24  8      term
-    32  4      position of the record's own first byte in the file
-    36  4      synced to: the position up to which the file was known to be synced when this was written
-    40  4      length of the command
-    44  4      CRC-32C of the command
-    48  4      CRC-32C of the 48 bytes before it
-
-Nobody outside knows a file's id, so no command can hold bytes that pass for a record.
+Byte by byte: `docs/formats/raft.md`. Nobody outside knows a file's id, so no command can hold bytes that pass for a
+record.
 """
 
 import hashlib
@@ -39,7 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import IntEnum
 
-from danube.metadata.raft.log.checksum import crc_of, is_sealed, sealed
+import google_crc32c
+
+from danube.model.errors import DamagedDataError, DataFolderError
 
 Entry = tuple[bytes, int, int]
 """Command, index and term: as pysyncobj has them."""
@@ -197,3 +171,50 @@ def _encode_record(kind: RecordKind, entry: Entry, file_id: int, position: int, 
         RECORD_MAGIC, kind, bytes(3), file_id, index, term, position, synced_to, len(command), crc_of(command)
     )
     return [sealed(header), command]
+
+
+CRC_BYTES = 4
+
+_CRC = struct.Struct("<I")
+
+
+def crc_of(content: bytes) -> int:
+    """The CRC-32C (Castagnoli) of these bytes."""
+    return int(google_crc32c.value(content))
+
+
+def sealed(content: bytes) -> bytes:
+    """`content` with its checksum behind it."""
+    return content + _CRC.pack(google_crc32c.value(content))
+
+
+def is_sealed(packed: bytes) -> bool:
+    """Whether the last 4 bytes are the checksum of all the others."""
+    if len(packed) < CRC_BYTES:
+        return False
+    return bool(_CRC.unpack(packed[-CRC_BYTES:])[0] == google_crc32c.value(packed[:-CRC_BYTES]))
+
+
+NEXT_STEP = (
+    "Look into it with: danube-broker metadata inspect --data-dir ... If the other members are well, remove this one "
+    "from the cluster, delete the folder raft/ in its data folder and add it again: it comes back as a new member. "
+    "If there are no others, restore the data folder from a backup"
+)
+"""Behind the sentence that names file, byte and trouble."""
+
+
+def damaged(name: str, at: int, what: str) -> DamagedDataError:
+    """The error for bytes that are not what was written and synced."""
+    return DamagedDataError(f"{name}, byte {at}: {what}. {NEXT_STEP}")
+
+
+def too_new(name: str, version: int) -> DataFolderError:
+    """The error for a format that this program does not know yet."""
+    return DataFolderError(f"{name} has format version {version}: use the Danube that wrote it")
+
+
+def of_another(name: str, node_id: int, own_id: int) -> DataFolderError:
+    """The error for a file that some other member wrote."""
+    return DataFolderError(
+        f"{name} belongs to member {node_id}, this is member {own_id}: give each broker a data folder of its own"
+    )

@@ -7,9 +7,9 @@ from typing import overload
 
 from pysyncobj.journal import Journal
 
-from danube.metadata.raft.folder.vote import Vote, VoteFile
-from danube.metadata.raft.log.files import LogFiles
-from danube.metadata.raft.log.format import RECORD_HEADER_BYTES, Entry
+from danube.metadata.raft.folder.format import RECORD_HEADER_BYTES, Entry
+from danube.metadata.raft.folder.log_files import LogFiles
+from danube.metadata.raft.folder.small_files import Vote, VoteFile
 from danube.model.errors import JournalStoppedError
 from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX, RAFT_MARK_DELAY_S
 

@@ -6,7 +6,7 @@ begins with their index. Either it is there after a crash, or nothing was cut.
 
 from collections.abc import Sequence
 
-from danube.metadata.raft.log.format import (
+from danube.metadata.raft.folder.format import (
     FILE_HEADER_BYTES,
     Entry,
     FileHeader,
@@ -16,8 +16,8 @@ from danube.metadata.raft.log.format import (
     encode_records,
     file_name,
 )
-from danube.metadata.raft.log.mark import LogMark, LogMarkFile
-from danube.metadata.raft.log.recovery import RecoveredLog
+from danube.metadata.raft.folder.recovery import RecoveredLog
+from danube.metadata.raft.folder.small_files import LogMark, LogMarkFile
 from danube.model.limits.metadata import RAFT_LOG_FILE_BYTES_MAX
 from danube.runtime.disk import Disk, File
 from danube.runtime.rng import Rng

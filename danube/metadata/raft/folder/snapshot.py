@@ -1,22 +1,6 @@
-"""An image of the metadata with its place in Raft's log, in memory and as a file. Little-endian.
+"""Snapshot of the metadata with its place in Raft's log, in memory and as a file.
 
-at  bytes  field
-0   4      magic "DnRi"
-4   1      version, 1
-5   3      reserved, 0
-8   8      index of the last entry that the image covers
-16  8      its term
-24  8      term of the entry before it
-32  8      p, length of the payload
-40  4      a, length of the command of the entry before
-44  4      b, length of the command of the last entry
-48  4      m, length of the members
-52  4      CRC-32C of the payload
-56  a      command of the entry before
-56+a b     command of the last entry
-    m      members with a vote: the id of each in UTF-8 behind its length (2 bytes)
-    4      CRC-32C of all before it
-    p      payload: the image of the state (`danube/metadata/replication/snapshot_format.py`)
+Byte by byte: `docs/formats/raft.md`. The payload is a state as `danube/metadata/replication/snapshot_format.py` has it.
 """
 
 import contextlib
@@ -27,9 +11,7 @@ from typing import Protocol
 
 import google_crc32c
 
-from danube.metadata.raft.folder.damage import damaged, too_new
-from danube.metadata.raft.log.checksum import CRC_BYTES, is_sealed, sealed
-from danube.metadata.raft.log.format import Entry
+from danube.metadata.raft.folder.format import CRC_BYTES, Entry, damaged, is_sealed, sealed, too_new
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import (
     RAFT_ENTRY_BYTES_MAX,

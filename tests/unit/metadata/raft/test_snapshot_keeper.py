@@ -9,7 +9,7 @@ from danube.metadata.raft.core import snapshot_keeper as keeper_module
 from danube.metadata.raft.core.overrides import NO_OP
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, Wanted
 from danube.model.limits.metadata import RAFT_SNAPSHOT_PIECE_BYTES, RAFT_SNAPSHOT_RETRY_S, RAFT_SNAPSHOT_WINDOW_BYTES
-from tests.unit.metadata.raft.guarded import VOTER, ListLog, Snapshots, image_at
+from tests.unit.metadata.raft.filtered import VOTER, ListLog, Snapshots, image_at
 
 
 class Kept:

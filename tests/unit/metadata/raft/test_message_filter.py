@@ -8,7 +8,7 @@ from pysyncobj.node import Node
 from danube.metadata.raft.core.message_filter import Guard, Message, admit, trimmed
 from danube.metadata.raft.core.overrides import MEMBERSHIP, REGULAR
 from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX
-from tests.unit.metadata.raft.guarded import (
+from tests.unit.metadata.raft.filtered import (
     LEADER,
     LEARNER,
     STRANGER,

@@ -9,7 +9,7 @@ import ssl
 from dataclasses import dataclass
 from pathlib import Path
 
-from danube.metadata.raft.handshake.handshake import Side
+from danube.metadata.raft.port.handshake import Side
 from danube.metadata.raft.port.refusals import Reason, RefusedError
 from danube.model.errors import SettingsError
 from danube.model.limits.metadata import RAFT_RECEIVE_BYTES

@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.metadata.raft.log.snapshot import HeldSnapshot, MemoryBytes, load_snapshot
+from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes, load_snapshot
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError
 from danube.model.limits.metadata import RAFT_MEMBER_ID_BYTES_MAX, RAFT_VOTERS_MAX
 from danube.testing.simulated.disk import Operation, SimDisk

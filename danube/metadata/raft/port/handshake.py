@@ -1,34 +1,138 @@
-"""How two members prove to each other who they are, before a byte of either is a command. No I/O: bytes in, bytes out.
+"""Handshake of two members: HELLOs, proofs and session keys, before a byte of either is a command. No I/O.
 
     dialer                                   acceptor
-      HELLO  see `hello`  ->
+      HELLO  ->
       <-  HELLO
       PROOF  HMAC-SHA256(key of the dialer's proof, transcript)  ->
       <-  PROOF  HMAC-SHA256(key of the acceptor's proof, transcript)
 
-The dialer proves first: a stranger who connects gets nothing that was made with the secret. The transcript is the
-SHA-256 of both HELLOs, so nothing in them can be changed on the way, and both nonces are in it, so nothing of another
-connection fits. The keys, one for each proof and one for each direction of frames, are HKDF-SHA256 (RFC 5869) of the
-secret, with both nonces as its salt and a label with the transcript as its info: what one side sent never passes for
-what the other should send. Without a secret (TLS proves, or all is on loopback) the proofs are empty and frames have no
-MAC. Either both sides have a secret or none: a side that has one never goes without.
+The dialer proves first: an unknown peer gets nothing that was made with the secret. The transcript is the SHA-256 of
+both HELLOs, so nothing in them can be changed on the way, and nothing of another connection fits. Keys, one for each
+proof and one for each direction of frames, are HKDF-SHA256 (RFC 5869) of the secret, with both nonces as its salt and a
+label with the transcript as its info. Without a secret (TLS proves, or all is on loopback) proofs are empty and frames
+have no MAC. Either both sides have a secret or none.
 
-Each message is a u16 length, little-endian, and a byte that says which it is: 1 HELLO, 2 PROOF with 0 or 32 bytes, 3 a
-side goes no further, and a byte with its `Reason`. The last is not authenticated, and means no more than a lost
-connection.
+Each message is a u16 length, little-endian, and a byte for its kind: 1 HELLO, 2 PROOF with 0 or 32 bytes, 3 a refusal
+with a byte for its `Reason`. A refusal is not authenticated and means no more than a lost connection.
+
+HELLO, little-endian, both texts printable ASCII; the version stands where every version will have it:
+
+    at  bytes  field
+    0   1      1
+    1   6      magic "DnRaft"
+    7   1      version, 1
+    8   1      mode: 0 without, 1 with a secret
+    9   1      purpose: 0 member of the group, 1 to ask a question
+    10  1      role: 0 voter, 1 learner
+    11  32     nonce
+    43  8      node id
+    51  1 + n  cluster id, empty while it is unknown
+    ..  1 + n  address, host:port
 """
 
 import hashlib
 import hmac
 import struct
-from collections.abc import Callable, Container
+from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import Enum, IntEnum
 
+from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.handshake.hello import Hello, Identity, Peer, Purpose, make_hello, read_hello
 from danube.metadata.raft.port.refusals import Reason, RefusedError, garbage, refused_by_peer, shown
+from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import RAFT_HELLO_BYTES_MAX
+
+KIND = 1
+"""The first byte of a HELLO."""
+NONCE_BYTES = 32
+
+_MAGIC = b"DnRaft"
+_VERSION = 1
+_START = struct.Struct("<B6sBBBB32sQ")
+_ROLES = (MemberRole.VOTER, MemberRole.LEARNER)
+
+
+class Purpose(IntEnum):
+    """What a connection is for."""
+
+    MEMBER = 0
+    """Messages of Raft."""
+    ASK = 1
+    """One question and its answer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Who a member says it is."""
+
+    node: RaftNode
+    role: MemberRole
+    cluster_id: str
+    """Empty while it is unknown."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Peer:
+    """The other side of a connection."""
+
+    identity: Identity
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Hello:
+    """What one side says first, and the bytes that it says it in."""
+
+    packed: bytes
+    has_secret: bool
+    nonce: bytes
+    peer: Peer
+
+
+def make_hello(own: Identity, purpose: Purpose, nonce: bytes, *, has_secret: bool) -> Hello:
+    """What this side says."""
+    role = _ROLES.index(own.role)
+    start = _START.pack(KIND, _MAGIC, _VERSION, has_secret, purpose, role, nonce, own.node.node_id)
+    packed = start + b"".join(_pack_text(text) for text in (own.cluster_id, own.node.address))
+    return Hello(packed=packed, has_secret=has_secret, nonce=nonce, peer=Peer(identity=own, purpose=purpose))
+
+
+def read_hello(packed: bytes) -> Hello:
+    """What the other side says. Raises RefusedError."""
+    if len(packed) < 8 or packed[:7] != bytes((KIND,)) + _MAGIC:
+        raise garbage()
+    if packed[7] != _VERSION:
+        raise RefusedError(
+            Reason.VERSION,
+            f"it speaks version {packed[7]} of the protocol of this port and this member {_VERSION}: run the same "
+            "release on all members",
+        )
+    try:
+        _, _, _, mode, purpose, role, nonce, node_id = _START.unpack_from(packed)
+        cluster_id, address = _read_texts(packed[_START.size :])
+        identity = Identity(node=RaftNode.of(node_id, address), role=_ROLES[role], cluster_id=cluster_id)
+        peer = Peer(identity=identity, purpose=Purpose(purpose))
+        return Hello(packed=packed, has_secret=(False, True)[mode], nonce=nonce, peer=peer)
+    except (struct.error, ValueError, IndexError, InvalidRequestError) as error:
+        raise garbage() from error
+
+
+def _pack_text(text: str) -> bytes:
+    packed = text.encode("ascii")
+    return bytes((len(packed),)) + packed
+
+
+def _read_texts(packed: bytes) -> Sequence[str]:
+    """The two texts that `packed` is, and nothing behind them. Raises ValueError, IndexError."""
+    first = packed[0] + 1
+    if first + packed[first] + 1 != len(packed):
+        raise ValueError("no two texts")
+    texts = packed[1:first].decode("ascii"), packed[first + 1 :].decode("ascii")
+    if not all(text.isprintable() for text in texts):
+        raise ValueError("unprintable")
+    return texts
+
 
 _PROOF, _REFUSAL = 2, 3
 _LENGTH = struct.Struct("<H")

@@ -1,31 +1,111 @@
-"""Reading Raft's log at a start: what its files hold together, and what of them is torn, damaged or left over.
+"""Recovery of Raft's log at a start: scans its files, finds what is torn, damaged or left over, checks it all together.
 
 A record that is not what was written is *damaged* when it is not in the last file (the next one is begun only after a
 sync), or when a sound record behind it says that more was synced. Otherwise it is *torn*: it was being written when the
-power went. The file is then put in place anew without it: nothing is ever cut off or written over, so no old bytes can
-come back between new ones. A crash in here changes nothing of what the next start finds.
+power went. The file is then replaced by one without it. Nothing is cut off or written over, so no old bytes come back
+between new ones, and a crash during recovery changes nothing of what the next start finds.
 
-The sound records have to reach the position that the file `mark` names (`log_mark.py`), or their end was lost.
+The sound records have to reach the position that the file `mark` names, or their end was lost.
 """
 
 import contextlib
 import logging
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from danube.metadata.raft.folder.damage import damaged, of_another, too_new
-from danube.metadata.raft.log.format import (
+from danube.metadata.raft.core.encoding import EncodingError, loads
+from danube.metadata.raft.folder.format import (
     FILE_HEADER_BYTES,
+    RECORD_HEADER_BYTES,
     Entry,
     FileHeader,
     Owner,
+    RecordHeader,
+    RecordKind,
+    crc_of,
+    damaged,
     decode_file_header,
+    decode_record_header,
     file_name,
     file_sequence,
     newer_version,
+    of_another,
+    record_headers,
+    too_new,
 )
-from danube.metadata.raft.log.mark import LogMark, LogMarkFile
-from danube.metadata.raft.log.scan import Scan, scan_file
+from danube.metadata.raft.folder.small_files import LogMark, LogMarkFile, Vote
+from danube.metadata.raft.folder.snapshot import HeldSnapshot
+from danube.model.errors import MetadataError
 from danube.runtime.disk import Disk
+
+
+@dataclass(slots=True)
+class Scan:
+    """What was found in a file."""
+
+    header: FileHeader
+    size: int
+    entries: list[Entry] = field(default_factory=list)
+    end: int = FILE_HEADER_BYTES
+    """After the last sound record."""
+    claimed: int = 0
+    """Up to where the sound records say that the file was synced."""
+    is_marked: bool = False
+    """Whether the last sound record is a mark."""
+    claimed_beyond: int | None = None
+    """Where, behind what is not sound, a record says that more was synced: then it is damage, and no torn end."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether everything in the file is sound."""
+        return self.end == self.size
+
+    @property
+    def next_index(self) -> int:
+        """Of the entry that would follow."""
+        return self.header.first_index + len(self.entries)
+
+
+def scan_file(header: FileHeader, content: bytes) -> Scan:
+    """Read the records behind a file's header."""
+    scan = Scan(header, len(content))
+    while (found := _sound_record(scan, content)) is not None:
+        record, command = found
+        if record.kind is RecordKind.ENTRY:
+            scan.entries.append((command, record.index, record.term))
+        scan.claimed = record.synced_to
+        scan.is_marked = record.kind is RecordKind.MARK
+        scan.end = record.end
+    if not scan.is_whole:
+        claims = (
+            each.position for each in record_headers(content, scan.end + 1, header.file_id) if _claims(each, scan)
+        )
+        scan.claimed_beyond = next(claims, None)
+    return scan
+
+
+def _claims(record: RecordHeader, scan: Scan) -> bool:
+    return record.synced_to > scan.end
+
+
+def _sound_record(scan: Scan, content: bytes) -> tuple[RecordHeader, bytes] | None:
+    record = decode_record_header(content, scan.end)
+    if record is None or record.file_id != scan.header.file_id or not _follows(record, scan):
+        return None
+    command = content[scan.end + RECORD_HEADER_BYTES : record.end]
+    if len(command) != record.command_bytes or crc_of(command) != record.command_crc:
+        return None
+    return record, command
+
+
+def _follows(record: RecordHeader, scan: Scan) -> bool:
+    """Whether a record goes on where those before it ended."""
+    if not scan.claimed <= record.synced_to <= record.position:
+        return False
+    if scan.entries and record.term < scan.entries[-1][2]:
+        return False
+    return record.index == scan.next_index - (record.kind is RecordKind.MARK)
+
 
 _log = logging.getLogger(__name__)
 
@@ -175,3 +255,59 @@ class LogRecovery:
 
     def _path(self, sequence: int) -> str:
         return f"{self._folder}/{file_name(sequence)}"
+
+
+MEMBERSHIP = 2
+"""First byte of a command that changes who has a vote (pysyncobj's `_COMMAND_TYPE.MEMBERSHIP`)."""
+
+
+def check_together(found: RecoveredLog, snapshot: HeldSnapshot | None, vote: Vote, folder: str) -> None:
+    """Raise DamagedDataError when something is missing that was there: no crash leaves files like this."""
+    covered = snapshot.index if snapshot is not None else 0
+    if snapshot is None and any(header.voids for header in found.headers):
+        raise damaged(f"{folder}/image-*", 0, "the image that the log begins with is missing")
+    if found.headers and found.first_index > max(covered, 1):
+        name = f"{folder}/log-*"
+        raise damaged(name, 0, f"entries {covered + 1} to {found.first_index - 1} are missing, and no image has them")
+    if vote.synced_index > covered and found.term_of(vote.synced_index) != vote.synced_term:
+        raise damaged(f"{folder}/log-*", 0, f"entry {vote.synced_index} was synced and is not there any more")
+    newest = max((snapshot.term if snapshot is not None else 0, *(term for _, _, term in found.entries[-1:])))
+    if vote.term < newest:
+        raise damaged(f"{folder}/vote", 0, f"it says term {vote.term}, and the log is in term {newest} already")
+
+
+def aligned(found: RecoveredLog, snapshot: HeldSnapshot | None) -> list[Entry] | None:
+    """The log as Raft goes on from the image: its two entries and what follows them. None when the files hold nothing
+    that goes on from the image: the log is those two entries then, and has to be written anew.
+
+    An image that another member sent is on the disk before the log begins anew with it; the crash may come between.
+    """
+    if snapshot is None:
+        return list(found.entries)
+    if found.term_of(snapshot.index) != snapshot.term:
+        return None
+    return [snapshot.prev, snapshot.last, *found.entries[snapshot.index + 1 - found.first_index :]]
+
+
+def members_after(members: Sequence[str], entries: Iterable[Entry]) -> tuple[str, ...]:
+    """Who has a vote after these entries, sorted, if it was `members` before them.
+
+    The newest configuration in the log counts, committed or not (Ongaro, Consensus: Bridging Theory and Practice, 4.1).
+    Raises MetadataError for an entry that changes the members and cannot be read.
+    """
+    voters = set(members)
+    for command, index, _ in entries:
+        if command[:1] == bytes([MEMBERSHIP]):
+            kind, member = _change_of(command, index)
+            voters = voters | {member} if kind == "add" else voters - {member}
+    return tuple(sorted(voters))
+
+
+def _change_of(command: bytes, index: int) -> tuple[str, str]:
+    try:
+        kind, member, *_ = loads(command[1:])
+    except (EncodingError, TypeError, ValueError) as error:
+        raise MetadataError(f"entry {index} changes the members and cannot be read: {error}") from error
+    if kind not in ("add", "rem") or not isinstance(member, str):
+        raise MetadataError(f"entry {index} changes the members in a way that this Danube does not know")
+    return kind, member
