@@ -199,17 +199,17 @@ class Assembly:
         return mark.restore_id  # noted once the storage is open
 
     async def _carry_over(self, store: MetadataStore, folder: DataFolder, restore_id: str) -> None:
-        from danube.metadata.cluster.migrate import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
+        from danube.metadata.cluster.migrate import check_not_older, migrate_to_cluster  # noqa: PLC0415 - once in a broker's life
         from danube.metadata.sqlite.store import SqliteStore  # noqa: PLC0415 - as above
 
         is_accepted = folder.identity.accepted_restore_id == restore_id
         if not is_accepted and await self._writer.run(folder.metadata_path.exists):
             own = await SqliteStore.open(folder.metadata_path, self._environment.clock)
             try:
-                await refuse_older(store, own)
+                await check_not_older(store, own)
             finally:
                 await own.close()
-        carried = await carry_over(store, self._environment.rng, folder.broker_id)
+        carried = await migrate_to_cluster(store, self._environment.rng, folder.broker_id)
         _log.info("this broker stood alone before, and is one of a cluster now; topics that had no owner: %d", carried)
 
     async def _open_meta_store(self, folder: DataFolder) -> MetaStore:

@@ -38,7 +38,7 @@ class State:
 
     @classmethod
     def of(cls, snapshot: StateSnapshot, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "State":
-        """The state that an image shows."""
+        """The state that a snapshot shows."""
         state = cls(outcomes_max=outcomes_max)
         state._revision, state._last_lease_id = snapshot.revision, snapshot.last_lease_id
         state._entries = {entry.key: entry for entry in snapshot.entries}

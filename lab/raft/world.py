@@ -19,7 +19,7 @@ from typing import Any
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES, begin
 from danube.metadata.raft.core import overrides, snapshot_keeper
 from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
 from danube.metadata.raft.member import Installed, Member, MemberParts, Ordered, pack_batch
@@ -285,7 +285,7 @@ class RaftWorld:
                     life.applied = {position: (origin, number) for position, origin, number in history}
                     life.position = snapshot.index
                     self._check_history(life)
-                case Wanted():
+                case SnapshotRequest():
                     self._make_image(life, found)
 
     def _apply(self, life: Life, position: int, batch: Batch) -> None:
@@ -305,13 +305,13 @@ class RaftWorld:
         if truth != batch:
             self._violated(f"{life.transport.own} has {batch} at {position}, where {truth} was applied before")
 
-    def _make_image(self, life: Life, wanted: Wanted) -> None:
+    def _make_image(self, life: Life, wanted: SnapshotRequest) -> None:
         payload = packb([[position, *batch] for position, batch in life.applied.items()])
 
         def made() -> None:
             if self._lives.get(life.transport.own) is life:
                 self.report.snapshots += 1
-                self._act(life.transport.own, lambda: life.member.keeper.made(wanted, [payload]))
+                self._act(life.transport.own, lambda: life.member.keeper.snapshot_made(wanted, [payload]))
 
         self._agenda.after(self._chance.uniform(0, 0.5), made)
 

@@ -55,7 +55,7 @@ class Course:
             self._note_unless_explained(error)
         finally:
             disk = self._disk.power_cut() if by_power else self._disk.process_kill()
-            await self._life.bury()
+            await self._life.add_tombstone()
         self._tell("power cut" if by_power else "kill")
         self._world.lives.append(", ".join(self._story))
         self._world.history.append(Restarted(self._story[-1]))

@@ -116,7 +116,7 @@ class Damaged:
             await life.clock.run_for(1.0)
         await life.stop()
         left = disk.process_kill()
-        await life.bury()
+        await life.add_tombstone()
         return left
 
     async def _look(self, disk: SimDisk) -> SimDisk:
@@ -129,7 +129,7 @@ class Damaged:
         self._stored = {ids[event.topic]: event for event in found}
         await life.stop()
         left = disk.process_kill()
-        await life.bury()
+        await life.add_tombstone()
         return left
 
     async def _judge(self, disk: SimDisk, damage: Damage) -> None:
@@ -144,7 +144,7 @@ class Damaged:
             await ground.wait_for(self._judge_topics(storage, damage))
             await ground.wait_for(storage.close())
         disk.process_kill()
-        await ground.bury()
+        await ground.add_tombstone()
 
     async def _judge_topics(self, storage: Storage, damage: Damage) -> None:
         for topic_id, stored in self._stored.items():

@@ -126,7 +126,7 @@ class Ground:
         result: T = task.result()
         return result
 
-    async def bury(self) -> None:
+    async def add_tombstone(self) -> None:
         """End what is left of a life whose disk is off."""
         await end_tasks(self.clock)
 

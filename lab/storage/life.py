@@ -131,11 +131,11 @@ class StorageLife:
         self._closing = True
         await self.patiently(self.storage.close())
 
-    async def bury(self) -> None:
+    async def add_tombstone(self) -> None:
         """End what is left of a life whose disk is off."""
         for served in self.subscriptions:
             served.driver.close()
-        await self._ground.bury()
+        await self._ground.add_tombstone()
 
     async def patiently(self, work: Coroutine[Any, Any, T]) -> T:
         """Let time pass until `work` is done. Raises TimeoutError when the machine goes off meanwhile, or it hangs."""

@@ -1,6 +1,6 @@
 """Which topics a simulated broker has, as its metadata store knows it: made and deleted in one transaction each."""
 
-from danube.metadata.records.storage import bury
+from danube.metadata.records.storage import add_tombstone
 from danube.metadata.store import MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.runtime.rng import Rng
@@ -23,18 +23,18 @@ class SimTopics:
     async def create(self, title: str, topic_id: int) -> None:
         """Have a topic of this title, which no other has."""
 
-        async def change(draft: TransactionBuilder) -> None:
-            if await draft.read(_FOLDER + title) is None:
-                draft.put(_FOLDER + title, str(topic_id).encode())
+        async def change(builder: TransactionBuilder) -> None:
+            if await builder.read(_FOLDER + title) is None:
+                builder.put(_FOLDER + title, str(topic_id).encode())
 
         await commit_transaction(self._store, self._rng, change)
 
     async def delete(self, title: str, topic_id: int) -> None:
         """Have the topic gone; a tombstone stays until its files are."""
 
-        async def change(draft: TransactionBuilder) -> None:
-            if await draft.read(_FOLDER + title) is not None:
-                draft.delete(_FOLDER + title)
-                bury(draft, topic_id)
+        async def change(builder: TransactionBuilder) -> None:
+            if await builder.read(_FOLDER + title) is not None:
+                builder.delete(_FOLDER + title)
+                add_tombstone(builder, topic_id)
 
         await commit_transaction(self._store, self._rng, change)

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from danube.metadata.memory import MemoryStore
-from danube.metadata.records.storage import StorageRecords, bury, enter_topic
+from danube.metadata.records.storage import StorageRecords, add_storage_record, add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import DanubeError, OffsetTrimmedError
 from danube.model.subscription import Cursor
@@ -131,7 +131,7 @@ class SharedRun(ABC):
         except StuckError as error:
             self.wrong(f"stuck: {error}")
         finally:
-            await self.bury()
+            await self.add_tombstone()
 
     # What happens
 
@@ -345,15 +345,15 @@ class SharedRun(ABC):
 
     async def create_topic(self, topic_id: int) -> None:
         """As the broker's control does when a topic is created."""
-        draft = TransactionBuilder(self.store)
-        enter_topic(draft, topic_id)
-        await self.store.transact(draft.transaction(f"create {topic_id}"))
+        builder = TransactionBuilder(self.store)
+        add_storage_record(builder, topic_id)
+        await self.store.transact(builder.transaction(f"create {topic_id}"))
 
     async def bury_topic(self, topic_id: int) -> None:
         """As the broker's control does when a topic is deleted."""
-        draft = TransactionBuilder(self.store)
-        bury(draft, topic_id)
-        await self.store.transact(draft.transaction(f"delete {topic_id}"))
+        builder = TransactionBuilder(self.store)
+        add_tombstone(builder, topic_id)
+        await self.store.transact(builder.transaction(f"delete {topic_id}"))
 
     async def look(self, log: TieredLog, topic: Topic) -> None:
         """Read a topic from a place in it; what is shown once is promised to stay."""
@@ -433,7 +433,7 @@ class SharedRun(ABC):
     async def judge(self) -> None:
         """Have somebody take over what is left, and note what is wrong."""
 
-    async def bury(self) -> None:
+    async def add_tombstone(self) -> None:
         """End what is left."""
         for number in [*self.lives]:
             self.end(number, "is over")

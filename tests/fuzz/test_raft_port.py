@@ -21,7 +21,7 @@ from danube.testing.simulated.clock import SimClock
 from tests.fuzz.judge import ROUNDS
 from tests.unit.metadata.raft.handshakes import carry, identity
 from tests.unit.metadata.raft.ports import CLUSTER, SECRET, Port, Room, know, room
-from tests.unit.metadata.raft.test_transport_tls import MEMBER, STRANGER
+from tests.unit.metadata.raft.test_transport_tls import MEMBER, UNKNOWN_PEER
 
 Script = Generator[bytes, bytes, None]
 """Yields what a hostile peer sends, and is given what it heard since."""
@@ -261,7 +261,7 @@ def test_a_hostile_peer_delivers_nothing_breaks_nothing_and_costs_one_line(
         siege = Siege(here, clock, here.port(1, **how), here.port(2, **how))
         attacks = [noise, length_bomb, other_protocol, mutated, wrong_secret, foreign_cluster, reflection]
         attacks += [proof_without_a_secret, hello_and_frames, replayed(recording(identity(1)))]
-        attacks += [tls_stranger(TlsContexts(STRANGER))]
+        attacks += [tls_stranger(TlsContexts(UNKNOWN_PEER))]
         caplog.clear()
         begun_bytes = 0
         for number in range(rounds):

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from danube.metadata.raft.core import message_filter
-from danube.metadata.raft.core.message_filter import Guard, Message, Trimmed
+from danube.metadata.raft.core.message_filter import Message, MessageFilter, Trimmed
 from danube.metadata.raft.core.overrides import MEMBERSHIP, core
 from danube.metadata.raft.core.raft_core import RaftCore
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper
@@ -68,15 +68,15 @@ def forget_votes(patch: pytest.MonkeyPatch) -> None:
 
 def count_votes_twice(patch: pytest.MonkeyPatch) -> None:
     """Count each vote as it comes, and have each come twice."""
-    receive = Guard.receive
+    receive = MessageFilter.receive
 
-    def twice(self: Guard, node: Any, message: Any) -> None:
+    def twice(self: MessageFilter, node: Any, message: Any) -> None:
         receive(self, node, message)
         if isinstance(message, dict) and message.get("type") == "response_vote":
             receive(self, node, message)
 
-    patch.setattr(Guard, "receive", twice)
-    patch.setattr(Guard, "_is_second_vote", lambda *_: False)
+    patch.setattr(MessageFilter, "receive", twice)
+    patch.setattr(MessageFilter, "_is_second_vote", lambda *_: False)
 
 
 def take_older_images(patch: pytest.MonkeyPatch) -> None:

@@ -369,7 +369,7 @@ def forget_the_tombstone_first(patch: pytest.MonkeyPatch) -> None:
         swept = await self._records.deleted()
         for topic_id in swept:
             self._forget(topic_id)
-            await self._records.forget_deleted(topic_id)
+            await self._records.remove_tombstone(topic_id)
             await self._remove(topic_id)
         return len(swept)
 

@@ -34,12 +34,12 @@ def test_an_addition_that_does_not_look_at_the_head_is_noticed() -> None:
 
 
 def test_a_blind_retry_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def add_anew(adder: appender.Adder, batch: appender._Batch) -> bool:
+    async def add_anew(adder: appender.Appender, batch: appender._Batch) -> bool:
         await adder._tail.catch_up()
         batch.not_tried(0)
         return False
 
-    monkeypatch.setattr(appender.Adder, "_look", add_anew)
+    monkeypatch.setattr(appender.Appender, "_look", add_anew)
     assert noticed(lambda seed: SharedLogWorld(seed).run(), "a request stands in the log 2 times", first=5)
 
 

@@ -94,14 +94,16 @@ class Consumers:
                 self._remove(topic, subscription)
                 return await self._join(topic, await self._create(topic, request), request, filters)
 
-    async def unsubscribe(self, name: TopicName, subscription_name: str, *, also: ExtraWrites | None = None) -> None:
+    async def unsubscribe(
+        self, name: TopicName, subscription_name: str, *, extra_writes: ExtraWrites | None = None
+    ) -> None:
         """Delete a subscription with its consumers and its cursor. A consumer that connects meanwhile loses its stream.
 
         Of one that does not exist yet, the policies that are pending for it are deleted.
-        No subscription of the topic comes or goes meanwhile; `also` goes into the same transaction.
+        No subscription of the topic comes or goes meanwhile; `extra_writes` goes into the same transaction.
 
         Raises:
-            What `also` raises.
+            What `extra_writes` raises.
             TopicNotFoundError, SubscriptionNotFoundError.
             PreconditionFailedError: a consumer is connected.
         """
@@ -109,10 +111,12 @@ class Consumers:
         async with topic.changing:
             topic.check_open()
             if has_pending(topic, subscription_name):
-                await change_pending(topic, self._records, subscription_name, nothing_pending, also=also)
+                await change_pending(
+                    topic, self._records, subscription_name, nothing_pending, extra_writes=extra_writes
+                )
                 return
             subscription = self.unused_subscription(topic, subscription_name)
-            await self._delete(topic, subscription, also)
+            await self._delete(topic, subscription, extra_writes)
 
     def unused_subscription(self, topic: AnyTopic, name: str) -> ReliableSubscription | NonReliableSubscription:
         """The subscription, which nobody uses now.
@@ -181,13 +185,15 @@ class Consumers:
         self,
         topic: AnyTopic,
         subscription: ReliableSubscription | NonReliableSubscription,
-        also: ExtraWrites | None = None,
+        extra_writes: ExtraWrites | None = None,
     ) -> None:
         """Delete a subscription. Raises SubscriptionNotFoundError for one that was deleted before, where the answer got
         lost: that one is forgotten as well.
         """
         try:
-            await self._records.delete_subscription(topic.record.name, subscription.record.name, also=also)
+            await self._records.delete_subscription(
+                topic.record.name, subscription.record.name, extra_writes=extra_writes
+            )
         except SubscriptionNotFoundError:
             self._remove(topic, subscription)
             raise

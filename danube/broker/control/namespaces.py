@@ -50,14 +50,14 @@ class NamespaceControl:
         await self._records.create_namespace(name)
         self._topics.forget_namespace(name)
 
-    async def delete(self, name: str, *, also: ExtraWrites | None = None) -> None:
+    async def delete(self, name: str, *, extra_writes: ExtraWrites | None = None) -> None:
         """Delete an empty namespace; one from `bootstrap_namespaces` comes back at the next start.
 
-        `also` goes into the same transaction. Raises NamespaceNotFoundError, what `also` raises, and
+        `extra_writes` goes into the same transaction. Raises NamespaceNotFoundError, what `extra_writes` raises, and
         PreconditionFailedError for one that has topics, and for the built-in ones.
         """
         _refuse_built_in(name)
-        await self._records.delete_namespace(name, also=also)
+        await self._records.delete_namespace(name, extra_writes=extra_writes)
         self._topics.forget_namespace(name)
 
     async def deletable(self, name: str) -> int:

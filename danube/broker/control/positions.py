@@ -119,13 +119,14 @@ class PositionControl:
                     "plan seek_subscription, look at the plan, and apply it"
                 )
 
-        return await self.jump(wanted, also=check)
+        return await self.jump(wanted, extra_writes=check)
 
-    async def jump(self, wanted: SeekSubscription, *, also: ExtraWrites | None = None) -> SubscriptionPosition:
-        """Put a subscription elsewhere, `also` in the same transaction. From then on it stands there, crash or not.
+    async def jump(self, wanted: SeekSubscription, *, extra_writes: ExtraWrites | None = None) -> SubscriptionPosition:
+        """Put a subscription elsewhere, `extra_writes` in the same transaction. From then on it stands there, crash or
+        not.
 
         Raises:
-            What `also` raises.
+            What `extra_writes` raises.
             TopicNotFoundError, SubscriptionNotFoundError, PreconditionFailedError.
             InvalidRequestError: an offset that the topic does not have.
         """
@@ -136,14 +137,14 @@ class PositionControl:
             target = await offset_of(wanted.to, topic.log)
             with topic.claim(target):
                 subscription.record = await self._records.set_jump(
-                    wanted.name.topic, wanted.name.subscription, target, also=also
+                    wanted.name.topic, wanted.name.subscription, target, extra_writes=extra_writes
                 )
                 subscription.driver.handle(Seek(max(target, topic.log.start_offset)))  # retention may drop unread ones
             await self._settle(topic, subscription)
         return _position(subscription)
 
-    async def skip(self, wanted: SkipMessages, *, also: ExtraWrites | None = None) -> SubscriptionPosition:
-        """Count messages as acknowledged that are not, `also` in the same transaction. Raises as `jump`.
+    async def skip(self, wanted: SkipMessages, *, extra_writes: ExtraWrites | None = None) -> SubscriptionPosition:
+        """Count messages as acknowledged that are not, `extra_writes` in the same transaction. Raises as `jump`.
 
         Those that block may block again after a crash within the moment until that is durable.
         """
@@ -153,7 +154,7 @@ class PositionControl:
             topic, subscription = self.find(wanted.name)
             end = skip_end(subscription, wanted.count) if wanted.count else None
             subscription.record = await self._records.set_jump(
-                wanted.name.topic, wanted.name.subscription, end, also=also
+                wanted.name.topic, wanted.name.subscription, end, extra_writes=extra_writes
             )
             if end is None:
                 subscription.driver.handle(SkipBlocked())

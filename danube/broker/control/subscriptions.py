@@ -35,19 +35,19 @@ class SubscriptionControl:
         topic = served_topic(self._topics, wanted.topic)
         return topic if has_pending(topic, wanted.subscription) else None
 
-    async def unsubscribe(self, wanted: Unsubscribe, *, also: ExtraWrites | None = None) -> None:
+    async def unsubscribe(self, wanted: Unsubscribe, *, extra_writes: ExtraWrites | None = None) -> None:
         """Delete a subscription that nobody uses, with its consumers and its place in the topic.
 
-        Of one that does not exist yet, the policies that are pending for it are deleted. `also` goes into the same
-        transaction.
+        Of one that does not exist yet, the policies that are pending for it are deleted. `extra_writes` goes into the
+        same transaction.
 
         Raises:
-            What `also` raises.
+            What `extra_writes` raises.
             TopicNotFoundError, SubscriptionNotFoundError.
             PreconditionFailedError: a consumer is connected, or it is of a system topic and there is no plan; nothing
             was changed.
         """
         served_topic(self._topics, wanted.topic)
-        if also is None:
+        if extra_writes is None:
             refuse_at_once(wanted.topic, "unsubscribe")
-        await self._consumers.unsubscribe(wanted.topic, wanted.subscription, also=also)
+        await self._consumers.unsubscribe(wanted.topic, wanted.subscription, extra_writes=extra_writes)

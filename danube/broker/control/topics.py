@@ -58,18 +58,18 @@ class TopicControl:
             raise PreconditionFailedError(f"{name} is the audit log, and the audit log stays: read it, and let it be")
         return found
 
-    async def delete(self, name: TopicName, *, also: ExtraWrites | None = None) -> None:
+    async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> None:
         """Delete a topic with its subscriptions and messages, or all partitions of a base name: all or none.
 
-        It does not wait for the clients, which are told (`Moves.drain_clients`); `also` goes into the same transaction.
-        Raises TopicNotFoundError, TopicNotServedError, what `also` raises, and PreconditionFailedError for a single
-        partition, for the audit log, and without a plan for any system topic.
+        It does not wait for the clients, which are told (`Moves.drain_clients`); `extra_writes` goes into the same
+        transaction. Raises TopicNotFoundError, TopicNotServedError, what `extra_writes` raises, and
+        PreconditionFailedError for a single partition, for the audit log, and without a plan for any system topic.
         """
         self.deletable(name)
-        if also is None:
+        if extra_writes is None:
             refuse_at_once(name, "delete_topic")
         try:
-            deleted = await self._topics.delete(name, also=also)
+            deleted = await self._topics.delete(name, extra_writes=extra_writes)
         except TopicNotFoundError:  # the metadata has it no more: the answer to who deleted it got lost
             self._moves.drain_clients(await self._topics.forget_deleted(name), Cause.DELETED)
             raise

@@ -271,14 +271,15 @@ class Topics:
         return limits_of(at_first, record.policies if own is None else own, of_namespace, of_settings, at_last)
 
     async def change_namespace_policies(
-        self, namespace: str, change: PolicyChange, *, also: ExtraWrites | None = None
+        self, namespace: str, change: PolicyChange, *, extra_writes: ExtraWrites | None = None
     ) -> NamespaceRecord:
-        """Change the limits of a namespace; they hold for its topics at once. `also` goes into the same transaction.
+        """Change the limits of a namespace; they hold for its topics at once. `extra_writes` goes into the same
+        transaction.
 
-        Meanwhile no topic comes or goes. Raises NamespaceNotFoundError, and what `also` raises.
+        Meanwhile no topic comes or goes. Raises NamespaceNotFoundError, and what `extra_writes` raises.
         """
         async with self._changing:
-            record = await self._records.change_namespace_policies(namespace, change, also=also)
+            record = await self._records.change_namespace_policies(namespace, change, extra_writes=extra_writes)
             self._remember_policies(record)
             for topic in self:
                 if topic.record.name.namespace == namespace:
@@ -286,16 +287,16 @@ class Topics:
             return record
 
     async def change_topic_policies(
-        self, name: TopicName, change: PolicyChange, *, also: ExtraWrites | None = None
+        self, name: TopicName, change: PolicyChange, *, extra_writes: ExtraWrites | None = None
     ) -> None:
         """Change the limits of a topic, or of all partitions of a base name, at once. As `change_namespace_policies`.
 
-        Raises TopicNotFoundError, and what `also` raises.
+        Raises TopicNotFoundError, and what `extra_writes` raises.
         """
         async with self._changing:
             topics = self.behind(name)
             names = [topic.record.name for topic in topics]
-            records = await self._records.change_topic_policies(names, change, also=also)
+            records = await self._records.change_topic_policies(names, change, extra_writes=extra_writes)
             for topic, record in zip(topics, records, strict=True):
                 topic.record = replace(topic.record, policies=record.policies)
                 self._hold(topic)
@@ -328,18 +329,19 @@ class Topics:
         found = (topic for topic in self if topic.record.name.namespace == namespace)
         return sorted(found, key=lambda topic: topic.record.name)
 
-    async def delete(self, name: TopicName, *, also: ExtraWrites | None = None) -> Sequence[AnyTopic]:
+    async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> Sequence[AnyTopic]:
         """Delete a topic, or all partitions of a base name, all or none; answers the topics that are gone.
 
-        Meanwhile no topic comes or goes, and no subscription of these; `also` goes into the same transaction. Their
-        clients are the caller's to send away. Raises TopicNotFoundError, TopicNotServedError, and what `also` raises.
+        Meanwhile no topic comes or goes, and no subscription of these; `extra_writes` goes into the same transaction.
+        Their clients are the caller's to send away. Raises TopicNotFoundError, TopicNotServedError, and what
+        `extra_writes` raises.
         """
         async with self._changing, AsyncExitStack() as held:
             deleted = self.behind(name)
             for topic in deleted:
                 await held.enter_async_context(topic.changing)
             try:
-                await self._records.delete_topics([topic.record for topic in deleted], also=also)
+                await self._records.delete_topics([topic.record for topic in deleted], extra_writes=extra_writes)
             except UnknownOutcomeError:  # what was acknowledged from here on might be gone at the next start
                 for topic in deleted:
                     topic.refuse_publishes(ClientDrain(Cause.IN_DOUBT, f"topic {topic.name}"))

@@ -85,7 +85,7 @@ def decode_backup(content: bytes, name: str) -> Backup:
         )
     head = memoryview(content)
     try:
-        magic, version, _, origin_bytes, image_bytes, image_crc = _FIXED.unpack_from(head)
+        magic, version, _, origin_bytes, snapshot_bytes, snapshot_crc = _FIXED.unpack_from(head)
     except struct.error:
         raise _damaged(name, len(content), "it is cut off") from None
     if version > BACKUP_VERSION:
@@ -97,8 +97,8 @@ def decode_backup(content: bytes, name: str) -> Backup:
     (head_crc,) = _CRC.unpack_from(head, start - _CRC.size)
     if google_crc32c.value(content[: start - _CRC.size]) != head_crc:
         raise _damaged(name, 0, "its beginning is not what was written")
-    if len(content) != start + image_bytes or google_crc32c.value(content[start:]) != image_crc:
-        raise _damaged(name, start, "the image is not what was written, or cut off")
+    if len(content) != start + snapshot_bytes or google_crc32c.value(content[start:]) != snapshot_crc:
+        raise _damaged(name, start, "the snapshot is not what was written, or cut off")
     origin = _origin(content[_FIXED.size : start - _CRC.size], name)
     return Backup(origin, _snapshot(head[start:], name))
 

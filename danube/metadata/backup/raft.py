@@ -1,6 +1,7 @@
-"""The metadata in the folder `raft/` of a member that does not run, as an image; and a new group that begins with one.
+"""The metadata in the folder `raft/` of a member that does not run, as a snapshot; and a new group that begins with
+one.
 
-A member knows what is in its own log. What stands behind its newest image may be agreed on or not: only a majority
+A member knows what is in its own log. What stands behind its newest snapshot may be agreed on or not: only a majority
 knows that. All of it is taken: so what this member knew to be agreed on is there, and what was under way may be, too,
 as after an answer that did not come.
 """
@@ -25,8 +26,8 @@ from danube.runtime.rng import Rng
 
 _FIRST_TERM = 1
 _FIRST_INDEX = 11
-"""Of the image that a new group begins with. Who joins has the two entries that every log begins with and nothing
-else, so it must not find those here: it has to be given the image."""
+"""Of the snapshot that a new group begins with. Who joins has the two entries that every log begins with and nothing
+else, so it must not find those here: it has to be given the snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +38,7 @@ class RaftState:
     position: int
     """Of the last entry in its log."""
     agreed_position: int
-    """Up to here it was agreed on for sure: by its newest image, or because nobody else had a vote."""
+    """Up to here it was agreed on for sure: by its newest snapshot, or because nobody else had a vote."""
     node_id: int
     members: tuple[str, ...]
 

@@ -1,4 +1,4 @@
-"""The metadata that a service keeps as a shared log, as an image; and an empty log that begins with one.
+"""The metadata that a service keeps as a shared log, as a snapshot; and an empty log that begins with one.
 
 Reading takes part as a member does: it sees all that was in the log when it began, while brokers go on.
 """

@@ -1,4 +1,4 @@
-"""The metadata of a broker that stands alone, as an image: read from its file, and written as a new one. Blocks.
+"""The metadata of a broker that stands alone, as a snapshot: read from its file, and written as a new one. Blocks.
 
 Nothing is changed by reading: the file is opened as a copy, elsewhere.
 """

@@ -18,26 +18,26 @@ from danube.metadata.records.record_format import (
 from danube.metadata.store import Delete, DeletePrefix, MetadataStore, Put, Transaction, Write
 from danube.metadata.transaction_builder import settle
 from danube.model.errors import DataFolderError
-from danube.model.limits.metadata import CARRIED_TOPICS_A_CHANGE
+from danube.model.limits.metadata import MIGRATED_TOPICS_PER_CHANGE
 from danube.model.records.audit import AUDIT_TOPIC
 from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import TopicName
 from danube.runtime.rng import Rng
 
 
-async def carry_over(store: MetadataStore, rng: Rng, broker_id: int) -> int:
+async def migrate_to_cluster(store: MetadataStore, rng: Rng, broker_id: int) -> int:
     """Have topics that nobody owns be this broker's; answers how many there were. Raises MetadataError."""
     for topic in (AUDIT_TOPIC, TELEMETRY_TOPIC):
         writes = await _as_partition(store, topic)
         if writes:
             await _change(store, rng, writes)
     owned = await _owned(store, broker_id)
-    for start in range(0, len(owned), CARRIED_TOPICS_A_CHANGE):
-        await _change(store, rng, owned[start : start + CARRIED_TOPICS_A_CHANGE])
+    for start in range(0, len(owned), MIGRATED_TOPICS_PER_CHANGE):
+        await _change(store, rng, owned[start : start + MIGRATED_TOPICS_PER_CHANGE])
     return len(owned)
 
 
-async def refuse_older(store: MetadataStore, own: MetadataStore) -> None:
+async def check_not_older(store: MetadataStore, own: MetadataStore) -> None:
     """Raise DataFolderError where a broker's own metadata has topics that the cluster's does not know.
 
     Their messages would be taken for those of deleted topics: what was carried over is older than the folder.

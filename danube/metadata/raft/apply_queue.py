@@ -1,8 +1,9 @@
 """What Raft's thread found, handed to the follower on the event loop: in order, in bounded slices of work.
 
-An image that takes the place of the state is decoded away from the loop, and what comes after it waits. Raft's thread
-does not: when a newer one has taken the image's place meanwhile, that one follows, and all before it is passed over. An
-image that is wanted is the follower's at that very place in the sequence; it is encoded and written away from the loop.
+A snapshot that takes the place of the state is decoded away from the loop, and what comes after it waits. Raft's thread
+does not: when a newer one has taken the snapshot's place meanwhile, that one follows, and all before it is passed over.
+An snapshot that is wanted is the follower's at that very place in the sequence; it is encoded and written away from the
+loop.
 """
 
 import asyncio
@@ -11,9 +12,9 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 from danube.metadata.raft.bootstrap import FIRST_ENTRIES
-from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
-from danube.metadata.raft.member import Found, Installed, Ordered
+from danube.metadata.raft.member import Installed, MemberEvent, Ordered
 from danube.metadata.replication.sequencer import Follower
 from danube.metadata.replication.snapshot_format import decode_state, encode_state
 from danube.metadata.state import StateSnapshot
@@ -29,14 +30,14 @@ class Source(Protocol):
     def applied(self, size: int) -> None:
         """So many bytes have been applied."""
 
-    def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
-        """The image that was wanted. Blocks."""
+    def snapshot_made(self, wanted: SnapshotRequest, payload: Sequence[bytes]) -> None:
+        """The snapshot that was wanted. Blocks."""
 
-    def not_made(self, error: Exception) -> None:
+    def snapshot_failed(self, error: Exception) -> None:
         """It could not be made."""
 
     def newest_snapshot_index(self) -> int:
-        """Of the newest image that is kept, 0 without one."""
+        """Of the newest snapshot that is kept, 0 without one."""
 
 
 class ApplyQueue:
@@ -57,18 +58,18 @@ class ApplyQueue:
         self._tasks = tasks
         self._on_batch = on_batch
         self._on_failed = on_failed
-        self._waiting: deque[Found] = deque()
+        self._waiting: deque[MemberEvent] = deque()
         self._is_resetting = False
         self._is_scheduled = False
         self._awaits_snapshot = False
-        """Whether an image was missed, and a newer one comes."""
+        """Whether a snapshot was missed, and a newer one comes."""
         self.source: Source | None = None
         """Known once this process is a member; nothing is found before."""
         self.position = 0
         """Of what was handed to the follower last."""
         self._closed = False
 
-    def take(self, found: Sequence[Found]) -> None:
+    def take(self, found: Sequence[MemberEvent]) -> None:
         """Hand these on, after all that came before."""
         self._waiting.extend(found)
         if not self._is_scheduled:
@@ -88,7 +89,7 @@ class ApplyQueue:
         self._is_scheduled = True
         asyncio.get_running_loop().call_soon(self._go_on)
 
-    def _hand_on(self, found: Found) -> None:
+    def _hand_on(self, found: MemberEvent) -> None:
         if self._awaits_snapshot and not isinstance(found, Installed):
             self._pass_over(found)
             return
@@ -97,9 +98,9 @@ class ApplyQueue:
                 self._apply(found)
             case Installed(snapshot):
                 self._is_resetting, self._awaits_snapshot = True, False
-                self._tasks.spawn(self._reset(snapshot), "take over an image")
-            case Wanted():
-                self._tasks.spawn(self._make(found, self._follower.snapshot()), "make an image")
+                self._tasks.spawn(self._reset(snapshot), "take over a snapshot")
+            case SnapshotRequest():
+                self._tasks.spawn(self._make(found, self._follower.snapshot()), "make a snapshot")
 
     def _apply(self, found: Ordered) -> None:
         if found.requests:
@@ -131,26 +132,26 @@ class ApplyQueue:
             self._go_on()
 
     def _has_newer(self, held: HeldSnapshot) -> bool:
-        """Whether a newer image is kept: the files of this one are gone then, and the newer one is told of next."""
+        """Whether a newer snapshot is kept: the files of this one are gone then, and the newer one is told of next."""
         return self.source is not None and self.source.newest_snapshot_index() > held.index
 
-    def _pass_over(self, found: Ordered | Wanted) -> None:
-        """What the image that comes next holds already."""
+    def _pass_over(self, found: Ordered | SnapshotRequest) -> None:
+        """What the snapshot that comes next holds already."""
         if self.source is None:
             return
         if isinstance(found, Ordered):
             self.source.applied(found.size)
         else:
-            self.source.not_made(MetadataError("a newer one came meanwhile"))
+            self.source.snapshot_failed(MetadataError("a newer one came meanwhile"))
 
-    async def _make(self, wanted: Wanted, snapshot: StateSnapshot) -> None:
+    async def _make(self, wanted: SnapshotRequest, snapshot: StateSnapshot) -> None:
         source = self.source
         if source is None:
             return
         try:
-            await self._runner.run(lambda: source.made(wanted, list(encode_state(snapshot))))
+            await self._runner.run(lambda: source.snapshot_made(wanted, list(encode_state(snapshot))))
         except DanubeError as error:
-            source.not_made(error)
+            source.snapshot_failed(error)
 
 
 def _state_of(held: HeldSnapshot) -> StateSnapshot:

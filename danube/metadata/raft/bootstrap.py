@@ -27,7 +27,7 @@ FIRST_ENTRIES: tuple[Entry, Entry] = ((NO_OP, 1, 0), (NO_OP, 2, 0))
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundCluster:
     """Begin a cluster with these voters."""
 
     members: tuple[str, ...]
@@ -56,7 +56,7 @@ class Refuse:
     reason: str
 
 
-Decision = Found | Accept | Wait | Refuse
+Decision = FoundCluster | Accept | Wait | Refuse
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ def decide(standing: Standing) -> Decision:
         )
     others = [seed for seed in standing.seeds if seed != own.address and seed not in standing.selves]
     if not others:
-        return Found((str(own.id),))
+        return FoundCluster((str(own.id),))
     return _refusal(standing) or _disagreement(standing) or _among_seeds(standing, others)
 
 
@@ -169,7 +169,7 @@ def _among_seeds(standing: Standing, others: Sequence[str]) -> Decision:
     founder = min(members, key=lambda member: member.node_id)
     if founder != own or any(probe.cluster_id for probe in standing.answers.values()):
         return Wait(f"for the invitation of {founder.address}, which founds the cluster")
-    return Found(tuple(sorted(str(member.id) for member in members)))
+    return FoundCluster(tuple(sorted(str(member.id) for member in members)))
 
 
 class MemberFolder(Protocol):
@@ -179,7 +179,7 @@ class MemberFolder(Protocol):
         """Belong to a cluster from now on; durable. Raises PreconditionFailedError when it belongs to another one."""
 
     def save_snapshot(self, snapshot: HeldSnapshot) -> None:
-        """Keep an image, durably."""
+        """Keep a snapshot, durably."""
 
     @property
     def log(self) -> "BeginningLog":
@@ -200,9 +200,10 @@ class BeginningLog(Protocol):
 
 
 def begin(folder: MemberFolder, cluster_id: str, members: Sequence[str]) -> None:
-    """Have a folder without an image be a member's, at the beginning of the sequence. Raises OSError.
+    """Have a folder without a snapshot be a member's, at the beginning of the sequence. Raises OSError.
 
-    What makes it a member is the image, which is written last but for the log, and that is aligned to it at each start.
+    What makes it a member is the snapshot, which is written last but for the log, and that is aligned to it at each
+    start.
     """
     folder.set_cluster_id(cluster_id)
     prev, last = FIRST_ENTRIES

@@ -51,11 +51,11 @@ _UNREADABLE = "the leader answered what cannot be read: upgrade this broker"
 class LeaderCalls:
     """One member's part in it, asking and answering. On the event loop, unless said otherwise."""
 
-    def __init__(self, participant: LocalNode, thread: RaftThread, tasks: TaskScope) -> None:
-        self._local_node = participant
+    def __init__(self, local_node: LocalNode, thread: RaftThread, tasks: TaskScope) -> None:
+        self._local_node = local_node
         self._thread = thread
         self._tasks = tasks
-        self._changes = Changes(participant, thread)
+        self._changes = Changes(local_node, thread)
         self._numbers = itertools.count(1)
         self._asked: dict[int, asyncio.Future[Any]] = {}
         self._asked_of: dict[int, Node] = {}

@@ -14,7 +14,7 @@ from danube.metadata.cluster.membership import MemberRole, MembershipStatus
 from danube.metadata.raft.bootstrap import (
     Accept,
     Decision,
-    Found,
+    FoundCluster,
     Refuse,
     Standing,
     Wait,
@@ -137,7 +137,7 @@ class LocalNode:
 
     def _do(self, decision: Decision, now_s: float) -> None:
         match decision:
-            case Found(members):
+            case FoundCluster(members):
                 self._belong(self._folder.cluster_id or f"{self._rng.new_id():016x}", members)
                 _log.info("this broker founds the cluster %s of %d voters", self._folder.cluster_id, len(members))
             case Accept(invitation):

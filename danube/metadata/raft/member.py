@@ -1,7 +1,7 @@
 """One member of the Raft group, without threads and without a clock of its own: it does what one tick asks for.
 
-What it finds out is taken from it after each tick, in order: requests that stand next in the sequence, an image that
-takes the place of all before it, and the wish for an image of the state. Whoever ticks it hands that to the follower.
+What it finds out is taken from it after each tick, in order: requests that stand next in the sequence, a snapshot that
+takes the place of all before it, and the wish for a snapshot of the state. Whoever ticks it hands that to the follower.
 
 Whether it votes is what its log says, the newest entry included; when that changes, its core is built anew on the same
 log. Whatever a tick raises ends the member: nothing of it is to be believed any more.
@@ -16,11 +16,11 @@ from pysyncobj.node import Node
 
 from danube.metadata.cluster.membership import Member as MemberView
 from danube.metadata.cluster.membership import MemberRole, MembershipStatus
-from danube.metadata.raft.core.message_filter import FilteredLog, Guard, Message
+from danube.metadata.raft.core.message_filter import FilteredLog, Message, MessageFilter
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import REGULAR, Entry, now_s
 from danube.metadata.raft.core.raft_core import RaftCore, configuration
-from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, Snapshots, Wanted
+from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, SnapshotRequest, Snapshots
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.replication.command_format import packb, unpackb
@@ -58,7 +58,7 @@ class Removal:
     last_s: float
 
 
-def said_again(before: Removal | None, now_s: float) -> Removal:
+def removal_repeated(before: Removal | None, now_s: float) -> Removal:
     """What was said before counts, unless it is long ago: who said it may know better meanwhile."""
     is_fresh = before is not None and now_s - before.last_s <= RAFT_REMOVED_S
     return Removal(before.first_s if before is not None and is_fresh else now_s, now_s)
@@ -66,12 +66,12 @@ def said_again(before: Removal | None, now_s: float) -> Removal:
 
 @dataclass(frozen=True, slots=True)
 class Installed:
-    """An image that takes the place of all up to its index."""
+    """A snapshot that takes the place of all up to its index."""
 
     snapshot: HeldSnapshot
 
 
-Found = Ordered | Installed | Wanted
+MemberEvent = Ordered | Installed | SnapshotRequest
 
 
 class MemberLog(FilteredLog, Protocol):
@@ -109,7 +109,7 @@ class MemberParts:
     own: RaftNode
     log: MemberLog
     snapshots: Snapshots
-    """With the image that the log stands on."""
+    """With the snapshot that the log stands on."""
     transport: Any
     """As `RaftTransport`."""
     poller: TickPoller
@@ -134,11 +134,13 @@ def unpack_batch(command: bytes) -> tuple[int, int, Sequence[bytes]]:
 
 
 class Member:
-    """A voter or a learner. All calls come from one thread; `made`, `not_made` and `applied` may come from others."""
+    """A voter or a learner. All calls come from one thread; `snapshot_made`, `snapshot_failed` and `applied` may come
+    from others.
+    """
 
     def __init__(self, parts: MemberParts) -> None:
         self._parts = parts
-        self._found: list[Found] = []
+        self._found: list[MemberEvent] = []
         self._told = 0
         self._handed_bytes = 0
         self._applied_bytes = 0
@@ -164,13 +166,13 @@ class Member:
         """What it does, as its log says."""
         return MemberRole.VOTER if self._votes else MemberRole.LEARNER
 
-    def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
-        """As `SnapshotKeeper.made`; from any thread."""
-        self.keeper.made(wanted, payload)
+    def snapshot_made(self, wanted: SnapshotRequest, payload: Sequence[bytes]) -> None:
+        """As `SnapshotKeeper.snapshot_made`; from any thread."""
+        self.keeper.snapshot_made(wanted, payload)
 
-    def not_made(self, error: Exception) -> None:
-        """As `SnapshotKeeper.not_made`; from any thread."""
-        self.keeper.not_made(error)
+    def snapshot_failed(self, error: Exception) -> None:
+        """As `SnapshotKeeper.snapshot_failed`; from any thread."""
+        self.keeper.snapshot_failed(error)
 
     # What whoever ticks it calls
 
@@ -178,11 +180,11 @@ class Member:
         """Do what is due, and wait for peers at most `timeout_s`. Raises whatever ends the member."""
         if self._wants_snapshot():
             self._core.forceLogCompaction()
-        if self._core.is_leading() and self.keeper.sends:
+        if self._core.is_leading() and self.keeper.is_sending:
             self._core.send_at_once()
         self._core.doTick(timeout_s)
-        if self._guard.failure is not None:
-            raise self._guard.failure
+        if self._message_filter.failure is not None:
+            raise self._message_filter.failure
         if self._vote_changed:
             self._vote_changed = False
             self._follow_own_vote()
@@ -195,13 +197,13 @@ class Member:
         self._core._applyCommand(command, None)  # noqa: SLF001 - the core's only way in
         return True
 
-    def take(self) -> list[Found]:
+    def take(self) -> list[MemberEvent]:
         """What was found since this was called last, in order."""
         found, self._found[:] = list(self._found), []
         return found
 
     def newest_snapshot_index(self) -> int:
-        """Of the newest image that is kept, 0 without one; from any thread."""
+        """Of the newest snapshot that is kept, 0 without one; from any thread."""
         snapshot = self._parts.snapshots.snapshot
         return 0 if snapshot is None else snapshot.index
 
@@ -218,7 +220,7 @@ class Member:
         core = self._core
         if not core.is_leading():
             raise UnavailableError("this member does not lead any more: try again")
-        if self.holds_back() or not core.put_change(what, node):
+        if self.holds_proposals() or not core.put_change(what, node):
             raise PreconditionFailedError(
                 "another change of membership goes on, the lead is handed over, or the leader is new: try again"
             )
@@ -226,11 +228,11 @@ class Member:
 
     def hand_over(self, node_id: int | None) -> None:
         """Try to have another voter lead; nothing new is put in the log until `hold_back(0)`, or for a while."""
-        self.hold_back(RAFT_TRANSFER_TIMEOUT_S)
+        self.hold_proposals(RAFT_TRANSFER_TIMEOUT_S)
         nodes = [node for node in self._core.voters() if node_id in (None, node.node_id)]
         self._core.transferLeadership(nodes[0] if node_id is not None and nodes else None)
 
-    def hold_back(self, seconds: float) -> None:
+    def hold_proposals(self, seconds: float) -> None:
         """Put nothing new in the log for so long; 0 to go on."""
         self._hold_until_s = now_s() + seconds
 
@@ -240,7 +242,7 @@ class Member:
         It may be behind, or have what is never agreed on: believed if it is said again and again for RAFT_DISMISSED_S,
         by nobody denied, and nobody leads this member meanwhile.
         """
-        self._removed_member = said_again(self._removed_member, now_s())
+        self._removed_member = removal_repeated(self._removed_member, now_s())
 
     def not_removed(self) -> None:
         """Another voter says that this member takes part."""
@@ -279,7 +281,7 @@ class Member:
 
     def close(self) -> None:
         """Take no more messages."""
-        self._guard.destroy()
+        self._message_filter.destroy()
 
     # What the core tells
 
@@ -310,7 +312,7 @@ class Member:
         log, bounds = self._parts.log, self._parts.bounds
         return len(log) <= _LOGS_KEPT * bounds.entries_max and log.size_bytes <= _LOGS_KEPT * bounds.bytes_max
 
-    def holds_back(self) -> bool:
+    def holds_proposals(self) -> bool:
         return now_s() < self._hold_until_s
 
     # Inside
@@ -319,14 +321,20 @@ class Member:
         parts, voters = self._parts, self.voters()
         self._votes = parts.own.id in voters
         parts.transport.become(self.role)
-        self._guard = Guard(parts.transport, parts.log, self.keeper)
-        self._guard.on_own = self._take_own
+        self._message_filter = MessageFilter(parts.transport, parts.log, self.keeper)
+        self._message_filter.on_own = self._take_own
         others = [RaftNode(voter) for voter in sorted(voters - {parts.own.id})]
         self.keeper.members_now = self.voters
         self._align()
         conf = configuration(parts.timing, parts.log, self._poller, self.keeper)
         self._core = RaftCore(
-            parts.own, others, conf, votes=self._votes, guard=self._guard, keeper=self.keeper, listener=self
+            parts.own,
+            others,
+            conf,
+            votes=self._votes,
+            message_filter=self._message_filter,
+            keeper=self.keeper,
+            listener=self,
         )
         self.keeper.members_applied = self._core.applied_voters
         self._core.load()
@@ -345,7 +353,7 @@ class Member:
         return frozenset(self._parts.voters_after(snapshot.members if snapshot else (), entries))
 
     def _align(self) -> None:
-        """Have the log begin with the two entries of the image, as the core asks for: else it would clear it.
+        """Have the log begin with the two entries of the snapshot, as the core asks for: else it would clear it.
 
         When the folder is opened it does; a core that is built anew finds what was kept for others.
         """
@@ -354,9 +362,9 @@ class Member:
             log.deleteEntriesTo(snapshot.prev[1] - int(log[0][1]))
 
     def _wants_snapshot(self) -> bool:
-        """Whether enough has been applied since the last image, and nobody is being sent that."""
+        """Whether enough has been applied since the last snapshot, and nobody is being sent that."""
         snapshot, bounds = self._parts.snapshots.snapshot, self._parts.bounds
-        if self.keeper.is_making or (self.keeper.holds and self.may_keep()):
+        if self.keeper.is_making or (self.keeper.delays_newer and self.may_keep()):
             return False
         if self._core.applied_index() < self._told:  # the state that is handed out would be of a later entry
             return False
@@ -372,7 +380,7 @@ class Member:
     def _follow_own_vote(self) -> None:
         """Take part as the log says; the core itself knows no way from one role to the other."""
         if (self._parts.own.id in self.voters()) is not self._votes:
-            self._guard.destroy()
+            self._message_filter.destroy()
             self._build()
 
     def _see_to_removal(self) -> None:

@@ -121,8 +121,8 @@ def as_leader_knows(own: MembershipStatus, told: MembershipStatus) -> Membership
 class Changes:
     """What the leader does. On the event loop; one change after the other."""
 
-    def __init__(self, participant: LocalNode, thread: Thread) -> None:
-        self._local_node = participant
+    def __init__(self, local_node: LocalNode, thread: Thread) -> None:
+        self._local_node = local_node
         self._thread = thread
         self._turn = asyncio.Lock()
 
@@ -273,7 +273,7 @@ class Changes:
 
     def _go_on(self, answer: Callable[[Any], None]) -> None:
         if self._local_node.member is not None:
-            self._local_node.member.hold_back(0.0)
+            self._local_node.member.hold_proposals(0.0)
         answer(None)
 
 

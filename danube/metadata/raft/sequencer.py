@@ -48,7 +48,7 @@ class RaftSequencer:
     def __init__(
         self, settings: RaftSettings, folder: RaftFolder, listener: Listener, *, clock: Clock, rng: Rng
     ) -> None:
-        """Use `open`. Raises SettingsError for settings that would let strangers in."""
+        """Use `open`. Raises SettingsError for settings that would let unknown peers in."""
         own = RaftNode.of(folder.node_id, settings.advertised or listener.address)
         poller, self._origin = Poller(), rng.new_id()
         port = TransportSettings(
@@ -72,7 +72,7 @@ class RaftSequencer:
         )
         self._tasks = TaskScope("raft")
         self._calls = LeaderCalls(self._local_node, self._thread, self._tasks)
-        self._runner = BlockingThread("raft-image")
+        self._runner = BlockingThread("raft-snapshot")
         self._view = self._local_node.view()
         self._apply_queue: ApplyQueue | None = None
         self._follower: Follower | None = None

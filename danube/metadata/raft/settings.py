@@ -37,7 +37,7 @@ class RaftTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """When a member takes an image of the state and cuts its log."""
+    """When a member takes a snapshot of the state and cuts its log."""
 
     entries_max: int = RAFT_LOG_ENTRIES_MAX
     bytes_max: int = RAFT_LOG_BYTES_MAX

@@ -14,7 +14,7 @@ from danube.metadata.cluster.membership import MembershipStatus
 from danube.metadata.raft.core.overrides import now_s
 from danube.metadata.raft.core.poller import Poller
 from danube.metadata.raft.local_node import LocalNode
-from danube.metadata.raft.member import Found, pack_batch
+from danube.metadata.raft.member import MemberEvent, pack_batch
 from danube.model.errors import UnavailableError
 from danube.model.limits.metadata import METADATA_REQUEST_BYTES_MAX
 from danube.runtime.blocking import OwnedThread
@@ -39,7 +39,7 @@ class Report:
     """What a tick brought."""
 
     handed: Sequence[tuple[Sequence[Submission], int]]
-    found: Sequence[Found]
+    found: Sequence[MemberEvent]
     view: MembershipStatus | None
 
 
@@ -48,7 +48,7 @@ class RaftThread:
 
     def __init__(
         self,
-        participant: LocalNode,
+        local_node: LocalNode,
         poller: Poller,
         origin: int,
         *,
@@ -57,7 +57,7 @@ class RaftThread:
         view_s: float,
     ) -> None:
         """`on_report` and `on_failed` are called on the loop; the latter when the thread ends by itself."""
-        self._local_node = participant
+        self._local_node = local_node
         self._poller = poller
         self._origin = origin
         self._on_report = on_report

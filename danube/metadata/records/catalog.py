@@ -33,7 +33,7 @@ from danube.metadata.records.record_format import (
     encode_subscription,
     encode_topic,
 )
-from danube.metadata.records.storage import bury
+from danube.metadata.records.storage import add_tombstone
 from danube.metadata.store import MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import (
@@ -112,7 +112,7 @@ class Records:
 
         return await self._change(change)
 
-    async def delete_namespace(self, name: str, *, also: ExtraWrites | None = None) -> None:
+    async def delete_namespace(self, name: str, *, extra_writes: ExtraWrites | None = None) -> None:
         """Remove a namespace that has no topics; of a deletion and a creation of a topic in it, one fails.
 
         Raises NamespaceNotFoundError, and PreconditionFailedError while there are topics in it.
@@ -124,7 +124,7 @@ class Records:
             await builder.read(keys.TOPIC_ID_COUNTER)
             await self._require_empty(name)
             builder.delete(keys.namespace(name))
-            await _together(also, builder)
+            await _add_extra_writes(extra_writes, builder)
 
         async with self._topics_lock:
             await self._change(change)
@@ -145,7 +145,7 @@ class Records:
         return await self._store.get(keys.namespace(name)) is not None
 
     async def change_namespace_policies(
-        self, name: str, change: PolicyChange, *, also: ExtraWrites | None = None
+        self, name: str, change: PolicyChange, *, extra_writes: ExtraWrites | None = None
     ) -> NamespaceRecord:
         """Change the limits of a namespace. Raises NamespaceNotFoundError."""
 
@@ -156,7 +156,7 @@ class Records:
             record = decode_namespace(entry)
             changed = replace(record, policies=change.applied_to(record.policies))
             builder.put(keys.namespace(name), encode_namespace(changed))
-            await _together(also, builder)
+            await _add_extra_writes(extra_writes, builder)
             return changed
 
         return await self._change(write)
@@ -250,7 +250,7 @@ class Records:
             return await self._change(change)
 
     async def change_topic_policies(
-        self, names: Sequence[TopicName], change: PolicyChange, *, also: ExtraWrites | None = None
+        self, names: Sequence[TopicName], change: PolicyChange, *, extra_writes: ExtraWrites | None = None
     ) -> list[TopicRecord]:
         """Change the limits of topics: of all or of none. Raises TopicNotFoundError."""
 
@@ -260,7 +260,7 @@ class Records:
                 record = await self._read_topic(builder, name)
                 changed.append(replace(record, policies=change.applied_to(record.policies)))
                 builder.put(keys.topic(name), encode_topic(changed[-1]))
-            await _together(also, builder)
+            await _add_extra_writes(extra_writes, builder)
             return changed
 
         return await self._change(write)
@@ -283,7 +283,7 @@ class Records:
         """
         await self.delete_topics([record])
 
-    async def delete_topics(self, records: Sequence[TopicRecord], *, also: ExtraWrites | None = None) -> None:
+    async def delete_topics(self, records: Sequence[TopicRecord], *, extra_writes: ExtraWrites | None = None) -> None:
         """Remove one topic, or partitions of one base, as `delete_topic` does: all of them or none.
 
         Their files stay for now: `StorageRecords.deleted` lists whose may go.
@@ -296,9 +296,9 @@ class Records:
                 builder.delete_below(keys.subscriptions_of(record.name))
                 builder.delete_below(keys.consumers_of_topic(record.name))
                 builder.delete(keys.producer_epoch(record.name))
-                bury(builder, record.topic_id, record.owner)
+                add_tombstone(builder, record.topic_id, record.owner)
             await leave_base(builder, [record.name for record in records])
-            await _together(also, builder)
+            await _add_extra_writes(extra_writes, builder)
 
         async with self._topics_lock:
             await self._change(change)
@@ -338,7 +338,7 @@ class Records:
         name: str,
         change: Callable[[PendingPolicies], PendingPolicies],
         *,
-        also: ExtraWrites | None = None,
+        extra_writes: ExtraWrites | None = None,
     ) -> TopicRecord:
         """Change what a subscription that does not exist begins with. Raises TopicNotFoundError, LimitReachedError."""
 
@@ -351,7 +351,7 @@ class Records:
                     "delete some of them as if they were subscriptions"
                 )
             builder.put(keys.topic(topic), encode_topic(changed))
-            await _together(also, builder)
+            await _add_extra_writes(extra_writes, builder)
             return changed
 
         return await self._change(write)
@@ -365,10 +365,10 @@ class Records:
         return await self._change_subscription(topic, name, lambda record: replace(record, window=window))
 
     async def set_jump(
-        self, topic: TopicName, name: str, jump: int | None, *, also: ExtraWrites | None = None
+        self, topic: TopicName, name: str, jump: int | None, *, extra_writes: ExtraWrites | None = None
     ) -> SubscriptionRecord:
         """Write down where a subscription is being put, or that it is there. Raises SubscriptionNotFoundError."""
-        return await self._change_subscription(topic, name, lambda record: replace(record, jump=jump), also)
+        return await self._change_subscription(topic, name, lambda record: replace(record, jump=jump), extra_writes)
 
     async def subscription(self, topic: TopicName, name: str) -> SubscriptionRecord | None:
         """The subscription, or None."""
@@ -383,14 +383,16 @@ class Records:
         """The subscriptions of all topics."""
         return [decode_subscription(entry) for entry in await self._store.list(keys.SUBSCRIPTIONS)]
 
-    async def delete_subscription(self, topic: TopicName, name: str, *, also: ExtraWrites | None = None) -> None:
+    async def delete_subscription(
+        self, topic: TopicName, name: str, *, extra_writes: ExtraWrites | None = None
+    ) -> None:
         """Remove a subscription with its consumers. Raises SubscriptionNotFoundError."""
 
         async def change(builder: TransactionBuilder) -> None:
             await self._read_subscription(builder, topic, name)
             builder.delete(keys.subscription(topic, name))
             builder.delete_below(keys.consumers_of(topic, name))
-            await _together(also, builder)
+            await _add_extra_writes(extra_writes, builder)
 
         await self._change(change)
 
@@ -438,12 +440,12 @@ class Records:
         topic: TopicName,
         name: str,
         changed: Callable[[SubscriptionRecord], SubscriptionRecord],
-        also: ExtraWrites | None = None,
+        extra_writes: ExtraWrites | None = None,
     ) -> SubscriptionRecord:
         async def change(builder: TransactionBuilder) -> SubscriptionRecord:
             record = changed(await self._read_subscription(builder, topic, name))
             builder.put(keys.subscription(topic, name), encode_subscription(record))
-            await _together(also, builder)
+            await _add_extra_writes(extra_writes, builder)
             return record
 
         return await self._change(change)
@@ -485,6 +487,6 @@ def _no_namespace(name: str) -> NamespaceNotFoundError:
     )
 
 
-async def _together(also: ExtraWrites | None, builder: TransactionBuilder) -> None:
-    if also is not None:
-        await also(builder)
+async def _add_extra_writes(extra_writes: ExtraWrites | None, builder: TransactionBuilder) -> None:
+    if extra_writes is not None:
+        await extra_writes(builder)

@@ -29,7 +29,7 @@ from danube.model.limits.broker import STORAGE_POINTERS_MAX, TOPIC_EPOCHS_MAX
 from danube.model.limits.metadata import METADATA_ATTEMPTS_MAX
 from danube.runtime.rng import Rng
 
-__all__ = ["EpochRange", "StorageRecords", "TopicStorage", "bury", "enter_topic"]
+__all__ = ["EpochRange", "StorageRecords", "TopicStorage", "add_storage_record", "add_tombstone"]
 
 
 class StorageRecords:
@@ -124,7 +124,7 @@ class StorageRecords:
         mine = (each for each in tombstones if self._deleted_of in {None, decode_tombstone(each)})
         return sorted(keys.parse_deleted_topic(entry.key) for entry in mine)
 
-    async def forget_deleted(self, topic_id: int) -> None:
+    async def remove_tombstone(self, topic_id: int) -> None:
         """The files of a deleted topic are gone, and nobody is left who would write new ones. Idempotent."""
         await self._store.delete(keys.deleted_topic(topic_id))
 
@@ -164,7 +164,7 @@ class StorageRecords:
         return await self._store.get(keys.deleted_topic(record.topic_id)) is not None
 
 
-def enter_topic(builder: TransactionBuilder, topic_id: int) -> None:
+def add_storage_record(builder: TransactionBuilder, topic_id: int) -> None:
     """Have a topic's record come, in the transaction that creates the topic.
 
     Storages over a shared folder begin with a topic only if it has a record: so no broker that slept through the
@@ -173,7 +173,7 @@ def enter_topic(builder: TransactionBuilder, topic_id: int) -> None:
     builder.put(keys.stored_topic(topic_id), encode_topic_storage(TopicStorage(topic_id)))
 
 
-def bury(builder: TransactionBuilder, topic_id: int, owner: int = 0) -> None:
+def add_tombstone(builder: TransactionBuilder, topic_id: int, owner: int = 0) -> None:
     """Have a topic's record go and a tombstone come, in the transaction that deletes the topic.
 
     `owner` is the broker that has its files, where each has its own.

@@ -1,4 +1,4 @@
-"""Commands and images of the state as bytes: what stands in Raft's log and in the shared logs of etcd and ZooKeeper.
+"""Commands and snapshots of the state as bytes: what stands in Raft's log and in the shared logs of etcd and ZooKeeper.
 
 MessagePack of plain data (https://github.com/msgpack/msgpack/blob/master/spec.md), no extension types:
 

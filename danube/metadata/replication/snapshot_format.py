@@ -1,12 +1,13 @@
-"""An image of the metadata as bytes: what a snapshot of Raft, of a shared log, and a backup hold.
+"""A snapshot of the metadata as bytes: what a snapshot of Raft, of a shared log, and a backup hold.
 
     "DNBI"  u16 version  u8 compression (0 none, 1 zlib)  u8 0
     blocks: u32 length, u32 CRC-32C of the bytes that follow, the bytes (compressed each for itself)
-    a block of length 0 ends the image
+    a block of length 0 ends the snapshot
 
 Little-endian. A block, read, is MessagePack: first [revision, last lease id, count of keys, of leases, of outcomes],
 then lists of [key, value, created revision, revision, lease id], sorted by key over all blocks, then lists of leases
-[id, ttl, renewals], then lists of outcomes [id, kind, fields ...], oldest first. Without its last block it is no image.
+[id, ttl, renewals], then lists of outcomes [id, kind, fields ...], oldest first. Without its last block it is no
+snapshot.
 """
 
 import struct
@@ -38,7 +39,7 @@ T = TypeVar("T")
 
 
 def encode_state(snapshot: StateSnapshot) -> Iterator[bytes]:
-    """The image in pieces of bounded work: put together they are what `decode_state` takes."""
+    """The snapshot in pieces of bounded work: put together they are what `decode_state` takes."""
     yield _HEADER.pack(_MAGIC, SNAPSHOT_VERSION, _ZLIB, 0)
     counts = [len(snapshot.entries), len(snapshot.leases), len(snapshot.outcomes)]
     yield _block([snapshot.revision, snapshot.last_lease_id, *counts])
@@ -52,7 +53,7 @@ def encode_state(snapshot: StateSnapshot) -> Iterator[bytes]:
 
 
 def decode_state(packed: bytes | memoryview) -> StateSnapshot:
-    """The image whose pieces these are. Raises MetadataError when they are damaged, cut off or of a newer format."""
+    """The snapshot whose pieces these are. Raises MetadataError when they are damaged, cut off or of a newer format."""
     blocks = _blocks(memoryview(packed))
     try:
         revision, last_lease_id, *counts = next(blocks)
@@ -61,7 +62,7 @@ def decode_state(packed: bytes | memoryview) -> StateSnapshot:
         outcomes = tuple((row[0], outcome_of(row[1:])) for row in _rows(blocks, counts[2]))
         _expect_end(blocks)
     except (ValueError, TypeError, KeyError, IndexError, StopIteration, zlib.error) as error:
-        raise MetadataError(f"an image of the metadata cannot be read ({error}): take another copy of it") from error
+        raise MetadataError(f"a snapshot of the metadata cannot be read ({error}): take another copy of it") from error
     return StateSnapshot(revision, last_lease_id, entries, leases, outcomes)
 
 

@@ -26,7 +26,7 @@ _TURN_ROUNDS = 3
 """Of the service: in that time another member reads what it missed, and adds."""
 
 
-class Adder:
+class Appender:
     """The one task of a member that adds."""
 
     def __init__(

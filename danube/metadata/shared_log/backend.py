@@ -4,7 +4,7 @@ Below the root (`/danube/{cluster}` unless told otherwise) a backend keeps
 
     head                      the number of the newest entry; 0 at first, and it never goes back
     log/{number:020}          one entry; those up to some number are gone once a snapshot holds them
-    snapshot/{number:020}/{piece:06}   pieces of an image of the state after that entry
+    snapshot/{number:020}/{piece:06}   pieces of a snapshot of the state after that entry
     snapshot/current          the number of the newest whole snapshot; it never goes back
 
 An entry is added together with the move of `head` from the number before it, in one transaction of the service: so of
@@ -24,7 +24,7 @@ from danube.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """An image of the state after an entry, as it is kept."""
+    """A snapshot of the state after an entry, as it is kept."""
 
     number: int
     pieces: Sequence[bytes]

@@ -1,7 +1,7 @@
 """Entries and snapshots of a shared log as bytes.
 
     entry      u8 format (1)  u8 codec (0 none, 1 zlib)  u16 0  u64 author  u64 link  body
-    snapshot   "DNBS"  u16 version (1)  u16 0  u64 author  u64 link  an image of the state (see `image_format`)
+    snapshot   "DNBS"  u16 version (1)  u16 0  u64 author  u64 link  a snapshot of the state (see `snapshot_format`)
 
 Little-endian. The body is a MessagePack list of requests, compressed where that helps. `author` is the member that made
 it, by a number drawn when it started: two members never make the same bytes. `link` is a digest of the entry before
@@ -116,7 +116,7 @@ def link_of(entry: bytes) -> int:
 
 
 def encode_snapshot(author: int, link: int, snapshot: StateSnapshot, piece_bytes_max: int) -> Sequence[bytes]:
-    """A snapshot in pieces. Takes its time for a large image: not for the event loop.
+    """A snapshot in pieces. Takes its time for a large snapshot: not for the event loop.
 
     Raises LimitReachedError when it takes more than METADATA_LOG_SNAPSHOT_PIECES_MAX of them.
     """

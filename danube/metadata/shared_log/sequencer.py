@@ -11,7 +11,7 @@ from contextlib import suppress
 
 from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.replication.sequencer import Follower, NotOrderedError
-from danube.metadata.shared_log.appender import Adder
+from danube.metadata.shared_log.appender import Appender
 from danube.metadata.shared_log.backend import LogBackend, Pause
 from danube.metadata.shared_log.requests import SharedRounds, WaitingRequests
 from danube.metadata.shared_log.snapshots import SnapshotRule, take_snapshot
@@ -45,17 +45,17 @@ class SharedLogSequencer:
         self._tasks = TaskScope("metadata log", self._stop)
         self._snapshots = TaskScope("metadata snapshots")
         self._tail: LogTail | None = None
-        self._adder: Adder | None = None
+        self._appender: Appender | None = None
         self._snapshot: asyncio.Task[None] | None = None
         self._stopped: DanubeError | None = None
 
     async def start(self, follower: Follower) -> None:
         tail = self._tail = LogTail(self._backend, follower, self._runner, self._rng, self._applied)
-        self._adder = Adder(self._backend, tail, self._requests, self._runner, self._rng)
+        self._appender = Appender(self._backend, tail, self._requests, self._runner, self._rng)
         await self._backend.connect()
         await tail.catch_up()
-        self._tasks.spawn(self._adding(self._adder), "add")
-        self._tasks.spawn(self._follow(tail, self._adder), "follow")
+        self._tasks.spawn(self._adding(self._appender), "add")
+        self._tasks.spawn(self._follow(tail, self._appender), "follow")
         self._tasks.spawn(self._readers.run(), "read")
 
     async def submit(self, request: bytes) -> None:
@@ -88,13 +88,13 @@ class SharedLogSequencer:
         if self._tail is not None:
             await self._tail.catch_up()
 
-    async def _adding(self, adder: Adder) -> None:
+    async def _adding(self, appender: Appender) -> None:
         try:
-            await adder.run()
+            await appender.run()
         except MetadataError as error:
             self._give_up(error)
 
-    async def _follow(self, tail: LogTail, adder: Adder) -> None:
+    async def _follow(self, tail: LogTail, appender: Appender) -> None:
         """Apply what others add, soon after they did."""
         pause = Pause(self._rng)
         answers, in_vain = True, 0
@@ -102,7 +102,7 @@ class SharedLogSequencer:
             try:
                 before = tail.position
                 await self._moved(before)
-                await adder.answered()
+                await appender.answered()
                 if tail.position == before:
                     await tail.follow()
                 answers = True
@@ -129,8 +129,8 @@ class SharedLogSequencer:
         """An entry was applied; whoever gets there first takes the snapshot that is due."""
         self._rule.added(size)
         idle = self._snapshot is None or self._snapshot.done()
-        if self._rule.is_due and idle and self._stopped is None and self._tail and self._adder:
-            snapshot = take_snapshot(self._backend, self._tail, self._runner, self._rule, self._adder.author)
+        if self._rule.is_due and idle and self._stopped is None and self._tail and self._appender:
+            snapshot = take_snapshot(self._backend, self._tail, self._runner, self._rule, self._appender.author)
             self._snapshot = self._snapshots.spawn(snapshot, "snapshot")
 
     def _stop(self, error: BaseException) -> None:

@@ -182,7 +182,7 @@ class SqliteFile:
             return StateSnapshot(self.revision, self.last_lease_id, tuple(entries), (), remembered)
 
     def fill(self, snapshot: StateSnapshot) -> None:
-        """Have an empty file hold what an image does, without leases and outcomes; all of it or nothing.
+        """Have an empty file hold what a snapshot does, without leases and outcomes; all of it or nothing.
 
         Raises PreconditionFailedError when the file is not empty, MetadataError when it fails.
         """

@@ -50,7 +50,7 @@ class Deleter:
         for topic_id in deleted:
             self._forget(topic_id)
             if await self._remove(topic_id):
-                await self._records.forget_deleted(topic_id)
+                await self._records.remove_tombstone(topic_id)
                 swept += 1
         return swept
 

@@ -127,10 +127,10 @@ class SharedStorage(Storage):
     async def begin(self, topic_ids: Iterable[int]) -> frozenset[int]:
         """Own these topics; answers those that are this broker's now, by id. The others are somebody else's.
 
-        New topics and those that were given are opened; those without a record (`enter_topic`) were deleted, and are
-        nobody's. The others are taken by force: every broker whose journal one
-        of them is in acknowledges nothing more, with all its topics. Whoever takes some of a dead broker's topics
-        should take all of them, or have others do so.
+        New topics and those that were given are opened; those without a record (`add_storage_record`) were deleted, and
+        are nobody's. The others are taken by force: every broker whose journal one of them is in acknowledges nothing
+        more, with all its topics. Whoever takes some of a dead broker's topics should take all of them, or have others
+        do so.
 
         Raises, after all that could be were begun (`owned` says which):
             DamagedDataError: a former owner's journal, or a manifest, is not what was written.

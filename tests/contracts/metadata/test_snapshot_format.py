@@ -1,4 +1,4 @@
-"""Images of the state as bytes: whole, or refused."""
+"""Snapshots of the state as bytes: whole, or refused."""
 
 import zlib
 
@@ -98,7 +98,7 @@ def test_damage_anywhere_is_noticed(snapshot: StateSnapshot, data: st.DataObject
 
 
 @given(st.binary(max_size=100))
-def test_other_bytes_are_no_image(noise: bytes) -> None:
+def test_other_bytes_are_no_snapshot(noise: bytes) -> None:
     for each in (noise, b"DNBI\x01\x00\x01\x00" + noise):
         with pytest.raises(MetadataError):
             decode_state(each)

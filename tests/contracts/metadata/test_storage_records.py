@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from danube.metadata.records.catalog import Records
-from danube.metadata.records.storage import EpochRange, StorageRecords, TopicStorage, bury
+from danube.metadata.records.storage import EpochRange, StorageRecords, TopicStorage, add_tombstone
 from danube.metadata.store import Entry, MetadataStore, Transaction
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import LimitReachedError, StorageChangedError, TopicNotFoundError, UnknownOutcomeError
@@ -170,9 +170,9 @@ async def test_a_change_that_was_made_before_a_record_is_settled_stands(
     (known,) = await pointed(stored, 3)
     (changed,) = await other.point([(known, 4)])
     assert await stored.settled(known) == changed
-    draft = TransactionBuilder(store)
-    bury(draft, 1)
-    await store.transact(draft.transaction("bury"))
+    builder = TransactionBuilder(store)
+    add_tombstone(builder, 1)
+    await store.transact(builder.transaction("bury"))
     assert await stored.settled(changed) == TopicStorage(1)
     assert await stored.settled(TopicStorage(2)) == TopicStorage(2)
 
@@ -205,12 +205,12 @@ async def test_a_deletion_that_fails_buries_nothing(store: MetadataStore, stored
 
 async def test_a_tombstone_goes_when_the_files_are_gone(store: MetadataStore, stored: StorageRecords) -> None:
     for topic_id in (10, 9, 100):
-        draft = TransactionBuilder(store)
-        bury(draft, topic_id)
-        await store.transact(draft.transaction(f"bury-{topic_id}"))
+        builder = TransactionBuilder(store)
+        add_tombstone(builder, topic_id)
+        await store.transact(builder.transaction(f"bury-{topic_id}"))
     assert await stored.deleted() == [9, 10, 100]
-    await stored.forget_deleted(10)
-    await stored.forget_deleted(10)
+    await stored.remove_tombstone(10)
+    await stored.remove_tombstone(10)
     assert await stored.deleted() == [9, 100]
 
 

@@ -12,13 +12,13 @@ import msgpack
 
 def read_backup(content: bytes) -> tuple[dict[str, Any], list[Any], list[list[Any]]]:
     """The origin, the first block, and the rows of all others. Raises AssertionError where a checksum is wrong."""
-    magic, version, _, origin_bytes, image_bytes, image_crc = struct.unpack_from("<4sHHIQI", content)
+    magic, version, _, origin_bytes, snapshot_bytes, snapshot_crc = struct.unpack_from("<4sHHIQI", content)
     assert (magic, version) == (b"DNBB", 1)
     origin = content[24 : 24 + origin_bytes]
     (crc,) = struct.unpack_from("<I", content, 24 + origin_bytes)
     assert google_crc32c.value(content[: 24 + origin_bytes]) == crc
     snapshot = content[28 + origin_bytes :]
-    assert (len(snapshot), google_crc32c.value(snapshot)) == (image_bytes, image_crc)
+    assert (len(snapshot), google_crc32c.value(snapshot)) == (snapshot_bytes, snapshot_crc)
     first, *rest = _blocks(snapshot)
     return json.loads(origin), first, [row for block in rest for row in block]
 

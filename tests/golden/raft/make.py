@@ -19,13 +19,13 @@ OLD = [(b"\0old %d" % index, index, 1) for index in range(1, 13)]
 CHANGE = bytes([MEMBERSHIP]) + dumps(["rem", MEMBERS[0]])
 NEW: list[Entry] = [(b"\1", 10, 3), (CHANGE, 11, 3), (b"", 12, 3), (bytes(range(70)), 13, 3)]
 LOG = [*OLD[6:9], *NEW]
-"""What the folder holds: from the two entries of the image on."""
+"""What the folder holds: from the two entries of the snapshot on."""
 STATE = b"not what a state looks like"
 CLUSTER = "blue-1f2e"
 
 
 def lived_in() -> tuple[SimDisk, RaftFolder]:
-    """A folder whose log was cut once, with an image, of a member that has voted; still open, its end not marked."""
+    """A folder whose log was cut once, with a snapshot, of a member that has voted; still open, its end not marked."""
     disk = SimDisk()
     folder = RaftFolder.open(disk, SystemRng(41))
     folder.set_cluster_id(CLUSTER)

@@ -370,13 +370,13 @@ async def test_plan_applied_elsewhere_before_the_transaction_is_not_applied_agai
     plan = await cell.admin.plan("delete_namespace", namespace="apart")
     delete, first = Records.delete_namespace, True
 
-    async def slowly(records: Records, name: str, *, also: ExtraWrites | None = None) -> None:
+    async def slowly(records: Records, name: str, *, extra_writes: ExtraWrites | None = None) -> None:
         nonlocal first
         if first:
             first = False
             await cell.admin.apply(plan)
             await cell.admin.create_namespace("apart")
-        await delete(records, name, also=also)
+        await delete(records, name, extra_writes=extra_writes)
 
     monkeypatch.setattr(Records, "delete_namespace", slowly)
     with pytest.raises(PlanRefusedError, match="acts once"):
@@ -428,15 +428,17 @@ async def test_no_subscription_comes_between_the_last_look_at_a_topic_and_its_de
     plan = await cell.admin.plan("delete_topic", topic=str(topic))
     delete, joining = Records.delete_topics, []
 
-    async def look_and_let_others(draft: TransactionBuilder, also: ExtraWrites) -> None:
-        await also(draft)
+    async def look_and_let_others(draft: TransactionBuilder, extra_writes: ExtraWrites) -> None:
+        await extra_writes(draft)
         joining.append(asyncio.get_running_loop().create_task(cell.client.subscribe(topic)))
         for _ in range(TURNS):
             await cell.admin.plans_page()
 
-    async def delete_topics(records: Records, gone: Sequence[TopicRecord], *, also: ExtraWrites | None = None) -> None:
-        assert also is not None
-        await delete(records, gone, also=partial(look_and_let_others, also=also))
+    async def delete_topics(
+        records: Records, gone: Sequence[TopicRecord], *, extra_writes: ExtraWrites | None = None
+    ) -> None:
+        assert extra_writes is not None
+        await delete(records, gone, extra_writes=partial(look_and_let_others, extra_writes=extra_writes))
 
     monkeypatch.setattr(Records, "delete_topics", delete_topics)
     await cell.admin.apply(plan)

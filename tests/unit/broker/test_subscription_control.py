@@ -121,10 +121,10 @@ async def test_stream_that_opens_while_its_subscription_goes_is_told_to_close_an
     delete, opened = Records.delete_subscription, []
 
     async def open_and_delete(
-        records: Records, name: TopicName, subscription: str, *, also: ExtraWrites | None = None
+        records: Records, name: TopicName, subscription: str, *, extra_writes: ExtraWrites | None = None
     ) -> None:
         opened.append(await cell.client.receive(consumer))
-        await delete(records, name, subscription, also=also)
+        await delete(records, name, subscription, extra_writes=extra_writes)
 
     monkeypatch.setattr(Records, "delete_subscription", open_and_delete)
     await cell.admin.unsubscribe(topic)

@@ -89,9 +89,9 @@ def forged(field: dict[str, object]) -> bytes:
 
     content = packed(backup())
     fixed = struct.Struct("<4sHHIQI")
-    *start, size, image_bytes, crc = fixed.unpack_from(content)
+    *start, size, snapshot_bytes, crc = fixed.unpack_from(content)
     origin = json.dumps({**json.loads(content[fixed.size : fixed.size + size]), **field}).encode()
-    head = fixed.pack(*start, len(origin), image_bytes, crc) + origin
+    head = fixed.pack(*start, len(origin), snapshot_bytes, crc) + origin
     return head + struct.pack("<I", google_crc32c.value(head)) + content[fixed.size + size + 4 :]
 
 

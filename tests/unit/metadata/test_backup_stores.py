@@ -93,7 +93,7 @@ def test_a_new_group_is_whole_after_a_power_cut() -> None:
     assert read_raft(disk.power_cut()).snapshot == IMAGE
 
 
-def test_who_joins_a_new_group_needs_its_image() -> None:
+def test_who_joins_a_new_group_needs_its_snapshot() -> None:
     disk = SimDisk()
     begin_group(disk, IMAGE, ADDRESS, SystemRng(3))
     with contextlib.closing(RaftFolder.open(disk)) as folder:
@@ -106,7 +106,7 @@ def test_an_address_without_a_port_founds_nothing() -> None:
 
 
 def member_with(changes: int, *, voters: int) -> SimDisk:
-    """The folder of the first of so many members, with changes behind its image."""
+    """The folder of the first of so many members, with changes behind its snapshot."""
     disk = SimDisk()
     with contextlib.closing(RaftFolder.open(disk, SystemRng(7))) as folder:
         members = [str(RaftNode.of(folder.node_id + number, f"10.0.0.{number}:7650").id) for number in range(voters)]
@@ -155,7 +155,7 @@ def test_a_member_that_belongs_to_no_cluster_has_nothing_to_take() -> None:
 def test_an_image_stands_for_the_entries_before_it() -> None:
     disk = member_with(3, voters=3)
     with contextlib.closing(RaftFolder.open(disk)) as folder:
-        state = StateSnapshot(40, 0, (Entry("/image", b"x", 40, 40),))
+        state = StateSnapshot(40, 0, (Entry("/snapshot", b"x", 40, 40),))
         prev, last = folder.log[-2], folder.log[-1]
         members = folder.snapshot.members if folder.snapshot else ()
         payload = MemoryBytes(*encode_state(state))

@@ -96,9 +96,9 @@ def marking(plans: PlanRecords, plan: Plan) -> Callable[[TransactionBuilder], Aw
     """What goes along with a deletion: the plan is marked applied, if it may be applied."""
     application = PlanApplication(plan_id=plan.plan_id, operation=plan.operation, arguments=plan.arguments, caller=ADA)
 
-    async def mark(draft: TransactionBuilder) -> None:
+    async def mark(builder: TransactionBuilder) -> None:
         await plans.mark_applied(
-            draft, application, NOW_MS, lambda found: check_applicable(found, application, IMPACT, NOW_MS)
+            builder, application, NOW_MS, lambda found: check_applicable(found, application, IMPACT, NOW_MS)
         )
 
     return mark
@@ -136,7 +136,7 @@ async def test_of_two_who_decide_at_once_one_is_refused(store: InterruptedStore,
 
 async def test_namespace_and_mark_are_written_together(plans: PlanRecords, records: Records) -> None:
     await plans.create(planned(1))
-    await records.delete_namespace("apart", also=marking(plans, planned(1)))
+    await records.delete_namespace("apart", extra_writes=marking(plans, planned(1)))
     assert (await plans.get(planned(1).plan_id)).applied_by == ADA
     assert not await records.namespace_exists("apart")
 
@@ -148,12 +148,12 @@ async def test_plan_applied_by_another_between_look_and_transaction_deletes_noth
     mark = marking(plans, planned(1))
 
     async def another() -> None:
-        await Records(store).delete_namespace("apart", also=mark)
+        await Records(store).delete_namespace("apart", extra_writes=mark)
         await records.create_namespace("apart")
 
     store.interrupt = another
     with pytest.raises(PlanRefusedError, match="acts once"):
-        await records.delete_namespace("apart", also=mark)
+        await records.delete_namespace("apart", extra_writes=mark)
     assert await records.namespace_exists("apart")
 
 
@@ -163,14 +163,14 @@ async def test_plan_that_was_forgotten_meanwhile_deletes_nothing(
     await plans.create(planned(1))
     store.interrupt = lambda: store.delete(keys.plan(planned(1).plan_id))
     with pytest.raises(PlanNotFoundError):
-        await records.delete_namespace("apart", also=marking(plans, planned(1)))
+        await records.delete_namespace("apart", extra_writes=marking(plans, planned(1)))
     assert await records.namespace_exists("apart")
 
 
 async def test_what_is_not_deleted_leaves_its_plan_unapplied(plans: PlanRecords, records: Records) -> None:
     await plans.create(planned(1))
     with pytest.raises(NamespaceNotFoundError):
-        await records.delete_namespace("elsewhere", also=marking(plans, planned(1)))
+        await records.delete_namespace("elsewhere", extra_writes=marking(plans, planned(1)))
     assert await plans.get(planned(1).plan_id) == planned(1)
 
 
@@ -180,7 +180,7 @@ async def test_most_partitions_go_in_one_transaction_with_their_plan(
     made = await records.create_partitioned_topic(ORDERS, PARTITIONS_MAX, DispatchStrategy.RELIABLE, NOW_MS)
     await plans.create(planned(1))
     before = len(await records.topics())
-    await records.delete_topics(made, also=marking(plans, planned(1)))
+    await records.delete_topics(made, extra_writes=marking(plans, planned(1)))
     assert (before, await records.topics()) == (PARTITIONS_MAX, [])
     assert await store.get(keys.partitioned(ORDERS)) is None
     assert (await plans.get(planned(1).plan_id)).applied_ms == NOW_MS

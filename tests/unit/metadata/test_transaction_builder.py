@@ -43,10 +43,10 @@ class ForgetfulStore(MemoryStore):
         return revision
 
 
-async def increment(draft: TransactionBuilder) -> int:
-    entry = await draft.read("/counter")
+async def increment(builder: TransactionBuilder) -> int:
+    entry = await builder.read("/counter")
     value = int(entry.value) + 1 if entry else 1
-    draft.put("/counter", str(value).encode())
+    builder.put("/counter", str(value).encode())
     return value
 
 
@@ -71,14 +71,14 @@ async def test_key_that_changed_between_two_reads_of_one_attempt_is_a_conflict()
     store = MemoryStore(SimClock())
     attempts = 0
 
-    async def change(draft: TransactionBuilder) -> None:
+    async def change(builder: TransactionBuilder) -> None:
         nonlocal attempts
         attempts += 1
-        await draft.read("/a")
+        await builder.read("/a")
         if attempts == 1:
             await store.put("/a", b"other")
-        await draft.read("/a")
-        draft.put("/a", b"mine")
+        await builder.read("/a")
+        builder.put("/a", b"mine")
 
     await commit_transaction(store, RNG, change)
     assert attempts == 2
@@ -87,8 +87,8 @@ async def test_key_that_changed_between_two_reads_of_one_attempt_is_a_conflict()
 async def test_change_that_writes_nothing_is_not_submitted() -> None:
     store = MemoryStore(SimClock())
 
-    async def change(draft: TransactionBuilder) -> str:
-        await draft.read("/a")
+    async def change(builder: TransactionBuilder) -> str:
+        await builder.read("/a")
         return "nothing to do"
 
     assert await commit_transaction(store, RNG, change) == "nothing to do"
@@ -119,10 +119,10 @@ class LateStore(MemoryStore):
         return None if self.is_late else await super().get(key)
 
 
-async def _increment_what_is_there(draft: TransactionBuilder) -> int:
-    if await draft.read("/counter") is None:
+async def _increment_what_is_there(builder: TransactionBuilder) -> int:
+    if await builder.read("/counter") is None:
         raise NotFoundError("there is no counter")
-    return await increment(draft)
+    return await increment(builder)
 
 
 async def test_what_another_process_has_just_made_is_no_reason_to_refuse() -> None:

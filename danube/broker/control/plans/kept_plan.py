@@ -43,8 +43,8 @@ class TopicCall(Generic[E]):
         effects = await control.topic_effects(self.name, self.change)
         return self.rule.impact(f"Set the {control.rule} of topic {self.name}.", effects, [str(self.name), own])
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.rule.control.set_topic(self.name, self.change, also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.rule.control.set_topic(self.name, self.change, extra_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +62,8 @@ class NamespaceCall(Generic[E]):
         change = f"Set the {control.rule} of namespace {self.namespace}, for topics that are made later, too."
         return self.rule.impact(change, effects, [self.namespace, own])
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.rule.control.set_namespace(self.namespace, self.change, also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.rule.control.set_namespace(self.namespace, self.change, extra_writes)
 
 
 def parse_topic_call(rule: KeptRule[E], arguments: Arguments) -> TopicCall[E]:

@@ -72,18 +72,18 @@ class KeptTopics(ABC, Generic[E]):
         kept = self.in_namespace(namespace)
         return await self._effects((topic, self._topics.limits_with(topic, of_namespace=after)) for topic in kept)
 
-    async def set_topic(self, name: TopicName, change: PolicyChange, also: ExtraWrites) -> None:
-        """Change the rule of a topic, or of all partitions of a base name, and `also` in the same transaction.
+    async def set_topic(self, name: TopicName, change: PolicyChange, extra_writes: ExtraWrites) -> None:
+        """Change the rule of a topic, or of all partitions of a base name, and `extra_writes` in the same transaction.
 
-        Raises as `of`, and what `also` raises.
+        Raises as `of`, and what `extra_writes` raises.
         """
         self.of(name)
-        await self._topics.change_topic_policies(name, change, also=also)
+        await self._topics.change_topic_policies(name, change, extra_writes=extra_writes)
 
-    async def set_namespace(self, namespace: str, change: PolicyChange, also: ExtraWrites) -> None:
-        """The same of a namespace. Raises as `namespace_policies`, and what `also` raises."""
+    async def set_namespace(self, namespace: str, change: PolicyChange, extra_writes: ExtraWrites) -> None:
+        """The same of a namespace. Raises as `namespace_policies`, and what `extra_writes` raises."""
         self._refuse_system(namespace)
-        await self._topics.change_namespace_policies(namespace, change, also=also)
+        await self._topics.change_namespace_policies(namespace, change, extra_writes=extra_writes)
 
     @abstractmethod
     def _effect(self, topic: ReliableTopic, after: Limits) -> E | None:

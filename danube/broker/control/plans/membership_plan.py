@@ -23,9 +23,9 @@ class MarkPlan:
     store: MetadataStore
     rng: Rng
 
-    async def __call__(self, also: ExtraWrites) -> None:
-        """Raises what `also` raises."""
-        await commit_transaction(self.store, self.rng, also)
+    async def __call__(self, extra_writes: ExtraWrites) -> None:
+        """Raises what `extra_writes` raises."""
+        await commit_transaction(self.store, self.rng, extra_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class PromoteCall:
             fingerprint=_fingerprint(status, self.node_id),
         )
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.members.mark(also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.members.mark(extra_writes)
         await self.members.cluster.promote(self.node_id)
 
 
@@ -101,8 +101,8 @@ class RemoveCall:
             fingerprint=_fingerprint(status, self.node_id),
         )
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.members.mark(also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.members.mark(extra_writes)
         await self.members.cluster.remove(self.node_id)
 
 

@@ -33,8 +33,8 @@ class PlannedCall(Protocol):
     async def impact(self) -> Impact:
         """What it would touch now; a counter that is not named is 0. Raises what `act` would raise now."""
 
-    async def act(self, also: ExtraWrites) -> None:
-        """Do it, and `also` in the same transaction."""
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        """Do it, and `extra_writes` in the same transaction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,8 +159,8 @@ class _DeleteTopic:
             fingerprint=fingerprint_of([_identity(topic, topic.subscriptions) for topic in found]),
         )
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.topics.delete(self.name, also=also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.topics.delete(self.name, extra_writes=extra_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +175,8 @@ class _DeleteNamespace:
             fingerprint=fingerprint_of([self.name, made]),
         )
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.namespaces.delete(self.name, also=also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.namespaces.delete(self.name, extra_writes=extra_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +219,8 @@ class _Unsubscribe:
             fingerprint=fingerprint_of([topic.record.topic_id, name, "pending"]),
         )
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.subscriptions.unsubscribe(self.wanted, also=also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.subscriptions.unsubscribe(self.wanted, extra_writes=extra_writes)
 
 
 def _identity(topic: AnyTopic, subscriptions: Sequence[str] | Mapping[str, object]) -> list[object]:

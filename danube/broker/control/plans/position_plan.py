@@ -85,8 +85,8 @@ class SeekCall:
         come_back = (f"{_messages(again)} that {_were(again)} acknowledged will be sent again.",) if again else ()
         return _impact(topic, subscription, (changes, *come_back), lost)
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.positions.jump(self.wanted, also=also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.positions.jump(self.wanted, extra_writes=extra_writes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,8 +107,8 @@ class SkipCall:
         # Which messages are the next ones depends on where it stands: a plan is for those, and for no others.
         return _impact(topic, subscription, (change,), lost, stands=subscription.driver.engine.position)
 
-    async def act(self, also: ExtraWrites) -> None:
-        await self.positions.skip(self.wanted, also=also)
+    async def act(self, extra_writes: ExtraWrites) -> None:
+        await self.positions.skip(self.wanted, extra_writes=extra_writes)
 
 
 def _impact(

@@ -33,7 +33,7 @@ class EncodingError(ValueError):
 
 
 def dumps(value: Any) -> bytes:  # noqa: ANN401 - plain data
-    """The value as bytes. Raises PlainDataError for what is no plain data, and for what `loads` would not take."""
+    """The value as bytes. Raises EncodingError for what is no plain data, and for what `loads` would not take."""
     try:
         packed = packb(_Writer().prepared(value, 0))
     except (ValueError, TypeError, OverflowError) as error:
@@ -43,7 +43,7 @@ def dumps(value: Any) -> bytes:  # noqa: ANN401 - plain data
 
 
 def loads(packed: bytes) -> Any:  # noqa: ANN401 - plain data
-    """The value that `dumps` was given. Raises PlainDataError for anything else."""
+    """The value that `dumps` was given. Raises EncodingError for anything else."""
     _check_size(packed)
     try:
         value = _Reader().read(packed)

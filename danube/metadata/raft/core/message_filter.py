@@ -74,19 +74,19 @@ class View(Protocol):
 
 
 class SnapshotPieces(Protocol):
-    """What the guard needs of the keeper of images."""
+    """What the guard needs of the keeper of snapshots."""
 
-    def needless(self, piece: Any) -> int:  # noqa: ANN401 - read from a peer
-        """0 if the image that comes is wanted; else the index up to which this log agrees with it."""
+    def agreed_index(self, piece: Any) -> int:  # noqa: ANN401 - read from a peer
+        """0 if the snapshot that comes is wanted; else the index up to which this log agrees with it."""
 
     def received(self) -> tuple[int, int] | None:
-        """How much of the image that comes is here: its index, and bytes."""
+        """How much of the snapshot that comes is here: its index, and bytes."""
 
     def progressed(self, node: Node, index: int, size: int) -> None:
-        """The follower has this much of the image that is being sent to it."""
+        """The follower has this much of the snapshot that is being sent to it."""
 
     def declined(self, node: Node) -> None:
-        """The follower says from where in the log it goes on, and takes no image."""
+        """The follower says from where in the log it goes on, and takes no snapshot."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,8 @@ def trimmed(message: Message, log: FilteredLog, commit_index: int) -> Trimmed:
     """What of an append_entries is new, so that the core cuts nothing but what truly conflicts.
 
     The core cuts everything after `prevLogIdx`, whatever follows (Raft, figure 2, AppendEntries 3 and 4, asks for a
-    conflict). An image's piece has no `prevLogIdx`, and its commit index says nothing about the entries that are here.
+    conflict). A snapshot's piece has no `prevLogIdx`, and its commit index says nothing about the entries that are
+    here.
     """
     if "prevLogIdx" not in message:
         return Trimmed({**message, "commit_index": min(message["commit_index"], commit_index)})
@@ -133,8 +134,8 @@ def first_of_term(index: int, log: FilteredLog, commit_index: int) -> int:
 def admit(node: Node, message: object, view: View) -> str:
     """Why the core must not see this message; "" if it may.
 
-    Who is connected and neither a voter nor a learner is a guest: a voter that this member has not heard of, or one
-    that was removed. It may lead; and while nobody leads, it may ask for a vote (Ongaro, Consensus, 4.2.2, 4.2.3).
+    Who is connected and neither a voter nor a learner is an unknown peer: a voter that this member has not heard of, or
+    one that was removed. It may lead; and while nobody leads, it may ask for a vote (Ongaro, Consensus, 4.2.2, 4.2.3).
     """
     if not isinstance(message, dict) or not _well_formed(message):
         return "it is malformed"
@@ -211,7 +212,7 @@ def _is_number(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-class Guard(Transport):  # type: ignore[misc]  # pysyncobj has no types
+class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
     """The transport as the core sees it. It checks, trims and dates messages, and syncs before a promise leaves."""
 
     def __init__(self, inner: Any, log: FilteredLog, pieces: SnapshotPieces) -> None:  # noqa: ANN401 - pysyncobj's Transport
@@ -293,7 +294,7 @@ class Guard(Transport):  # type: ignore[misc]  # pysyncobj has no types
         }
 
     def hears(self, node: Node) -> bool:
-        """Whether this node is connected, if only as a guest."""
+        """Whether this node is connected, if only as an unknown peer."""
         return bool(self._inner.hears(node))
 
     def _has_room(self, node: Node) -> bool:
@@ -340,12 +341,12 @@ class Guard(Transport):  # type: ignore[misc]  # pysyncobj has no types
             self._log.widen()
 
     def _take_piece(self, node: Node, message: Message) -> None:
-        """A piece of an image, or a sign of life while the leader makes one: both are answered, the core would not."""
+        """Answer a piece of a snapshot, or a sign of life while the leader makes one: the core would not."""
         view = self._checked_view()
-        agreed = self._pieces.needless(message.get("serialized"))
+        agreed = self._pieces.agreed_index(message.get("serialized"))
         if agreed:
             message = {**message, "serialized": None}
-        # What an image covers was agreed on; unless that is known, the answer to it would be taken back again.
+        # What a snapshot covers was agreed on; unless that is known, the answer to it would be taken back again.
         self._hand_on(node, trimmed(message, self._log, max(agreed, view.commit_index())).message)
         if message["term"] != view.current_term():
             return

@@ -71,7 +71,7 @@ def _put_in(core: ModuleType) -> None:
         "pickle": encoding,
         "createJournal": _given,  # conf.journalFile is our log
         "createPoller": _given,  # conf.pollerType is our poller
-        "Serializer": _given_last,  # conf.serializeChecker is our keeper of images
+        "Serializer": _given_last,  # conf.serializeChecker is our keeper of snapshots
         "PIPE_NOTIFIER_ENABLED": False,  # it would leave two descriptors open; our poller can be woken
         "monotonicTime": time.monotonic,
         "random": random.SystemRandom(),

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from pysyncobj.node import Node
 
-from danube.metadata.raft.core.message_filter import Guard
+from danube.metadata.raft.core.message_filter import MessageFilter
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import LEADER, MEMBERSHIP, REGULAR, Entry, SyncObj, SyncObjConf, core, now_s
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper
@@ -33,7 +33,7 @@ class Listener(Protocol):
         """This command of ours stands next in the sequence; it may have been told before."""
 
     def installed(self) -> None:
-        """The image that came takes the place of all that was told."""
+        """The snapshot that came takes the place of all that was told."""
 
     def own_vote_changed(self) -> None:
         """The log says that this member votes now, or no more."""
@@ -41,14 +41,14 @@ class Listener(Protocol):
     def removed(self) -> None:
         """It was agreed that this member takes part no more."""
 
-    def holds_back(self) -> bool:
+    def holds_proposals(self) -> bool:
         """Whether nothing new is put in the log for now."""
 
     def may_order(self) -> bool:
         """Whether more can be told."""
 
     def may_keep(self) -> bool:
-        """Whether the log may be kept beyond what the image covers."""
+        """Whether the log may be kept beyond what the snapshot covers."""
 
 
 def configuration(timing: RaftTiming, log: object, poller: object, keeper: SnapshotKeeper) -> Any:  # noqa: ANN401 - pysyncobj's
@@ -87,23 +87,23 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         conf: Any,  # noqa: ANN401 - pysyncobj's
         *,
         votes: bool,
-        guard: Guard,
+        message_filter: MessageFilter,
         keeper: SnapshotKeeper,
         listener: Listener,
     ) -> None:
         self._own = own
-        self._guard = guard
+        self._message_filter = message_filter
         self._keeper = keeper
         self._listener = listener
         self._change_index = 0
         self._applied_voters: set[str] = set()
         self._paused: dict[Node, int] = {}
         keeper.on_pause = self._pause
-        super().__init__(own if votes else None, others, conf=conf, nodeClass=RaftNode, transport=guard)
-        guard.attach(self)
+        super().__init__(own if votes else None, others, conf=conf, nodeClass=RaftNode, transport=message_filter)
+        message_filter.attach(self)
 
     def load(self) -> None:
-        """Stand on the newest image, to which the log is aligned."""
+        """Stand on the newest snapshot, to which the log is aligned."""
         self._SyncObj__loadDumpFile(clearJournal=False)
 
     def resume(self, index: int, voters: AbstractSet[str]) -> None:
@@ -123,7 +123,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
     def leader(self) -> Node | None:
         """The core goes on naming the last one when it is connected with nobody any more."""
         leader: Node | None = self._SyncObj__raftLeader
-        return leader if leader is None or leader == self._own or self._guard.hears(leader) else None
+        return leader if leader is None or leader == self._own or self._message_filter.hears(leader) else None
 
     def voters(self) -> AbstractSet[Node]:
         others: set[Node] = self._SyncObj__otherNodes
@@ -197,7 +197,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
                 self._listener.removed()
 
     def _checkCommandsToApply(self) -> None:  # noqa: N802 - the core's name
-        if not self._listener.holds_back():
+        if not self._listener.holds_proposals():
             super()._checkCommandsToApply()
 
     def _SyncObj__sendAppendEntries(self) -> None:  # noqa: N802 - the core's name
@@ -222,9 +222,9 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         return True
 
     def _SyncObj__onBecomeLeader(self) -> None:  # noqa: N802 - the core's name
-        """Nothing of an earlier leadership counts: a change may have been cut off, an image been dropped."""
+        """Nothing of an earlier leadership counts: a change may have been cut off, a snapshot been dropped."""
         self._change_index = 0
-        self._keeper.forget_sendings()
+        self._keeper.restart_sending()
         super()._SyncObj__onBecomeLeader()
 
     def _SyncObj__doChangeCluster(self, request: Sequence[Any], reverse: bool = False) -> bool:  # noqa: N802, FBT001, FBT002 - the core's
@@ -234,7 +234,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         return bool(super()._SyncObj__doChangeCluster(request, reverse))
 
     def _SyncObj__updateClusterConfiguration(self, newNodes: Sequence[Node]) -> None:  # noqa: N802, N803 - the core's
-        """A learner does not know itself as one that votes; an image may say that it does, or does no more."""
+        """A learner does not know itself as one that votes; a snapshot may say that it does, or does no more."""
         super()._SyncObj__updateClusterConfiguration([node for node in newNodes if node != self._own])
         self._listener.own_vote_changed()
 
@@ -267,7 +267,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         super()._SyncObj__deleteEntriesFrom(fromIDx)
 
     def _SyncObj__deleteEntriesTo(self, toIDx: int) -> None:  # noqa: N802, N803 - the core's name
-        """Keep what those who follow still need: else each image that is taken makes them need the next one."""
+        """Keep what those who follow still need: else each snapshot that is taken makes them need the next one."""
         cut_to = min(toIDx, self.applied_index() - 1)
         super()._SyncObj__deleteEntriesTo(min([cut_to, *self._needed()] if self._listener.may_keep() else [cut_to]))
 
@@ -300,7 +300,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
             or self.applied_index() != snapshot.last[1]
             or (log[0], log[1]) != (snapshot.prev, snapshot.last)
         ):
-            raise MetadataError("an image of the metadata could not be taken over: see the lines before this one")
+            raise MetadataError("a snapshot of the metadata could not be taken over: see the lines before this one")
         self._SyncObj__raftCommitIndex = max(self.commit_index(), snapshot.last[1])
         self._applied_voters = set(snapshot.members)
         self._SyncObj__raftElectionDeadline = now_s() + self._SyncObj__generateRaftTimeout()

@@ -1,12 +1,12 @@
-"""Images of the state between pysyncobj's core, the disk and the members that are too far behind for the log.
+"""Snapshots of the state between pysyncobj's core, the disk and the members that are too far behind for the log.
 
-It takes the place of pysyncobj's `Serializer`. The core says when an image is wanted; whoever keeps the state makes one
-of the very state after the last applied entry, and tells `made`. A piece that is sent is
+It takes the place of pysyncobj's `Serializer`. The core says when a snapshot is wanted; whoever keeps the state makes
+one of the very state after the last applied entry, and tells `snapshot_made`. A piece that is sent is
 
     {"index", "term", "size", "offset", "bytes"}   and, in the first, "prev", "last": entries, "members": ids of voters
 
-so that a follower knows from the first piece on whether it needs the image. What it has had is told back, and no more
-than RAFT_IMAGE_WINDOW_BYTES are on their way to one member.
+so that a follower knows from the first piece on whether it needs the snapshot. What it has had is told back, and no
+more than RAFT_SNAPSHOT_WINDOW_BYTES are on their way to one member.
 """
 
 import logging
@@ -35,8 +35,8 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
-    """An image to be made: of the state right after `last`."""
+class SnapshotRequest:
+    """A snapshot to be made: of the state right after `last`."""
 
     prev: Entry
     last: Entry
@@ -44,7 +44,7 @@ class Wanted:
 
 
 class Snapshots(Protocol):
-    """Where images are kept."""
+    """Where snapshots are kept."""
 
     @property
     def snapshot(self) -> HeldSnapshot | None:
@@ -81,36 +81,36 @@ class _Coming:
 
 
 class SnapshotKeeper:
-    """The core's `Serializer`. Raft's thread calls it; `made` and `not_made` come from any thread."""
+    """The core's `Serializer`. Raft's thread calls it; `snapshot_made` and `snapshot_failed` come from any thread."""
 
-    def __init__(self, snapshots: Snapshots, log: SnapshotLog, *, on_wanted: Callable[[Wanted], None]) -> None:
-        """`on_wanted` has to lead to `made` or `not_made`, each time."""
-        self._images = snapshots
+    def __init__(self, snapshots: Snapshots, log: SnapshotLog, *, on_wanted: Callable[[SnapshotRequest], None]) -> None:
+        """`on_wanted` has to lead to `snapshot_made` or `snapshot_failed`, each time."""
+        self._snapshots = snapshots
         self._log = log
         self._on_wanted = on_wanted
         self._saving = threading.Lock()
-        self._wanted: Wanted | None = None
+        self._wanted: SnapshotRequest | None = None
         self._wanted_id = 0
         self._ended: int | None = None
         self._quiet_until_s = 0.0
         self._sending: dict[Node, _Sending] = {}
         self.sent_index: dict[Node, int] = {}
-        """Of the image that each connected member was, or is being, sent: it goes on from there."""
+        """Of the snapshot that each connected member was, or is being, sent: it goes on from there."""
         self._coming: _Coming | None = None
         self.members_applied: Callable[[], Iterable[str]] = tuple
         """Who votes after the last applied entry."""
         self.members_now: Callable[[], Iterable[str]] = tuple
-        """Who votes after the last entry of the log, which stands on the newest image."""
+        """Who votes after the last entry of the log, which stands on the newest snapshot."""
         self._installed = False
         self.on_pause: Callable[[Node], None] = lambda _node: None
-        """Told that a member is sent nothing more of an image for now."""
+        """Told that a member is sent nothing more of a snapshot for now."""
 
     @property
     def newest(self) -> HeldSnapshot | None:
-        """The image that the log stands on."""
-        return self._images.snapshot
+        """The snapshot that the log stands on."""
+        return self._snapshots.snapshot
 
-    # Making images
+    # Making snapshots
 
     def checkSerializing(self) -> tuple[int, int | None]:  # noqa: N802 - pysyncobj's name
         if self._ended is not None:
@@ -123,27 +123,27 @@ class SnapshotKeeper:
     def serialize(self, data: tuple[Any, Entry, Entry, Any], id: int) -> None:  # noqa: A002 - pysyncobj's name
         if self._wanted is None:
             _, last, prev, _ = data
-            self._wanted, self._wanted_id = Wanted(prev, last, tuple(sorted(self.members_applied()))), id
+            self._wanted, self._wanted_id = SnapshotRequest(prev, last, tuple(sorted(self.members_applied()))), id
             self._on_wanted(self._wanted)
 
-    def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
-        """The image that was wanted, as bytes: keep it, and have the log cut."""
+    def snapshot_made(self, wanted: SnapshotRequest, payload: Sequence[bytes]) -> None:
+        """The snapshot that was wanted, as bytes: keep it, and have the log cut."""
         try:
             with self._saving:
-                self._images.save_snapshot(_held(wanted.prev, wanted.last, wanted.members, payload))
+                self._snapshots.save_snapshot(_held(wanted.prev, wanted.last, wanted.members, payload))
         except OSError as error:
-            self.not_made(error)
+            self.snapshot_failed(error)
         else:
             self._ended = SERIALIZER_STATE.SUCCESS
 
-    def not_made(self, error: Exception) -> None:
+    def snapshot_failed(self, error: Exception) -> None:
         """It could not be made; another one will be wanted later."""
-        _log.error("no image of the metadata was written, and the log cannot be cut: %s", error)
+        _log.error("no snapshot of the metadata was written, and the log cannot be cut: %s", error)
         self._quiet_until_s = now_s() + RAFT_SNAPSHOT_RETRY_S
         self._ended = SERIALIZER_STATE.FAILED
 
     def deserialize(self) -> tuple[None, Entry, Entry, list[RaftNode]]:
-        snapshot = self._images.snapshot
+        snapshot = self._snapshots.snapshot
         assert snapshot is not None  # noqa: S101 - the core asks after it was told that there is one
         members = snapshot.members if self._installed else self.members_now()
         self._installed = False
@@ -158,7 +158,7 @@ class SnapshotKeeper:
         return piece
 
     def _piece_for(self, node: Node) -> tuple[Any, bool, bool] | None:
-        snapshot = self._images.snapshot
+        snapshot = self._snapshots.snapshot
         if snapshot is None:
             return None
         sending = self._sending.setdefault(node, _Sending(snapshot, now_s()))
@@ -175,8 +175,8 @@ class SnapshotKeeper:
         self._sending.pop(id, None)
         self.sent_index.pop(id, None)
 
-    def forget_sendings(self) -> None:
-        """Begin with every image anew: whoever was sent one has dropped it if another has led meanwhile."""
+    def restart_sending(self) -> None:
+        """Begin with every snapshot anew: whoever was sent one has dropped it if another has led meanwhile."""
         self._sending.clear()
         self.sent_index.clear()
 
@@ -192,24 +192,24 @@ class SnapshotKeeper:
 
     @property
     def is_making(self) -> bool:
-        """Whether an image is being made."""
+        """Whether a snapshot is being made."""
         return self._wanted is not None
 
     @property
-    def sends(self) -> bool:
-        """Whether an image is on its way to someone."""
+    def is_sending(self) -> bool:
+        """Whether a snapshot is on its way to someone."""
         return bool(self._sending)
 
     @property
-    def holds(self) -> bool:
-        """Whether a newer image would take the place of one that is on its way, which would begin anew each time."""
+    def delays_newer(self) -> bool:
+        """Whether a newer snapshot would take the place of one that is on its way, which would begin anew each time."""
         return any(now_s() - sending.moved_s < RAFT_SNAPSHOT_STALL_S for sending in self._sending.values())
 
     def _next_piece(self, node: Node, sending: _Sending) -> tuple[Any, bool, bool]:
         snapshot, offset = sending.snapshot, sending.sent
         data = snapshot.payload.read(offset, RAFT_SNAPSHOT_PIECE_BYTES)
         if not data:
-            raise OSError("the image ends early")
+            raise OSError("the snapshot ends early")
         piece: dict[str, Any] = {"index": snapshot.last[1], "term": snapshot.last[2], "size": snapshot.payload.size}
         piece |= {"offset": offset, "bytes": data}
         if offset == 0:
@@ -222,15 +222,15 @@ class SnapshotKeeper:
 
     # Taking them
 
-    def needless(self, piece: Any) -> int:  # noqa: ANN401 - read from a peer
-        """0 if the image that comes is wanted; else the index up to which this log agrees with the leader's.
+    def agreed_index(self, piece: Any) -> int:  # noqa: ANN401 - read from a peer
+        """0 if the snapshot that comes is wanted; else the index up to which this log agrees with the leader's.
 
-        What is up to our own image is committed, so every later leader has it; and logs that have one entry in common
-        have all before it in common. To take an older image would be to forget entries that were promised.
+        What is up to our own snapshot is committed, so every later leader has it; and logs that have one entry in
+        common have all before it in common. To take an older snapshot would be to forget entries that were promised.
         """
         match piece:
             case ({"index": int(index), "term": int(term)}, _, _):
-                own = self._images.snapshot
+                own = self._snapshots.snapshot
                 if own is not None and own.last[1] >= index:
                     return own.last[1]
                 return index if self._log.term_of(index) == term else 0
@@ -241,7 +241,7 @@ class SnapshotKeeper:
         return None if coming is None else (coming.last[1], coming.got)
 
     def setTransmissionData(self, data: Any) -> bool:  # noqa: N802, ANN401 - pysyncobj's name
-        """Take a piece; True when the image is whole, and on the disk. Raises OSError when it cannot be kept."""
+        """Take a piece; True when the snapshot is whole, and on the disk. Raises OSError when it cannot be kept."""
         try:
             return self._take(data)
         except (ValueError, TypeError, KeyError, InvalidRequestError):
@@ -260,23 +260,23 @@ class SnapshotKeeper:
         coming.pieces.append(piece["bytes"])
         coming.got += len(piece["bytes"])
         if coming.got > coming.size:
-            raise ValueError("an image that is longer than it says")
+            raise ValueError("a snapshot that is longer than it says")
         if coming.got < coming.size:
             return False
         self._coming = None
         with self._saving:
-            self._images.save_snapshot(_held(coming.prev, coming.last, coming.members, coming.pieces))
+            self._snapshots.save_snapshot(_held(coming.prev, coming.last, coming.members, coming.pieces))
         self._installed = True
         return True
 
 
 def _first(piece: dict[str, Any]) -> _Coming:
-    """Raises ValueError, and what the kinds of its parts raise, for what cannot begin an image."""
+    """Raises ValueError, and what the kinds of its parts raise, for what cannot begin a snapshot."""
     prev, last, members, size = piece["prev"], piece["last"], piece["members"], piece["size"]
     if not 0 < size <= RAFT_SNAPSHOT_BYTES_MAX or not 0 < len(members) <= RAFT_VOTERS_MAX:
-        raise ValueError("an image of an impossible size")
+        raise ValueError("a snapshot of an impossible size")
     if last[1] != prev[1] + 1 or last[1] != piece["index"] or last[2] != piece["term"]:
-        raise ValueError("an image whose entries do not fit")
+        raise ValueError("a snapshot whose entries do not fit")
     return _Coming(tuple(prev), tuple(last), tuple(str(RaftNode(member).id) for member in members), size, [])
 
 

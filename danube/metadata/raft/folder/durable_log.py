@@ -81,7 +81,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
             self._synced = self._entries[-1][1:] if self._entries else (0, 0)
 
     def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803 - pysyncobj's names
-        """Forget the entries before a position: an image that is on the disk covers them."""
+        """Forget the entries before a position: a snapshot that is on the disk covers them."""
         self._check_wide()
         if not 0 < entryTo < len(self._entries):
             return
@@ -125,7 +125,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
             self.sync()
 
     def getRaftCommitIndex(self) -> int:  # noqa: N802 - pysyncobj's name
-        """What was known to be committed at the start: the image, or nothing."""
+        """What was known to be committed at the start: the snapshot, or nothing."""
         return self._commit_index
 
     def onOneSecondTimer(self) -> None:  # noqa: N802 - pysyncobj's name

@@ -1,4 +1,4 @@
-"""What a member keeps on its disk: the folder `raft/` with who it is, its vote, its log and its newest image.
+"""What a member keeps on its disk: the folder `raft/` with who it is, its vote, its log and its newest snapshot.
 
 The formats: `docs/formats/raft.md`. What crashes and power cuts leave is put in order when it is opened; what they
 cannot leave is damage, and refused. Everything blocks.
@@ -31,7 +31,7 @@ class RaftFolder:
         """Made by `open`."""
         self.log = log
         self.snapshot = snapshot
-        """The newest image that is on the disk."""
+        """The newest snapshot that is on the disk."""
         self._disk = disk
         self._files = files
         self._saving = threading.Lock()
@@ -40,7 +40,7 @@ class RaftFolder:
     def open(cls, disk: Disk, rng: Rng | None = None) -> "RaftFolder":
         """Open the folder, make it where it is missing, and put in order what a crash left.
 
-        The log begins with the two entries of the image, if there is one, and everything in it is durable.
+        The log begins with the two entries of the snapshot, if there is one, and everything in it is durable.
 
         Raises:
             DamagedDataError: something was synced and is not there any more, or is not what was written.
@@ -77,12 +77,12 @@ class RaftFolder:
         self._files.owner = owner
 
     def save_snapshot(self, snapshot: HeldSnapshot) -> None:
-        """Keep an image, durably, and remove older ones. Without effect when the one that is held is as new.
+        """Keep a snapshot, durably, and remove older ones. Without effect when the one that is held is as new.
 
         Raises InvalidRequestError for one that has no place in this log, OSError: then the older one is still there.
         """
         if snapshot.term > self.log.getCurrentTerm():
-            raise InvalidRequestError(f"an image of term {snapshot.term} came in term {self.log.getCurrentTerm()}")
+            raise InvalidRequestError(f"a snapshot of term {snapshot.term} came in term {self.log.getCurrentTerm()}")
         with self._saving:
             if self.snapshot is not None and self.snapshot.index >= snapshot.index:
                 return
@@ -99,14 +99,14 @@ class RaftFolder:
 
 
 def newest_snapshot(disk: Disk) -> HeldSnapshot | None:
-    """The newest image in the folder. Raises DamagedDataError, DataFolderError, OSError."""
+    """The newest snapshot in the folder. Raises DamagedDataError, DataFolderError, OSError."""
     indexes = _snapshot_indexes(disk)
     if not indexes:
         return None
     name = _snapshot_name(indexes[-1])
     snapshot = load_snapshot(disk, name)
     if snapshot.index != indexes[-1]:
-        raise damaged(name, 0, "it is the image of another entry than its name says")
+        raise damaged(name, 0, "it is the snapshot of another entry than its name says")
     return snapshot
 
 

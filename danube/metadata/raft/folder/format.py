@@ -96,7 +96,7 @@ def file_sequence(name: str) -> int | None:
 
 def encode_file_header(header: FileHeader) -> bytes:
     """The first bytes of a file."""
-    return sealed(
+    return with_checksum(
         _FILE.pack(
             _MAGIC,
             VERSION,
@@ -114,7 +114,7 @@ def encode_file_header(header: FileHeader) -> bytes:
 def decode_file_header(content: bytes) -> FileHeader | None:
     """The header of a file that begins with `content`, or None when that is no sound one of this version."""
     packed = content[:FILE_HEADER_BYTES]
-    if len(packed) < FILE_HEADER_BYTES or not is_sealed(packed):
+    if len(packed) < FILE_HEADER_BYTES or not has_checksum(packed):
         return None
     magic, version, voids, _, node_id, cluster_mark, sequence, first_index, file_id = _FILE.unpack_from(packed)
     if (magic, version) != (_MAGIC, VERSION):
@@ -125,7 +125,7 @@ def decode_file_header(content: bytes) -> FileHeader | None:
 def newer_version(content: bytes) -> int | None:
     """The format version of a file that a later Danube wrote, or None."""
     packed = content[:FILE_HEADER_BYTES]
-    if packed[:4] == _MAGIC and len(packed) == FILE_HEADER_BYTES and is_sealed(packed) and packed[4] > VERSION:
+    if packed[:4] == _MAGIC and len(packed) == FILE_HEADER_BYTES and has_checksum(packed) and packed[4] > VERSION:
         return packed[4]
     return None
 
@@ -147,7 +147,7 @@ def encode_mark(index: int, term: int, file_id: int, position: int) -> bytes:
 def decode_record_header(content: bytes, at: int) -> RecordHeader | None:
     """The header of the record at a position of a file, or None when there is no sound one."""
     packed = content[at : at + RECORD_HEADER_BYTES]
-    if len(packed) < RECORD_HEADER_BYTES or not is_sealed(packed):
+    if len(packed) < RECORD_HEADER_BYTES or not has_checksum(packed):
         return None
     magic, kind, _, file_id, index, term, position, synced_to, command_bytes, command_crc = _RECORD.unpack_from(packed)
     if magic != RECORD_MAGIC or kind not in (RecordKind.ENTRY, RecordKind.MARK) or position != at:
@@ -170,7 +170,7 @@ def _encode_record(kind: RecordKind, entry: Entry, file_id: int, position: int, 
     header = _RECORD.pack(
         RECORD_MAGIC, kind, bytes(3), file_id, index, term, position, synced_to, len(command), crc_of(command)
     )
-    return [sealed(header), command]
+    return [with_checksum(header), command]
 
 
 CRC_BYTES = 4
@@ -183,12 +183,12 @@ def crc_of(content: bytes) -> int:
     return int(google_crc32c.value(content))
 
 
-def sealed(content: bytes) -> bytes:
+def with_checksum(content: bytes) -> bytes:
     """`content` with its checksum behind it."""
     return content + _CRC.pack(google_crc32c.value(content))
 
 
-def is_sealed(packed: bytes) -> bool:
+def has_checksum(packed: bytes) -> bool:
     """Whether the last 4 bytes are the checksum of all the others."""
     if len(packed) < CRC_BYTES:
         return False

@@ -44,7 +44,7 @@ class RaftReport:
     term: int = 0
     voted_for: str | None = None
     snapshot_index: int = 0
-    """0 without an image."""
+    """0 without a snapshot."""
     snapshot_term: int = 0
     first_index: int = 0
     """Of the log as the next start takes it; 0 when it has no entry, or cannot be read."""
@@ -129,7 +129,7 @@ def _file(disk: Disk, name: str) -> RaftFile:
         return RaftFile(path, size, "a file that was being written; it does not count")
     if file_sequence(name) is not None:
         return RaftFile(path, size, _log_file(content))
-    return RaftFile(path, size, "an image" if name.startswith("image-") else _KNOWN.get(path, "not Danube's"))
+    return RaftFile(path, size, "a snapshot" if name.startswith("image-") else _KNOWN.get(path, "not Danube's"))
 
 
 _KNOWN = {

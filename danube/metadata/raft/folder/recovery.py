@@ -116,7 +116,7 @@ class RecoveredLog:
 
     entries: list[Entry] = field(default_factory=list)
     first_index: int = 1
-    """Of what the files can hold entries from; all before is gone, and has to be in an image."""
+    """Of what the files can hold entries from; all before is gone, and has to be in a snapshot."""
     headers: list[FileHeader] = field(default_factory=list)
     """Of the files that count, oldest first."""
     leftovers: list[int] = field(default_factory=list)
@@ -265,10 +265,12 @@ def check_together(found: RecoveredLog, snapshot: HeldSnapshot | None, vote: Vot
     """Raise DamagedDataError when something is missing that was there: no crash leaves files like this."""
     covered = snapshot.index if snapshot is not None else 0
     if snapshot is None and any(header.voids for header in found.headers):
-        raise damaged(f"{folder}/image-*", 0, "the image that the log begins with is missing")
+        raise damaged(f"{folder}/image-*", 0, "the snapshot that the log begins with is missing")
     if found.headers and found.first_index > max(covered, 1):
         name = f"{folder}/log-*"
-        raise damaged(name, 0, f"entries {covered + 1} to {found.first_index - 1} are missing, and no image has them")
+        raise damaged(
+            name, 0, f"entries {covered + 1} to {found.first_index - 1} are missing, and no snapshot has them"
+        )
     if vote.synced_index > covered and found.term_of(vote.synced_index) != vote.synced_term:
         raise damaged(f"{folder}/log-*", 0, f"entry {vote.synced_index} was synced and is not there any more")
     newest = max((snapshot.term if snapshot is not None else 0, *(term for _, _, term in found.entries[-1:])))
@@ -277,10 +279,10 @@ def check_together(found: RecoveredLog, snapshot: HeldSnapshot | None, vote: Vot
 
 
 def aligned(found: RecoveredLog, snapshot: HeldSnapshot | None) -> list[Entry] | None:
-    """The log as Raft goes on from the image: its two entries and what follows them. None when the files hold nothing
-    that goes on from the image: the log is those two entries then, and has to be written anew.
+    """The log as Raft goes on from the snapshot: its two entries and what follows them. None when the files hold
+    nothing that goes on from the snapshot: the log is those two entries then, and has to be written anew.
 
-    An image that another member sent is on the disk before the log begins anew with it; the crash may come between.
+    A snapshot that another member sent is on the disk before the log begins anew with it; the crash may come between.
     """
     if snapshot is None:
         return list(found.entries)

@@ -12,7 +12,15 @@ import logging
 import struct
 from dataclasses import dataclass
 
-from danube.metadata.raft.folder.format import CRC_BYTES, Owner, damaged, is_sealed, of_another, sealed, too_new
+from danube.metadata.raft.folder.format import (
+    CRC_BYTES,
+    Owner,
+    damaged,
+    has_checksum,
+    of_another,
+    too_new,
+    with_checksum,
+)
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import RAFT_CLUSTER_ID_BYTES_MAX, RAFT_MEMBER_ID_BYTES_MAX
 from danube.runtime.disk import Disk
@@ -32,7 +40,7 @@ def read_small(disk: Disk, name: str, start: bytes, fixed_bytes: int) -> bytes |
         return None
     with contextlib.closing(disk.open_read(name)) as file:
         packed = file.read(0, _BYTES_MAX)
-    if not is_sealed(packed) or len(packed) < fixed_bytes + CRC_BYTES or packed[:_VERSION_AT] != start[:_VERSION_AT]:
+    if not has_checksum(packed) or len(packed) < fixed_bytes + CRC_BYTES or packed[:_VERSION_AT] != start[:_VERSION_AT]:
         raise damaged(name, 0, "it is not what was written")
     if packed[_VERSION_AT] != start[_VERSION_AT]:
         raise too_new(name, packed[_VERSION_AT])
@@ -59,7 +67,9 @@ def write_identity(disk: Disk, name: str, owner: Owner) -> None:
     cluster_id = owner.cluster_id.encode()
     if len(cluster_id) > RAFT_CLUSTER_ID_BYTES_MAX:
         raise InvalidRequestError(f"a cluster id has at most {RAFT_CLUSTER_ID_BYTES_MAX} bytes")
-    disk.replace_file(name, sealed(_IDENTITY.pack(_IDENTITY_START, 0, len(cluster_id), owner.node_id) + cluster_id))
+    disk.replace_file(
+        name, with_checksum(_IDENTITY.pack(_IDENTITY_START, 0, len(cluster_id), owner.node_id) + cluster_id)
+    )
 
 
 _VOTE = struct.Struct("<5sBHQQQQ")
@@ -111,7 +121,7 @@ class VoteFile:
             vote.synced_index,
             vote.synced_term,
         )
-        self._disk.replace_file(self.name, sealed(fixed + voted_for))
+        self._disk.replace_file(self.name, with_checksum(fixed + voted_for))
         self.vote = vote
 
 
@@ -149,12 +159,12 @@ class LogMark:
 
 def encode_log_mark(mark: LogMark) -> bytes:
     """The bytes of the file `mark`."""
-    return sealed(_MARK.pack(_MARK_START, bytes(3), mark.node_id, mark.sequence, mark.file_id, mark.synced_to))
+    return with_checksum(_MARK.pack(_MARK_START, bytes(3), mark.node_id, mark.sequence, mark.file_id, mark.synced_to))
 
 
 def decode_log_mark(packed: bytes) -> LogMark | None:
     """The mark in the file `mark`, or None when that is not a valid one of this version."""
-    if len(packed) != _MARK.size + CRC_BYTES or not is_sealed(packed) or not packed.startswith(_MARK_START):
+    if len(packed) != _MARK.size + CRC_BYTES or not has_checksum(packed) or not packed.startswith(_MARK_START):
         return None
     return LogMark(*_MARK.unpack_from(packed)[2:])
 

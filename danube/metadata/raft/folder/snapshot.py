@@ -11,7 +11,7 @@ from typing import Protocol
 
 import google_crc32c
 
-from danube.metadata.raft.folder.format import CRC_BYTES, Entry, damaged, is_sealed, sealed, too_new
+from danube.metadata.raft.folder.format import CRC_BYTES, Entry, damaged, has_checksum, too_new, with_checksum
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.metadata import (
     RAFT_ENTRY_BYTES_MAX,
@@ -39,7 +39,7 @@ class SnapshotBytes(Protocol):
         """How many they are."""
 
     def read(self, position: int, length: int) -> bytes:
-        """Some of them, fewer at the end. Raises OSError: also FileNotFoundError when a newer image took its place."""
+        """Some of them, fewer at the end. Raises OSError: FileNotFoundError when a newer snapshot took its place."""
 
 
 class MemoryBytes:
@@ -80,7 +80,7 @@ class HeldSnapshot:
     """The state after one entry of the log, encoded, with what Raft needs to go on from there."""
 
     prev: Entry
-    """The entry before the last one that the image covers."""
+    """The entry before the last one that the snapshot covers."""
     last: Entry
     members: tuple[str, ...]
     """Ids of the members with a vote, as of the last entry."""
@@ -88,7 +88,7 @@ class HeldSnapshot:
 
     @property
     def index(self) -> int:
-        """Of the last entry that the image covers."""
+        """Of the last entry that the snapshot covers."""
         return self.last[1]
 
     @property
@@ -97,9 +97,9 @@ class HeldSnapshot:
         return self.last[2]
 
     def pieces(self) -> Iterator[bytes]:
-        """The whole image as the bytes of its file.
+        """The whole snapshot as the bytes of its file.
 
-        Raises OSError, InvalidRequestError when it has no place in a log or is larger than any image.
+        Raises OSError, InvalidRequestError when it has no place in a log or is larger than any snapshot.
         """
         self._check()
         yield _encode_head(self)
@@ -108,22 +108,26 @@ class HeldSnapshot:
     def _check(self) -> None:
         (before, prev_index, prev_term), (command, index, term) = self.prev, self.last
         if prev_index + 1 != index or not 0 <= prev_term <= term:
-            raise InvalidRequestError(f"an image at entry {index} of term {term} goes on from {prev_index}/{prev_term}")
+            raise InvalidRequestError(
+                f"a snapshot at entry {index} of term {term} goes on from {prev_index}/{prev_term}"
+            )
         if max(len(before), len(command)) > RAFT_ENTRY_BYTES_MAX or self.payload.size > RAFT_SNAPSHOT_BYTES_MAX:
-            raise InvalidRequestError(f"an image of {self.payload.size} bytes is too large: {RAFT_SNAPSHOT_BYTES_MAX}")
+            raise InvalidRequestError(
+                f"a snapshot of {self.payload.size} bytes is too large: {RAFT_SNAPSHOT_BYTES_MAX}"
+            )
         if len(self.members) > RAFT_VOTERS_MAX:
             raise InvalidRequestError(f"{len(self.members)} members with a vote are too many: {RAFT_VOTERS_MAX}")
 
 
 def load_snapshot(disk: Disk, name: str) -> HeldSnapshot:
-    """The image in a file, all of it checked. Raises DamagedDataError, DataFolderError, OSError."""
+    """The snapshot in a file, all of it checked. Raises DamagedDataError, DataFolderError, OSError."""
     with contextlib.closing(disk.open_read(name)) as file:
         size, start = file.size(), file.read(0, _FIXED.size)
     snapshot = _decode(disk, name, size)
     if snapshot is None and start[:4] == _MAGIC and start[4:5] > bytes([VERSION]):
         raise too_new(name, start[4])
     if snapshot is None:
-        raise damaged(name, 0, "the image is not what was written")
+        raise damaged(name, 0, "the snapshot is not what was written")
     return snapshot
 
 
@@ -133,7 +137,7 @@ def _decode(disk: Disk, name: str, size: int) -> HeldSnapshot | None:
         return None
     magic, version, _, index, term, prev_term, payload_bytes, *lengths, payload_crc = _FIXED.unpack_from(head)
     end = _FIXED.size + sum(lengths) + CRC_BYTES
-    if (magic, version) != (_MAGIC, VERSION) or len(head) < end or not is_sealed(head[:end]):
+    if (magic, version) != (_MAGIC, VERSION) or len(head) < end or not has_checksum(head[:end]):
         return None
     if size != end + payload_bytes or payload_bytes > RAFT_SNAPSHOT_BYTES_MAX or not index:
         return None
@@ -157,7 +161,7 @@ def _encode_head(snapshot: HeldSnapshot) -> bytes:
     lengths = len(before), len(command), len(members)
     crc = _crc_of_all(_pieces(snapshot.payload))
     fixed = _FIXED.pack(_MAGIC, VERSION, bytes(3), index, term, prev_term, snapshot.payload.size, *lengths, crc)
-    return sealed(fixed + before + command + members)
+    return with_checksum(fixed + before + command + members)
 
 
 def _encode_member(member: str) -> bytes:

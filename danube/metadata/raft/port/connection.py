@@ -78,7 +78,7 @@ class Connection:
         """Have a message sent, in order; False when the connection is at its end.
 
         A peer that takes nothing for so long that RAFT_SEND_BUFFER_BYTES_MAX wait for it is disconnected. Raises
-        PlainDataError for what is no plain data.
+        EncodingError for what is no plain data.
         """
         if not self.is_open:
             return False

@@ -38,7 +38,7 @@ class TransportSettings:
         return self.secret is None and self.tls is None
 
     def check(self, *, loopback: bool) -> None:
-        """Raises SettingsError for what would let strangers in."""
+        """Raises SettingsError for what would let unknown peers in."""
         if self.secret is not None and len(self.secret) < RAFT_SECRET_BYTES_MIN:
             raise SettingsError(
                 f"the secret of the Raft port has less than {RAFT_SECRET_BYTES_MIN} bytes: make one with "

@@ -119,8 +119,8 @@ class _Inquiry:
 class Inquiries:
     """All questions of one member that are under way."""
 
-    def __init__(self, wires: Dialer) -> None:
-        self._dialer = wires
+    def __init__(self, dialer: Dialer) -> None:
+        self._dialer = dialer
         self._under_way: set[_Inquiry] = set()
 
     def ask(self, address: str, question: Any, timeout_s: float, now_s: float, done: Done) -> None:  # noqa: ANN401 - plain data

@@ -86,8 +86,8 @@ _TOLD: dict[int, str] = {
 class LogSuppressor:
     """Says whether a line is due. The same trouble (whoever has it, and which) is due again after RAFT_LOG_LINE_S.
 
-    Strangers who come from ever new addresses fill the memory of RAFT_LOG_LINES_MAX troubles; then nothing further is
-    due until the oldest of them is old enough, so that nobody can fill the log.
+    Unknown peers who come from ever new addresses fill the memory of RAFT_LOG_LINES_MAX troubles; then nothing further
+    is due until the oldest of them is old enough, so that nobody can fill the log.
     """
 
     def __init__(self) -> None:

@@ -102,7 +102,7 @@ class Session:
         return events
 
     def send(self, message: Any, now_s: float) -> None:  # noqa: ANN401 - plain data
-        """Have a message sent; the peer must have proved itself. Raises PlainDataError for one that cannot be."""
+        """Have a message sent; the peer must have proved itself. Raises EncodingError for one that cannot be."""
         self._send_frame(encoding.dumps(message), now_s)
 
     def tick(self, now_s: float) -> Refused | None:

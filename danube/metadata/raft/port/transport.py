@@ -4,8 +4,9 @@ Whoever connects proves who it is first (`handshake`, `tls`): until then nothing
 it has little room and time. What comes afterwards is plain data (`plain`). `docs/raft-port.md` says what that protects.
 
 Between two voters the one with the larger id dials, and after a while the other one, too; learners dial all voters. A
-voter of this cluster that this member does not know (yet) is a guest: what it says is told and it can be answered, and
-nobody is told that it is connected. All of it runs in the raft thread, driven by its poller and by `tick`.
+voter of this cluster that this member does not know (yet) is an unknown peer: what it says is told and it can be
+answered, and nobody is told that it is connected. All of it runs in the raft thread, driven by its poller and by
+`tick`.
 """
 
 import logging
@@ -45,7 +46,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
     """One port, for the life of the process. SyncObj adds no nodes to a transport that it is given: whoever gives it
     calls `addNode` for each.
 
-    Raises SettingsError for settings that would let strangers in, and for certificates that cannot be used; the
+    Raises SettingsError for settings that would let unknown peers in, and for certificates that cannot be used; the
     listener is closed then.
     """
 
@@ -71,7 +72,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         """Whether the invitation is accepted."""
         self._links: dict[RaftNode, _Link] = {}
         self._learners: dict[RaftNode, Connection] = {}
-        self._guests: dict[RaftNode, Connection] = {}
+        self._unknown_peers: dict[RaftNode, Connection] = {}
         self._asking: dict[Connection, float] = {}
         """Who is connected to ask, and until when."""
         self._log_suppressor = LogSuppressor()
@@ -87,9 +88,9 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
     # What SyncObj asks of a transport, `ready`, `tryGetReady` and `waitReady` being what it inherits: it is ready.
 
     def addNode(self, node: RaftNode) -> None:  # noqa: N802 - as pysyncobj calls it
-        """Be connected with this voter from now on; a guest is told as connected. Idempotent."""
+        """Be connected with this voter from now on; an unknown peer is told as connected. Idempotent."""
         link = self._links.setdefault(node, _Link(node, self._clock.monotonic_s()))
-        unknown_peer = self._guests.pop(node, None)
+        unknown_peer = self._unknown_peers.pop(node, None)
         if unknown_peer is not None:
             self._take_voter(link, unknown_peer)
 
@@ -116,7 +117,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self._become_silent()
         self._links.clear()
         self._learners.clear()
-        self._guests.clear()
+        self._unknown_peers.clear()
         self._asking.clear()
         self._inquiries.close()
         self._dialer.close()
@@ -130,11 +131,11 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         """
         for link in self._links.values():
             link.close()
-        for connection in (*self._learners.values(), *self._guests.values()):
+        for connection in (*self._learners.values(), *self._unknown_peers.values()):
             connection.close()
         self._links.clear()
         self._learners.clear()
-        self._guests.clear()
+        self._unknown_peers.clear()
         self._role, self._own = role, own or self._own
 
     def tick(self) -> None:
@@ -158,11 +159,11 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         return connection is not None and connection.pending_bytes <= RAFT_SEND_ROOM_BYTES
 
     def hears(self, node: RaftNode) -> bool:
-        """Whether this node is connected, if only as a guest."""
+        """Whether this node is connected, if only as an unknown peer."""
         return self._connection_of(node) is not None
 
     def connected(self) -> frozenset[RaftNode]:
-        """The members that are connected now, guests aside."""
+        """The members that are connected now, unknown peers aside."""
         return frozenset(link.node for link in self._links.values() if link.connection) | frozenset(self._learners)
 
     def probe(self, address: str, timeout_s: float, done: Callable[[Probe | Exception], None]) -> None:
@@ -227,7 +228,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def _admit(self, peer: Peer) -> None:
         """Refuse a peer that has proved itself and is still not wanted."""
-        if len(self._links) + len(self._learners) + len(self._guests) + len(self._asking) >= RAFT_PEERS_MAX:
+        if len(self._links) + len(self._learners) + len(self._unknown_peers) + len(self._asking) >= RAFT_PEERS_MAX:
             raise RefusedError(Reason.CROWDED, f"{RAFT_PEERS_MAX} members are connected already")
         if peer.purpose is Purpose.ASK:
             return
@@ -239,7 +240,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
     def _admit_unknown_peer(self, node: RaftNode) -> None:
         """It may be the one to lead: a change that this member has not heard of may have given it its vote."""
         moved = any(link.node.node_id == node.node_id for link in self._links.values())
-        if moved or (len(self._guests) >= RAFT_UNKNOWN_PEERS_MAX and node not in self._guests):
+        if moved or (len(self._unknown_peers) >= RAFT_UNKNOWN_PEERS_MAX and node not in self._unknown_peers):
             raise RefusedError(
                 Reason.UNKNOWN_MEMBER,
                 f"{node.id} is no member that this one knows (yet): if it lost its data folder, remove the old member "
@@ -286,7 +287,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def _accept_unknown_peer(self, node: RaftNode, connection: Connection) -> None:
         self._forget(node)
-        self._guests[node] = connection
+        self._unknown_peers[node] = connection
         connection.on_message = partial(self._onMessageReceived, node)
         connection.on_end = partial(self._on_unknown_peer_lost, node, connection)
         self._tell(logging.INFO, str(node.id), "connected, and this member does not know that it has a vote (yet)")
@@ -302,7 +303,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         if learner is not None:
             learner.close()
             self._onReadonlyNodeDisconnected(node)
-        unknown_peer = self._guests.pop(node, None)
+        unknown_peer = self._unknown_peers.pop(node, None)
         if unknown_peer is not None:
             unknown_peer.close()
 
@@ -320,8 +321,8 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
             self._onReadonlyNodeDisconnected(node)
 
     def _on_unknown_peer_lost(self, node: RaftNode, connection: Connection, error: Exception) -> None:
-        if self._guests.get(node) is connection:
-            del self._guests[node]
+        if self._unknown_peers.get(node) is connection:
+            del self._unknown_peers[node]
             self._tell_lost(node, error)
 
     def _on_question(self, connection: Connection, question: Any) -> None:  # noqa: ANN401 - plain data
@@ -340,7 +341,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         link = self._links.get(node)
         if link is not None and link.connection is not None:
             return link.connection
-        return self._learners.get(node) or self._guests.get(node)
+        return self._learners.get(node) or self._unknown_peers.get(node)
 
     # Telling.
 

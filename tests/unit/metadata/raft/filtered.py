@@ -17,7 +17,7 @@ OWN = RaftNode("1@10.0.0.1:7650")
 LEADER = RaftNode("2@10.0.0.2:7650")
 VOTER = RaftNode("3@10.0.0.3:7650")
 LEARNER = RaftNode("4@10.0.0.4:7650")
-STRANGER = RaftNode("9@10.0.0.9:7650")
+UNKNOWN_PEER = RaftNode("9@10.0.0.9:7650")
 
 
 def entries(*terms: int, first: int = 1) -> list[Entry]:
@@ -38,8 +38,8 @@ def append(*added: Entry, previous: Entry, term: int = 5, commit: int = 0) -> Me
     }
 
 
-def image_at(index: int, term: int = 1, *, size: int = 10, members: tuple[str, ...] = ("1@a:1",)) -> HeldSnapshot:
-    """An image of the state after this entry."""
+def snapshot_at(index: int, term: int = 1, *, size: int = 10, members: tuple[str, ...] = ("1@a:1",)) -> HeldSnapshot:
+    """A snapshot of the state after this entry."""
     payload = MemoryBytes(bytes(number % 251 for number in range(size)))
     return HeldSnapshot(prev=(NO_OP, index - 1, term), last=(NO_OP, index, term), members=members, payload=payload)
 
@@ -129,7 +129,7 @@ class Pieces:
     progress: list[tuple[Node, int, int]] = field(default_factory=list)
     refusals: list[Node] = field(default_factory=list)
 
-    def needless(self, piece: Any) -> int:
+    def agreed_index(self, piece: Any) -> int:
         return self.agreed
 
     def received(self) -> tuple[int, int] | None:
@@ -144,7 +144,7 @@ class Pieces:
 
 @dataclass
 class Snapshots:
-    """Images in memory."""
+    """Snapshots in memory."""
 
     snapshot: HeldSnapshot | None = None
     error: OSError | None = None

@@ -5,10 +5,10 @@ import random
 from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.bootstrap import begin
 from danube.metadata.raft.core.node import RaftNode
-from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.recovery import members_after
-from danube.metadata.raft.member import Found, Member, MemberParts, Ordered, pack_batch
+from danube.metadata.raft.member import Member, MemberEvent, MemberParts, Ordered, pack_batch
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.testing.simulated.disk import SimDisk
 from lab.raft.network import Agenda, SimNetwork, SimTransport
@@ -40,7 +40,7 @@ class One:
                 voters_after=members_after,
             )
         )
-        self.found: list[Found] = []
+        self.found: list[MemberEvent] = []
         self.error: Exception | None = None
 
     def tick(self) -> None:
@@ -52,8 +52,8 @@ class One:
                 self.transport.destroy()
         for found in self.member.take():
             self.found.append(found)
-            if isinstance(found, Wanted):
-                self.member.keeper.made(found, [b"the state"])
+            if isinstance(found, SnapshotRequest):
+                self.member.keeper.snapshot_made(found, [b"the state"])
 
     @property
     def numbers(self) -> list[int]:

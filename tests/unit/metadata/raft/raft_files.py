@@ -35,15 +35,15 @@ def fill(folder: RaftFolder, added: Sequence[Entry]) -> None:
     folder.log.sync()
 
 
-def image_at(index: int, term: int = 1, payload: bytes = b"state") -> HeldSnapshot:
-    """An image after this entry."""
+def snapshot_at(index: int, term: int = 1, payload: bytes = b"state") -> HeldSnapshot:
+    """A snapshot after this entry."""
     return HeldSnapshot(
         prev=entry(index - 1, term), last=entry(index, term), members=MEMBERS, payload=MemoryBytes(payload)
     )
 
 
 def keep(folder: RaftFolder, snapshot: HeldSnapshot) -> None:
-    """Save an image in its term, or in a later one."""
+    """Save a snapshot in its term, or in a later one."""
     folder.log.setCurrentTerm(max(snapshot.term, folder.log.getCurrentTerm()), folder.log.getVotedForNodeId())
     folder.save_snapshot(snapshot)
 

@@ -8,7 +8,7 @@ import pytest
 
 from danube.metadata.raft.apply_queue import ApplyQueue
 from danube.metadata.raft.core.overrides import NO_OP
-from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import Installed, Ordered
 from danube.metadata.replication.snapshot_format import encode_state
@@ -56,10 +56,10 @@ class Source:
     def applied(self, size: int) -> None:
         self.bytes += size
 
-    def made(self, wanted: Wanted, payload: Sequence[bytes]) -> None:
+    def snapshot_made(self, wanted: SnapshotRequest, payload: Sequence[bytes]) -> None:
         self.snapshots.append(payload)
 
-    def not_made(self, error: Exception) -> None:
+    def snapshot_failed(self, error: Exception) -> None:
         self.not_made_for.append(error)
 
     def newest_snapshot_index(self) -> int:
@@ -67,10 +67,10 @@ class Source:
 
 
 class GoneBytes(MemoryBytes):
-    """Of an image whose file went when a newer one came."""
+    """Of a snapshot whose file went when a newer one came."""
 
     def read(self, position: int, length: int) -> bytes:
-        raise FileNotFoundError("a newer image took its place")
+        raise FileNotFoundError("a newer snapshot took its place")
 
 
 class Fed:
@@ -131,7 +131,7 @@ async def test_what_comes_behind_an_image_waits_for_it(fed: Fed) -> None:
 
 
 async def test_an_image_is_of_its_very_place_in_the_sequence(fed: Fed) -> None:
-    wanted = Wanted((NO_OP, 3, 1), (NO_OP, 4, 1), ("1@a:1",))
+    wanted = SnapshotRequest((NO_OP, 3, 1), (NO_OP, 4, 1), ("1@a:1",))
     fed.feed.take([_batch(4), wanted, _batch(5)])
     assert fed.follower.told == [4, "image", 5]
     await asyncio.sleep(0)
@@ -171,7 +171,7 @@ def _missed(index: int) -> Installed:
 
 
 async def test_an_image_that_a_newer_one_replaced_is_passed_over(fed: Fed) -> None:
-    wanted = Wanted((NO_OP, 9, 1), (NO_OP, 10, 1), ("1@a:1",))
+    wanted = SnapshotRequest((NO_OP, 9, 1), (NO_OP, 10, 1), ("1@a:1",))
     fed.source.newest = 20
     fed.feed.take([_missed(9), _batch(10), wanted])
     await _settle()

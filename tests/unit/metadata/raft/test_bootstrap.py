@@ -9,7 +9,7 @@ from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.bootstrap import (
     FIRST_ENTRIES,
     Accept,
-    Found,
+    FoundCluster,
     Refuse,
     Standing,
     Wait,
@@ -46,12 +46,12 @@ def _standing(own: RaftNode = A, *answers: Probe, **others: Any) -> Standing:
 
 
 def test_without_seeds_a_broker_is_a_cluster_of_its_own() -> None:
-    assert decide(_standing(A, seeds=())) == Found(("1@10.0.0.1:7650",))
-    assert decide(_standing(A, seeds=(A.address,))) == Found(("1@10.0.0.1:7650",))
+    assert decide(_standing(A, seeds=())) == FoundCluster(("1@10.0.0.1:7650",))
+    assert decide(_standing(A, seeds=(A.address,))) == FoundCluster(("1@10.0.0.1:7650",))
 
 
 def test_the_lowest_node_id_founds_the_cluster_once_all_seeds_have_answered() -> None:
-    assert decide(_standing(A, _probe(B), _probe(C))) == Found(tuple(str(node.id) for node in (A, B, C)))
+    assert decide(_standing(A, _probe(B), _probe(C))) == FoundCluster(tuple(str(node.id) for node in (A, B, C)))
 
 
 @pytest.mark.parametrize("own", [B, C])
@@ -80,7 +80,7 @@ def test_brokers_with_different_seeds_found_nothing_and_say_what_each_has() -> N
 
 def test_the_order_of_the_seeds_is_nobody_s_business_and_an_older_version_says_none() -> None:
     same = replace(_probe(B), more={"members": [], "seeds": list(reversed(SEEDS))})
-    assert isinstance(decide(_standing(A, same, _probe(C))), Found)
+    assert isinstance(decide(_standing(A, same, _probe(C))), FoundCluster)
 
 
 def test_a_seed_that_has_begun_is_waited_for() -> None:
@@ -124,7 +124,7 @@ def test_a_broker_that_is_none_of_the_seeds_does_not_form_a_cluster_beside_them(
 def test_a_seed_may_be_another_name_of_this_broker() -> None:
     seeds = ("broker-1:7650", B.address)
     decision = decide(_standing(A, _probe(B), seeds=seeds, selves=frozenset({"broker-1:7650"})))
-    assert decision == Found(tuple(str(node.id) for node in (A, B)))
+    assert decision == FoundCluster(tuple(str(node.id) for node in (A, B)))
 
 
 @pytest.mark.parametrize(

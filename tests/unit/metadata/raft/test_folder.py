@@ -7,13 +7,13 @@ from danube.metadata.raft.core.encoding import dumps
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.folder import log_files
 from danube.metadata.raft.folder.folder import RaftFolder
-from danube.metadata.raft.folder.format import sealed
+from danube.metadata.raft.folder.format import with_checksum
 from danube.metadata.raft.folder.recovery import MEMBERSHIP, members_after
 from danube.metadata.raft.folder.small_files import decode_log_mark
 from danube.model.errors import DamagedDataError, DataFolderError, MetadataError, PreconditionFailedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
-from tests.unit.metadata.raft.raft_files import entries, entry, fill, image_at, keep, opened, put
+from tests.unit.metadata.raft.raft_files import entries, entry, fill, keep, opened, put, snapshot_at
 
 IMAGE = "raft/image-00000000000000000009"
 
@@ -64,7 +64,7 @@ def test_a_lost_identity_is_refused(kept: str) -> None:
     disk = SimDisk()
     folder = opened(disk)
     fill(folder, entries(1, 10))
-    keep(folder, image_at(9))
+    keep(folder, snapshot_at(9))
     files = {name: content for name, content in disk.contents().items() if f"raft/{kept}" in name}
     assert files
     with pytest.raises(DamagedDataError, match=r"raft/identity.*missing"):
@@ -99,14 +99,14 @@ def test_a_disk_that_cannot_be_read_is_told_with_the_next_step() -> None:
         opened(disk)
 
 
-# Log and image together
+# Log and snapshot together
 
 
-def test_a_log_begins_with_the_entries_of_its_image() -> None:
+def test_a_log_begins_with_the_entries_of_its_snapshot() -> None:
     disk = SimDisk(1)
     folder = opened(disk)
     fill(folder, entries(1, 15))
-    keep(folder, image_at(9))
+    keep(folder, snapshot_at(9))
     again = opened(disk.power_cut())
     assert again.log[:] == entries(8, 15)
     assert (again.log.first_index, again.log.last_index, again.log.getRaftCommitIndex()) == (8, 14, 9)
@@ -117,7 +117,7 @@ def test_a_log_that_ends_before_its_image_begins_anew_with_it() -> None:
     folder = opened(disk)
     fill(folder, entries(1, 6))
     folder.log.close()
-    keep(folder, image_at(9))
+    keep(folder, snapshot_at(9))
     again = opened(disk.power_cut())
     assert again.log[:] == entries(8, 10)
     fill(again, entries(10, 12))
@@ -129,13 +129,13 @@ def test_a_log_with_other_entries_than_its_image_begins_anew_with_it() -> None:
     folder = opened(disk)
     fill(folder, entries(1, 15))
     folder.log.setCurrentTerm(3, None)
-    keep(folder, image_at(9, term=3))
+    keep(folder, snapshot_at(9, term=3))
     assert opened(disk.power_cut()).log[:] == entries(8, 10, term=3)
 
 
-def test_a_member_without_a_log_begins_with_its_image() -> None:
+def test_a_member_without_a_log_begins_with_its_snapshot() -> None:
     disk = SimDisk(1)
-    keep(opened(disk), image_at(2, term=0))
+    keep(opened(disk), snapshot_at(2, term=0))
     assert opened(disk.power_cut()).log[:] == entries(1, 3, term=0)
 
 
@@ -148,7 +148,7 @@ def test_a_received_image_is_there_with_its_log_after_any_power_cut() -> None:
             folder.log.setCurrentTerm(2, None)
             disk.stop_at(step)
             with pytest.raises(MachineOffError):
-                keep(folder, image_at(9, term=2))
+                keep(folder, snapshot_at(9, term=2))
                 folder.log.clear()
                 fill(folder, entries(8, 10, term=2))
                 while True:
@@ -161,13 +161,13 @@ def test_a_received_image_is_there_with_its_log_after_any_power_cut() -> None:
 
 
 def _filled(monkeypatch: pytest.MonkeyPatch) -> dict[str, bytes]:
-    """Several files of a log that was closed, and an image that they go on from."""
+    """Several files of a log that was closed, and a snapshot that they go on from."""
     monkeypatch.setattr(log_files, "RAFT_LOG_FILE_BYTES_MAX", 300)
     disk = SimDisk()
     folder = opened(disk)
     for index in range(1, 30):
         fill(folder, [entry(index)])
-    keep(folder, image_at(9))
+    keep(folder, snapshot_at(9))
     folder.log.deleteEntriesTo(7)
     folder.close()
     return disk.contents()
@@ -186,12 +186,12 @@ def test_each_missing_file_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_lost_image_of_a_log_that_begins_with_one_is_missed() -> None:
     disk = SimDisk()
     folder = opened(disk)
-    folder.save_snapshot(image_at(2, term=0))
+    folder.save_snapshot(snapshot_at(2, term=0))
     folder.log.clear()
     fill(folder, entries(1, 3, term=0))
     files = disk.contents()
     lost = next(name for name in files if "image" in name)
-    with pytest.raises(DamagedDataError, match=r"image-.*the image that the log begins with is missing"):
+    with pytest.raises(DamagedDataError, match=r"image-.*the snapshot that the log begins with is missing"):
         opened(_without(files, lost))
 
 
@@ -294,7 +294,7 @@ def test_a_mark_that_cannot_be_written_stops_nothing_and_is_tried_again() -> Non
 def test_a_file_of_a_later_version_is_left_to_the_later_program() -> None:
     disk = SimDisk()
     opened(disk)
-    later = sealed(b"DnRf\x02" + bytes(43))
+    later = with_checksum(b"DnRf\x02" + bytes(43))
     with pytest.raises(DataFolderError, match="format version 2: use the Danube that wrote it"):
         opened(put({**disk.contents(), "raft/log-0000000001": later}))
 

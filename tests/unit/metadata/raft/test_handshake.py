@@ -82,9 +82,9 @@ def test_a_dialer_with_a_secret_refuses_an_acceptor_that_says_it_needs_none() ->
     one, downgraded = dialer(), acceptor(secret=None)
     with pytest.raises(RefusedError):
         downgraded.receive(one.take_output())
-    stranger = dialer(secret=None)
+    unknown_peer = dialer(secret=None)
     with pytest.raises(RefusedError) as caught:
-        one.receive(stranger.take_output())
+        one.receive(unknown_peer.take_output())
     assert caught.value.reason is Reason.SECRET_MISSING
     assert one.take_output() == b""
 
@@ -167,11 +167,11 @@ def test_a_dialer_proof_is_no_acceptor_proof() -> None:
 
 
 def test_a_member_cannot_be_made_to_prove_for_a_stranger() -> None:
-    """The stranger stands between one member's handshake with it and its own with another member."""
-    victim, target, stranger = dialer(2), acceptor(1), acceptor(3)
+    """The unknown peer stands between one member's handshake with it and its own with another member."""
+    victim, target, unknown_peer = dialer(2), acceptor(1), acceptor(3)
     target.receive(dialer(3).take_output())
-    stranger.receive(victim.take_output())
-    victim.receive(stranger.take_output())
+    unknown_peer.receive(victim.take_output())
+    victim.receive(unknown_peer.take_output())
     with pytest.raises(RefusedError):
         target.receive(victim.take_output())
 

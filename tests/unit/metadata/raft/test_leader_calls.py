@@ -99,12 +99,12 @@ async def test_only_who_was_asked_answers(three: GroupStore) -> None:
     """Another member that says something under the same number is not heard."""
     member, leader = three.sequencer._local_node.member, leader_of(three)
     assert member is not None
-    take, strangers = member.on_own, []
+    take, unknown_peers = member.on_own, []
 
     def take_a_stranger_first(node: Any, message: dict[str, Any]) -> None:
-        stranger = next(other for other in member.core.otherNodes if other != node)
-        strangers.append(stranger)
-        take(stranger, message | {"result": pack_result(NotFoundError("not my words"))})
+        unknown_peer = next(other for other in member.core.otherNodes if other != node)
+        unknown_peers.append(unknown_peer)
+        take(unknown_peer, message | {"result": pack_result(NotFoundError("not my words"))})
         take(node, message)
 
     member.on_own = take_a_stranger_first
@@ -113,7 +113,7 @@ async def test_only_who_was_asked_answers(three: GroupStore) -> None:
         return lags(await three.sequencer.look()) == lags(await leader.sequencer.look())
 
     await until(leader_is_heard)
-    assert strangers
+    assert unknown_peers
 
 
 async def test_who_has_asked_enough_tells_what_it_knows_itself(three: GroupStore) -> None:

@@ -10,7 +10,7 @@ from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.model.errors import JournalStoppedError
 from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX, RAFT_LOG_UNSYNCED_BYTES_MAX, RAFT_MARK_DELAY_S
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.metadata.raft.raft_files import entries, entry, fill, image_at, keep, opened
+from tests.unit.metadata.raft.raft_files import entries, entry, fill, keep, opened, snapshot_at
 
 
 def _log_files(disk: SimDisk) -> list[str]:
@@ -140,7 +140,7 @@ def test_files_below_an_image_go(monkeypatch: pytest.MonkeyPatch) -> None:
     for index in range(1, 60):
         fill(folder, [entry(index)])
     files = len(_log_files(disk))
-    keep(folder, image_at(50))
+    keep(folder, snapshot_at(50))
     folder.log.deleteEntriesTo(48)
     assert folder.log[:] == entries(49, 60)
     assert len(_log_files(disk)) < files / 2

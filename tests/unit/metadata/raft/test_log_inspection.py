@@ -25,7 +25,7 @@ def test_each_file_is_told() -> None:
     told = {file.name: file.holds for file in inspect_folder(put({**files(), "raft/x.new": b"1", "raft/y": b""})).files}
     assert told == {
         "raft/identity": "who this member is",
-        "raft/image-00000000000000000008": "an image",
+        "raft/image-00000000000000000008": "a snapshot",
         "raft/log-0000000001": "entries 1 to 12, known to be synced",
         "raft/log-0000000002": "entries 10 to 13, known to be synced",
         "raft/mark": "how far its log is synced",

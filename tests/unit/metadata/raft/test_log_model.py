@@ -9,7 +9,7 @@ from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.format import Entry
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.disk import SimDisk
-from tests.unit.metadata.raft.raft_files import image_at, opened
+from tests.unit.metadata.raft.raft_files import opened, snapshot_at
 
 numbers = st.integers(0, 40)
 operations = st.lists(
@@ -18,7 +18,7 @@ operations = st.lists(
         st.tuples(st.just("add"), st.integers(1, 8)),
         st.tuples(st.just("term"), st.integers(1, 2)),
         st.tuples(st.just("cut"), numbers),
-        st.tuples(st.just("image"), numbers),
+        st.tuples(st.just("snapshot"), numbers),
         st.tuples(st.just("sync"), st.just(0)),
         st.tuples(st.just("commit"), numbers),
         st.tuples(st.just("narrow"), numbers),
@@ -64,16 +64,16 @@ class Lives:
         self.folder.log.setCurrentTerm(self.term, None)
 
     def do_cut(self, number: int) -> None:
-        kept = max(number, 2 if self.snapshot else 1)  # an image covers the first two
+        kept = max(number, 2 if self.snapshot else 1)  # a snapshot covers the first two
         self.folder.log.deleteEntriesFrom(kept)
         del self.list[kept:]
 
-    def do_image(self, number: int) -> None:
-        """As a compaction does: an image after some entry, and the log goes up to the one before it."""
+    def do_snapshot(self, number: int) -> None:
+        """As a compaction does: a snapshot after some entry, and the log goes up to the one before it."""
         if not 1 <= number < len(self.list) or self.list[number][1] <= self.snapshot:
             return
         self.folder.log.setRaftCommitIndex(self.list[number][1])
-        snapshot = image_at(self.list[number][1], self.list[number][2])
+        snapshot = snapshot_at(self.list[number][1], self.list[number][2])
         prev, last = self.list[number - 1 : number + 1]
         self.folder.save_snapshot(
             type(snapshot)(prev=prev, last=last, members=snapshot.members, payload=snapshot.payload)
@@ -99,11 +99,11 @@ class Lives:
         log.widen()
 
     def do_clear(self, number: int) -> None:
-        """As an image that is received does: the log begins anew behind what it had."""
+        """As a snapshot that is received does: the log begins anew behind what it had."""
         index = max(self.snapshot, self.list[-1][1] if self.list else 0) + number + 2
         self.do_term(1)
         self.list = [entry(index - 1, self.term), entry(index, self.term)]
-        snapshot = image_at(index, self.term)
+        snapshot = snapshot_at(index, self.term)
         self.folder.save_snapshot(
             type(snapshot)(prev=self.list[0], last=self.list[1], members=snapshot.members, payload=snapshot.payload)
         )

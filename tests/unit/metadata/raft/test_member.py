@@ -1,4 +1,4 @@
-"""What one member of a group does: what it is told, its images, and what ends it."""
+"""What one member of a group does: what it is told, its snapshots, and what ends it."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.core import overrides, snapshot_keeper
 from danube.metadata.raft.core.overrides import LEADER
 from danube.metadata.raft.core.raft_core import RaftCore
-from danube.metadata.raft.core.snapshot_keeper import Wanted
+from danube.metadata.raft.core.snapshot_keeper import SnapshotRequest
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.member import Installed, pack_batch, unpack_batch
 from danube.model.errors import DanubeError, MetadataError
@@ -61,7 +61,7 @@ def test_a_batch_survives_its_bytes() -> None:
         unpack_batch(b"\x00nonsense")
 
 
-# Images
+# Snapshots
 
 
 def test_the_log_is_cut_once_an_image_is_kept(group: Group) -> None:
@@ -75,7 +75,7 @@ def test_the_log_is_cut_once_an_image_is_kept(group: Group) -> None:
     assert len(group.leader.folder.log) <= ENTRIES_MAX + 2
 
 
-def test_a_member_that_was_away_for_long_is_sent_an_image(group: Group) -> None:
+def test_a_member_that_was_away_for_long_is_sent_an_snapshot(group: Group) -> None:
     group.form(3)
     away = group.followers[0]
     disk = group.stop(away)
@@ -107,7 +107,7 @@ def test_what_a_follower_still_needs_of_the_log_is_kept_for_it(group: Group, mon
     assert leader.folder.log.first_index > has  # there is an end to it
 
 
-def test_a_core_that_is_built_anew_keeps_what_is_behind_the_image(group: Group) -> None:
+def test_a_core_that_is_built_anew_keeps_what_is_behind_the_snapshot(group: Group) -> None:
     group.form(2, learners=1)
     learner = group.ones[NODES[2]]
     for _ in range(10):
@@ -137,7 +137,7 @@ def test_an_image_that_is_made_while_the_core_is_built_anew_does_not_stop_it(gro
     group.leader.member.change("add", learner.node)
     group.run(0.5)
     assert learner.member.core is not core
-    learner.member.keeper.made(Wanted(prev, last, ()), [b"the state"])
+    learner.member.keeper.snapshot_made(SnapshotRequest(prev, last, ()), [b"the state"])
     group.submit(group.leader, 3)
     group.run(1.0)
     assert learner.member.core.applied_index() == group.leader.member.core.applied_index()
@@ -171,10 +171,10 @@ def test_a_leader_that_waits_for_its_window_sends_one_sign_of_life_a_tick(
 def test_a_deposed_leader_whose_image_was_not_finished_catches_up(
     group: Group, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It has the entry of the others' image, and does not know yet that this was agreed on."""
+    """It has the entry of the others' snapshot, and does not know yet that this was agreed on."""
     group.form(3)
     deposed, others = group.leader, group.followers
-    monkeypatch.setattr(deposed.member.keeper, "made", lambda *_: None)
+    monkeypatch.setattr(deposed.member.keeper, "snapshot_made", lambda *_: None)
     for _ in range(ENTRIES_MAX + 2):
         group.submit(deposed)
         group.run(3 * TICK_S)
@@ -185,7 +185,7 @@ def test_a_deposed_leader_whose_image_was_not_finished_catches_up(
     group.run(5.0)
     group.submit(group.leader, 8)
     group.run(1.0)
-    again = group.leader  # its log is cut at its image, and the deposed one's reaches beyond that
+    again = group.leader  # its log is cut at its snapshot, and the deposed one's reaches beyond that
     group.start(again.node, group.stop(again))
     group.run(5.0)
     group.network.side.clear()

@@ -133,10 +133,10 @@ def test_a_member_that_was_removed_disturbs_nobody(group: Group) -> None:
 def test_a_change_that_was_refused_is_not_made_later(group: Group) -> None:
     group.form(3)
     member, node = group.leader.member, group.followers[0].node
-    member.hold_back(5.0)
+    member.hold_proposals(5.0)
     with pytest.raises(PreconditionFailedError, match="try again"):
         member.change("rem", node)
-    member.hold_back(0.0)
+    member.hold_proposals(0.0)
     group.run(1.0)
     assert node.id in member.voters()
 
@@ -242,7 +242,7 @@ def test_the_lag_of_who_is_silent_since_a_member_began_to_lead_is_not_known(grou
 
 def test_nothing_new_goes_into_the_log_while_the_lead_is_handed_over(group: Group) -> None:
     group.form(1)
-    group.leader.member.hold_back(0.5)
+    group.leader.member.hold_proposals(0.5)
     group.submit(group.leader)
     group.run(0.3)
     assert group.leader.numbers == []

@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from pysyncobj.node import Node
 
-from danube.metadata.raft.core.message_filter import Guard, Message, admit, trimmed
+from danube.metadata.raft.core.message_filter import Message, MessageFilter, admit, trimmed
 from danube.metadata.raft.core.overrides import MEMBERSHIP, REGULAR
 from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX
 from tests.unit.metadata.raft.filtered import (
     LEADER,
     LEARNER,
-    STRANGER,
+    UNKNOWN_PEER,
     VOTER,
     FixedView,
     KeptTransport,
@@ -30,9 +30,9 @@ class Core:
         self.transport = KeptTransport()
         self.pieces = Pieces()
         self.view = FixedView()
-        self.guard = Guard(self.transport, self.log, self.pieces)
-        self.guard.attach(self.view)
-        self.guard.setOnMessageReceivedCallback(self._take)
+        self.message_filter = MessageFilter(self.transport, self.log, self.pieces)
+        self.message_filter.attach(self.view)
+        self.message_filter.setOnMessageReceivedCallback(self._take)
         self.taken: list[Message] = []
         self.last_index_seen = 0
         self.error: Exception | None = None
@@ -50,7 +50,7 @@ class Core:
 def test_entries_that_are_there_are_not_handed_on_and_nothing_is_cut() -> None:
     core = Core(ListLog(1, 1, 2, 2, 2))
     _, second, third, *_ = core.log.all
-    core.guard.receive(LEADER, append(third, previous=second))
+    core.message_filter.receive(LEADER, append(third, previous=second))
     assert core.taken == [append(previous=third)]
     assert core.last_index_seen == 3  # else the core cut what follows
     assert core.log.last_index == 5
@@ -58,7 +58,7 @@ def test_entries_that_are_there_are_not_handed_on_and_nothing_is_cut() -> None:
 
 def test_a_heartbeat_from_further_back_cuts_nothing() -> None:
     core = Core(ListLog(1, 1, 2, 2))
-    core.guard.receive(LEADER, append(previous=core.log.all[1]))
+    core.message_filter.receive(LEADER, append(previous=core.log.all[1]))
     assert core.last_index_seen == 2
     assert core.log.last_index == 4
 
@@ -91,9 +91,9 @@ def test_the_log_is_whole_again_after_the_core_failed() -> None:
     core = Core(ListLog(1, 1, 2, 2))
     core.error = RuntimeError("broken")
     with pytest.raises(RuntimeError):
-        core.guard.receive(LEADER, append(previous=core.log.all[1]))
+        core.message_filter.receive(LEADER, append(previous=core.log.all[1]))
     assert core.log.last_index == 4
-    assert core.guard.failure is core.error
+    assert core.message_filter.failure is core.error
 
 
 # b: durable before it is promised
@@ -105,9 +105,9 @@ def _ack(*, success: bool) -> Message:
 
 def test_a_promise_leaves_after_the_log_was_synced() -> None:
     core = Core()
-    core.guard.send(LEADER, _ack(success=True))
+    core.message_filter.send(LEADER, _ack(success=True))
     assert core.log.syncs == 1
-    core.guard.send(LEADER, _ack(success=False))
+    core.message_filter.send(LEADER, _ack(success=False))
     assert core.log.syncs == 1
 
 
@@ -115,7 +115,7 @@ def test_a_promise_that_cannot_be_kept_is_not_made() -> None:
     core = Core()
     core.log.error = OSError("the disk is gone")
     with pytest.raises(OSError, match="the disk is gone"):
-        core.guard.send(LEADER, _ack(success=True))
+        core.message_filter.send(LEADER, _ack(success=True))
     assert not core.transport.sent
 
 
@@ -124,7 +124,7 @@ def test_a_promise_that_cannot_be_kept_is_not_made() -> None:
 
 def test_what_a_follower_has_is_said_with_its_term() -> None:
     core = Core()
-    core.guard.send(LEADER, _ack(success=True))
+    core.message_filter.send(LEADER, _ack(success=True))
     assert core.transport.sent == [(LEADER, {**_ack(success=True), "term": 5})]
 
 
@@ -132,9 +132,9 @@ def test_what_a_follower_has_is_said_with_its_term() -> None:
     ("node", "message", "reason"),
     [
         (VOTER, {**_ack(success=True), "term": 4}, "another term"),
-        (STRANGER, {**_ack(success=True), "term": 5}, "takes no part"),
+        (UNKNOWN_PEER, {**_ack(success=True), "term": 5}, "takes no part"),
         (LEARNER, {"type": "request_vote", "term": 6, "last_log_index": 9, "last_log_term": 5}, "no vote"),
-        (STRANGER, {"type": "response_vote", "term": 5}, "takes no part"),
+        (UNKNOWN_PEER, {"type": "response_vote", "term": 5}, "takes no part"),
         (LEARNER, {"type": "response_vote", "term": 5}, "no vote"),
         (VOTER, {"type": "response_vote", "term": 4}, "another term"),
         (LEARNER, append(previous=entries(1)[0]), "does not lead"),
@@ -155,7 +155,7 @@ def test_what_a_member_must_not_say_is_not_heard(node: Node, message: Message, r
         (LEADER, append(previous=entries(1)[0])),
         (LEADER, {"type": "timeout_now", "term": 5}),
         (LEARNER, {"type": "apply_command", "command": REGULAR + b"x"}),
-        (STRANGER, append(previous=entries(1)[0])),  # a voter that this member has not heard of may lead
+        (UNKNOWN_PEER, append(previous=entries(1)[0])),  # a voter that this member has not heard of may lead
     ],
 )
 def test_what_a_member_may_say_is_heard(node: Node, message: Message) -> None:
@@ -164,8 +164,8 @@ def test_what_a_member_may_say_is_heard(node: Node, message: Message) -> None:
 
 def test_a_guest_is_voted_for_only_while_nobody_leads() -> None:
     request = {"type": "request_vote", "term": 6, "last_log_index": 9, "last_log_term": 5}
-    assert "takes no part" in admit(STRANGER, request, FixedView())
-    assert admit(STRANGER, request, FixedView(led_by=None)) == ""
+    assert "takes no part" in admit(UNKNOWN_PEER, request, FixedView())
+    assert admit(UNKNOWN_PEER, request, FixedView(led_by=None)) == ""
     assert "no vote" in admit(LEARNER, request, FixedView(led_by=None))
 
 
@@ -174,25 +174,25 @@ def test_a_guest_is_voted_for_only_while_nobody_leads() -> None:
     [{"type": "apply_command", "command": REGULAR + b"x"}, {"type": "dismissed"}, {"type": "ask"}, {"type": "answer"}],
 )
 def test_a_guest_says_nothing_else_unless_it_leads(message: Message) -> None:
-    assert "takes no part" in admit(STRANGER, message, FixedView())
-    assert admit(STRANGER, message, FixedView(led_by=STRANGER)) == ""
+    assert "takes no part" in admit(UNKNOWN_PEER, message, FixedView())
+    assert admit(UNKNOWN_PEER, message, FixedView(led_by=UNKNOWN_PEER)) == ""
 
 
 def test_a_vote_counts_once_in_a_term() -> None:
     core = Core()
     vote = {"type": "response_vote", "term": 5}
     for node in (VOTER, VOTER, LEADER, VOTER):
-        core.guard.receive(node, vote)
+        core.message_filter.receive(node, vote)
     assert len(core.taken) == 2
     core.view.term = 6
-    core.guard.receive(VOTER, {**vote, "term": 6})
+    core.message_filter.receive(VOTER, {**vote, "term": 6})
     assert len(core.taken) == 3
 
 
 def test_a_late_vote_of_another_term_has_no_vote_counted_twice() -> None:
     core = Core()
     for term in (5, 4, 5, 6, 5):
-        core.guard.receive(VOTER, {"type": "response_vote", "term": term})
+        core.message_filter.receive(VOTER, {"type": "response_vote", "term": term})
     assert len(core.taken) == 1
 
 
@@ -217,12 +217,12 @@ def test_a_late_vote_of_another_term_has_no_vote_counted_twice() -> None:
 )
 def test_a_malformed_message_is_not_heard(message: Any) -> None:
     core = Core()
-    core.guard.receive(LEADER, message)
+    core.message_filter.receive(LEADER, message)
     assert not core.taken
-    assert core.guard.refused == 1
+    assert core.message_filter.refused == 1
 
 
-# d and n: pieces of images
+# d and n: pieces of snapshots
 
 
 def _piece(commit: int = 9, term: int = 5) -> Message:
@@ -231,14 +231,14 @@ def _piece(commit: int = 9, term: int = 5) -> Message:
 
 def test_a_piece_of_an_image_says_nothing_about_what_is_committed_here() -> None:
     core = Core()
-    core.guard.receive(LEADER, _piece(commit=9))
+    core.message_filter.receive(LEADER, _piece(commit=9))
     assert core.taken[0]["commit_index"] == core.view.commit
 
 
 def test_a_piece_is_answered_so_that_the_leader_knows_who_lives_and_how_far_it_is() -> None:
     core = Core()
     core.pieces.got = (40, 1_000)
-    core.guard.receive(LEADER, _piece())
+    core.message_filter.receive(LEADER, _piece())
     ((node, answer),) = core.transport.sent
     assert node == LEADER
     assert answer == {**_ack(success=False), "next_node_idx": 1, "image": (40, 1_000), "term": 5}
@@ -247,7 +247,7 @@ def test_a_piece_is_answered_so_that_the_leader_knows_who_lives_and_how_far_it_i
 def test_an_image_that_is_not_needed_is_refused_with_where_to_go_on() -> None:
     core = Core()
     core.pieces.agreed = 30
-    core.guard.receive(LEADER, _piece())
+    core.message_filter.receive(LEADER, _piece())
     assert core.taken[0]["serialized"] is None
     ((_, answer),) = core.transport.sent
     assert (answer["next_node_idx"], answer["reset"], answer["success"]) == (31, True, False)
@@ -256,26 +256,26 @@ def test_an_image_that_is_not_needed_is_refused_with_where_to_go_on() -> None:
 def test_what_the_image_of_a_leader_covers_was_agreed_on() -> None:
     core = Core()
     core.pieces.agreed = 2
-    core.guard.receive(LEADER, _piece(commit=9))
+    core.message_filter.receive(LEADER, _piece(commit=9))
     assert core.taken[0]["commit_index"] == 2
 
 
-def test_a_follower_that_goes_on_from_the_log_is_sent_no_image() -> None:
+def test_a_follower_that_goes_on_from_the_log_is_sent_no_snapshot() -> None:
     core = Core()
-    core.guard.receive(VOTER, {**_ack(success=False), "term": 5, "reset": True})
-    core.guard.receive(VOTER, {**_ack(success=True), "term": 5})
+    core.message_filter.receive(VOTER, {**_ack(success=False), "term": 5, "reset": True})
+    core.message_filter.receive(VOTER, {**_ack(success=True), "term": 5})
     assert core.pieces.refusals == [VOTER]
 
 
 def test_a_piece_of_an_earlier_term_is_not_answered() -> None:
     core = Core()
-    core.guard.receive(LEADER, _piece(term=4))
+    core.message_filter.receive(LEADER, _piece(term=4))
     assert not core.transport.sent
 
 
 def test_what_came_of_an_image_is_told_to_its_keeper() -> None:
     core = Core()
-    core.guard.receive(VOTER, {**_ack(success=False), "term": 5, "image": (40, 1_000)})
+    core.message_filter.receive(VOTER, {**_ack(success=False), "term": 5, "image": (40, 1_000)})
     assert core.pieces.progress == [(VOTER, 40, 1_000)]
 
 
@@ -286,19 +286,19 @@ def test_what_came_of_an_image_is_told_to_its_keeper() -> None:
 def test_after_a_conflict_the_leader_is_asked_for_all_of_that_term(conflict: int, commit: int, asked: int) -> None:
     core = Core(ListLog(1, 2, 2, 3, 3, 3))
     core.view.commit = commit
-    core.guard.send(LEADER, {**_ack(success=False), "next_node_idx": conflict, "reset": True})
+    core.message_filter.send(LEADER, {**_ack(success=False), "next_node_idx": conflict, "reset": True})
     assert core.transport.sent[0][1]["next_node_idx"] == asked
 
 
 def test_a_follower_goes_on_behind_the_last_entry_at_most() -> None:
     core = Core(ListLog(1, 1))
-    core.guard.receive(VOTER, {**_ack(success=False), "next_node_idx": 99, "term": 5, "reset": True})
+    core.message_filter.receive(VOTER, {**_ack(success=False), "next_node_idx": 99, "term": 5, "reset": True})
     assert core.taken[0]["next_node_idx"] == 3
 
 
 def test_a_follower_that_asks_for_other_entries_does_not_wait_for_a_heartbeat() -> None:
     core = Core()
-    core.guard.receive(VOTER, {**_ack(success=False), "term": 5, "reset": True})
+    core.message_filter.receive(VOTER, {**_ack(success=False), "term": 5, "reset": True})
     assert core.view.in_haste == 1
 
 
@@ -308,27 +308,27 @@ def test_a_follower_that_asks_for_other_entries_does_not_wait_for_a_heartbeat() 
 def test_entries_wait_for_a_member_that_takes_nothing() -> None:
     core = Core()
     core.transport.room = False
-    assert not core.guard.send(VOTER, append(*entries(5, first=3), previous=entries(1, 1)[1]))
-    assert core.guard.send(VOTER, append(previous=entries(1, 1)[1]))  # a heartbeat has room
+    assert not core.message_filter.send(VOTER, append(*entries(5, first=3), previous=entries(1, 1)[1]))
+    assert core.message_filter.send(VOTER, append(previous=entries(1, 1)[1]))  # a heartbeat has room
 
 
 def test_messages_of_our_own_do_not_reach_the_core() -> None:
     core = Core()
     own: list[Message] = []
-    core.guard.on_own = lambda _node, message: own.append(message)
-    core.guard.receive(LEARNER, {"type": "ask", "number": 1})
+    core.message_filter.on_own = lambda _node, message: own.append(message)
+    core.message_filter.receive(LEARNER, {"type": "ask", "number": 1})
     assert own == [{"type": "ask", "number": 1}]
     assert not core.taken
 
 
 def test_nobody_administers_a_member_by_utility_messages() -> None:
     core = Core()
-    core.guard.setOnUtilityMessageCallback("remove", print)
+    core.message_filter.setOnUtilityMessageCallback("remove", print)
     assert not core.transport._onUtilityMessageCallbacks
 
 
 def test_a_guard_that_was_put_away_hands_on_nothing() -> None:
     core = Core()
-    core.guard.destroy()
-    core.guard.receive(LEADER, append(previous=entries(1)[0]))
+    core.message_filter.destroy()
+    core.message_filter.receive(LEADER, append(previous=entries(1)[0]))
     assert not core.taken

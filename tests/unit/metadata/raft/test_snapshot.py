@@ -1,4 +1,4 @@
-"""Images: whole or refused."""
+"""Snapshots: whole or refused."""
 
 import pytest
 
@@ -6,7 +6,7 @@ from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes, load
 from danube.model.errors import DamagedDataError, DataFolderError, InvalidRequestError
 from danube.model.limits.metadata import RAFT_MEMBER_ID_BYTES_MAX, RAFT_VOTERS_MAX
 from danube.testing.simulated.disk import Operation, SimDisk
-from tests.unit.metadata.raft.raft_files import MEMBERS, entry, image_at, keep, opened, put
+from tests.unit.metadata.raft.raft_files import MEMBERS, entry, keep, opened, put, snapshot_at
 
 NAME = "raft/image-00000000000000000009"
 
@@ -20,7 +20,7 @@ def test_an_image_is_read_as_it_was_saved() -> None:
     payload = bytes(range(256)) * 9_000
     folder = opened(disk)
     folder.log.setCurrentTerm(3, None)
-    keep(folder, image_at(9, 3, payload))
+    keep(folder, snapshot_at(9, 3, payload))
     snapshot = opened(disk.power_cut()).snapshot
     assert snapshot is not None
     assert (snapshot.index, snapshot.term, snapshot.members) == (9, 3, MEMBERS)
@@ -33,16 +33,16 @@ def test_an_image_is_read_as_it_was_saved() -> None:
 
 def test_an_image_can_be_kept_again_from_its_file() -> None:
     disk = SimDisk()
-    keep(opened(disk), image_at(9))
+    keep(opened(disk), snapshot_at(9))
     snapshot = load_snapshot(disk, NAME)
-    assert _whole(snapshot) == disk.contents()[NAME] == _whole(image_at(9))
+    assert _whole(snapshot) == disk.contents()[NAME] == _whole(snapshot_at(9))
 
 
 def test_a_newer_image_takes_the_place_of_an_older_one() -> None:
     disk = SimDisk()
     folder = opened(disk)
-    keep(folder, image_at(9))
-    keep(folder, image_at(12))
+    keep(folder, snapshot_at(9))
+    keep(folder, snapshot_at(12))
     assert folder.snapshot is not None
     assert folder.snapshot.index == 12
     assert [name for name in disk.contents() if "image" in name] == ["raft/image-00000000000000000012"]
@@ -52,9 +52,9 @@ def test_a_newer_image_takes_the_place_of_an_older_one() -> None:
 def test_an_image_that_is_not_newer_changes_nothing(index: int) -> None:
     disk = SimDisk()
     folder = opened(disk)
-    keep(folder, image_at(9))
+    keep(folder, snapshot_at(9))
     before = disk.changes_done
-    keep(folder, image_at(index, payload=b"another"))
+    keep(folder, snapshot_at(index, payload=b"another"))
     assert disk.changes_done == before
 
 
@@ -62,21 +62,21 @@ def test_an_image_that_is_not_newer_changes_nothing(index: int) -> None:
 def test_an_image_that_could_not_be_saved_can_be_saved_again(operation: Operation) -> None:
     disk = SimDisk()
     folder = opened(disk)
-    keep(folder, image_at(9))
+    keep(folder, snapshot_at(9))
     disk.fail(operation)
     with pytest.raises(OSError, match="Input/output"):
-        keep(folder, image_at(12))
+        keep(folder, snapshot_at(12))
     assert folder.snapshot is not None
     assert folder.snapshot.payload.read(0, 5) == b"state"
-    keep(folder, image_at(12))
+    keep(folder, snapshot_at(12))
     assert folder.snapshot.index == 12
 
 
 def test_a_piece_of_an_image_that_a_newer_one_replaced_cannot_be_read() -> None:
     folder = opened(SimDisk())
-    keep(folder, image_at(9))
+    keep(folder, snapshot_at(9))
     old = folder.snapshot
-    keep(folder, image_at(12))
+    keep(folder, snapshot_at(12))
     assert old is not None
     with pytest.raises(FileNotFoundError):
         old.payload.read(0, 1)
@@ -86,7 +86,7 @@ def test_every_flipped_byte_and_every_missing_end_of_an_image_is_refused() -> No
     disk = SimDisk()
     folder = opened(disk)
     folder.log.setCurrentTerm(1, None)
-    keep(folder, image_at(9))
+    keep(folder, snapshot_at(9))
     files = disk.contents()
     whole = files[NAME]
     broken = [whole[:at] + bytes([whole[at] ^ 0x10]) + whole[at + 1 :] for at in range(len(whole))]
@@ -97,7 +97,7 @@ def test_every_flipped_byte_and_every_missing_end_of_an_image_is_refused() -> No
 
 def test_an_image_under_the_name_of_another_is_refused() -> None:
     disk = SimDisk()
-    keep(opened(disk), image_at(9))
+    keep(opened(disk), snapshot_at(9))
     files = disk.contents()
     files["raft/image-00000000000000000011"] = files.pop(NAME)
     with pytest.raises(DamagedDataError, match="another entry"):
@@ -134,4 +134,4 @@ def test_an_image_of_a_term_to_come_is_refused() -> None:
     folder = opened(SimDisk())
     folder.log.setCurrentTerm(3, None)
     with pytest.raises(InvalidRequestError, match="came in term 3"):
-        folder.save_snapshot(image_at(9, 4))
+        folder.save_snapshot(snapshot_at(9, 4))

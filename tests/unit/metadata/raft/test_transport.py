@@ -239,12 +239,12 @@ def test_a_stranger_delivers_nothing_and_costs_one_line(
     settings: dict[str, str], expected: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with room() as here:
-        member, stranger = here.port(1), here.port(2, **settings)  # type: ignore[arg-type]  # of the one kind each
-        know(member, stranger)
-        know(stranger, member)
+        member, unknown_peer = here.port(1), here.port(2, **settings)  # type: ignore[arg-type]  # of the one kind each
+        know(member, unknown_peer)
+        know(unknown_peer, member)
         here.until(lambda: expected in caplog.text)
         here.turns(60)
-        assert (member.told, stranger.told) == ([], [])
+        assert (member.told, unknown_peer.told) == ([], [])
         lines = [line for line in caplog.messages if f"Raft port {member.transport.address}, 127.0.0.1" in line]
         assert len(lines) == 1
         assert SECRET.decode() not in caplog.text

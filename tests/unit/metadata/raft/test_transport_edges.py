@@ -44,7 +44,7 @@ def test_an_event_of_a_socket_that_was_closed_is_not_told_to_the_next_one_with_i
     called: list[str] = []
 
     def replace(which: int) -> Callable[[int, int], None]:
-        """The callback of one pair, that puts a stranger in the place of the other pair."""
+        """The callback of one pair, that puts an unknown peer in the place of the other pair."""
 
         def callback(_descr: int, _events: int) -> None:
             called.append("of its own")
@@ -187,14 +187,14 @@ def test_a_door_without_descriptors_rests_and_says_so_instead_of_spinning() -> N
 def test_strangers_of_many_addresses_hold_a_bounded_number_of_connections() -> None:
     with room() as here:
         host, port = here.port(1).transport.address.split(":")
-        strangers = []
+        unknown_peers = []
         for number in range(RAFT_UNPROVED_MAX + 20):
             source = f"127.0.1.{number % 20}"
-            strangers.append(socket.create_connection((host, int(port)), source_address=(source, 0)))
+            unknown_peers.append(socket.create_connection((host, int(port)), source_address=(source, 0)))
             here.turn()
         here.turns(5)
-        assert [is_closed(each) for each in strangers] == [True] * 20 + [False] * RAFT_UNPROVED_MAX
-        for each in strangers:
+        assert [is_closed(each) for each in unknown_peers] == [True] * 20 + [False] * RAFT_UNPROVED_MAX
+        for each in unknown_peers:
             each.close()
 
 

@@ -23,7 +23,7 @@ def files(name: str = "member", ca: str = "ca") -> TlsSettings:
     return TlsSettings(certificate=FOLDER / f"{name}.pem", key=FOLDER / f"{name}.key", ca=FOLDER / f"{ca}.pem")
 
 
-MEMBER, STRANGER = files(), files("stranger")
+MEMBER, UNKNOWN_PEER = files(), files("stranger")
 
 
 @pytest.mark.parametrize("secret", [None, SECRET], ids=["certificates alone", "and a secret"])
@@ -46,7 +46,7 @@ def test_without_a_secret_a_port_with_tls_may_listen_anywhere() -> None:
 @pytest.mark.parametrize(
     ("tls", "told"),
     [
-        pytest.param(STRANGER, "TLS failed", id="a certificate of another CA"),
+        pytest.param(UNKNOWN_PEER, "TLS failed", id="a certificate of another CA"),
         pytest.param(None, "TLS failed, wrong version number", id="no TLS"),
     ],
 )
@@ -55,19 +55,19 @@ def test_a_stranger_to_the_ca_delivers_nothing(
 ) -> None:
     caplog.set_level(logging.INFO)
     with room() as here:
-        member, stranger = here.port(1, tls=MEMBER), here.port(2, tls=tls)
-        know(member, stranger)
-        know(stranger, member)
+        member, unknown_peer = here.port(1, tls=MEMBER), here.port(2, tls=tls)
+        know(member, unknown_peer)
+        know(unknown_peer, member)
         here.until(
             lambda: f"Raft port {member.transport.address}, 127.0.0.1: a connection was refused, {told}" in caplog.text
         )
         here.turns(30)
-        assert (member.told, stranger.told) == ([], [])
+        assert (member.told, unknown_peer.told) == ([], [])
 
 
 def test_a_dialer_refuses_a_port_whose_certificate_is_of_another_ca(caplog: pytest.LogCaptureFixture) -> None:
     with room() as here:
-        imposter, member = here.port(1, tls=STRANGER), here.port(2, tls=MEMBER)
+        imposter, member = here.port(1, tls=UNKNOWN_PEER), here.port(2, tls=MEMBER)
         know(imposter, member)
         know(member, imposter)
         told = f"{imposter.node.id}: cannot be connected with: TLS failed, certificate verify failed"
@@ -127,7 +127,7 @@ def test_an_older_tls_is_refused() -> None:
     [
         (files("nobody"), "nobody.pem"),
         (files(ca="nobody"), "nobody.pem"),
-        (TlsSettings(certificate=MEMBER.certificate, key=STRANGER.key, ca=MEMBER.ca), "belong together"),
+        (TlsSettings(certificate=MEMBER.certificate, key=UNKNOWN_PEER.key, ca=MEMBER.ca), "belong together"),
         (TlsSettings(certificate=MEMBER.certificate, key=FOLDER / "encrypted.key", ca=MEMBER.ca), "is encrypted"),
         (TlsSettings(certificate=MEMBER.certificate, key=MEMBER.key, ca=MEMBER.key), "must be PEM"),
     ],

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.records.storage import bury
+from danube.metadata.records.storage import add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import MetadataError, StorageUnavailableError
 from danube.model.limits.broker import FLUSH_DELAY_S, FLUSH_FILES_WAIT_MAX, FLUSH_RETRY_S, FLUSH_WAIT_S
@@ -126,8 +126,8 @@ async def test_deleted_topics_are_swept_without_being_asked(world: StorageWorld)
     await storage.flush()
     storage.start()
 
-    async def delete(draft: TransactionBuilder) -> None:
-        bury(draft, 1)
+    async def delete(builder: TransactionBuilder) -> None:
+        add_tombstone(builder, 1)
 
     await commit_transaction(world.metadata, world.rng, delete)
     storage.forget(1)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from danube.metadata.records.storage import TopicStorage, bury
+from danube.metadata.records.storage import TopicStorage, add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.limits.broker import (
     FLUSH_DELAY_S,
@@ -25,8 +25,8 @@ GONE, LEFT = 1, 2
 async def delete(world: StorageWorld, topic_id: int) -> None:
     """As the broker deletes a topic in metadata."""
 
-    async def change(draft: TransactionBuilder) -> None:
-        bury(draft, topic_id)
+    async def change(builder: TransactionBuilder) -> None:
+        add_tombstone(builder, topic_id)
 
     await commit_transaction(world.metadata, world.rng, change)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.metadata.records.storage import bury
+from danube.metadata.records.storage import add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.runtime.disk import Buffer, LocalDisk
 from danube.storage.retention.rules import Retention
@@ -73,8 +73,8 @@ async def test_what_is_deleted_on_a_full_disk_makes_room_at_once(world: StorageW
     world.disk.is_full = True
     assert (await storage.flush()).failed == 1  # it was to merge what is there
 
-    async def delete(draft: TransactionBuilder) -> None:
-        bury(draft, 1)
+    async def delete(builder: TransactionBuilder) -> None:
+        add_tombstone(builder, 1)
 
     await commit_transaction(world.metadata, world.rng, delete)
     storage.forget(1)

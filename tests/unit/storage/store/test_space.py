@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.metadata.records.storage import bury
+from danube.metadata.records.storage import add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import StorageUnavailableError
 from danube.model.limits.broker import FLUSH_RETRY_S
@@ -108,9 +108,9 @@ async def test_deleting_topics_frees_a_disk_that_is_so_full_that_nothing_can_be_
     await storage._journal.rotate()
     world.sim.capacity_bytes = sum(map(len, world.sim.contents().values()))
 
-    async def delete(draft: TransactionBuilder) -> None:
-        bury(draft, 1)
-        bury(draft, 2)
+    async def delete(builder: TransactionBuilder) -> None:
+        add_tombstone(builder, 1)
+        add_tombstone(builder, 2)
 
     await commit_transaction(world.metadata, world.rng, delete)
     for topic_id in (1, 2):

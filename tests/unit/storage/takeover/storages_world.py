@@ -7,7 +7,7 @@ from typing import Any
 
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records.journals import JournalRecords
-from danube.metadata.records.storage import StorageRecords, bury, enter_topic
+from danube.metadata.records.storage import StorageRecords, add_storage_record, add_tombstone
 from danube.metadata.store import Entry, MetadataStore
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.subscription import Cursor
@@ -43,10 +43,10 @@ class StoragesWorld:
 
     async def create(self, *topic_ids: int) -> None:
         """Have topics created in the metadata."""
-        draft = TransactionBuilder(self.metadata)
+        builder = TransactionBuilder(self.metadata)
         for topic_id in topic_ids:
-            enter_topic(draft, topic_id)
-        await self.metadata.transact(draft.transaction(f"create {topic_ids}"))
+            add_storage_record(builder, topic_id)
+        await self.metadata.transact(builder.transaction(f"create {topic_ids}"))
 
     async def start(
         self, number: int, metadata: MetadataStore | None = None, **runners: BlockingRunner
@@ -85,9 +85,9 @@ class StoragesWorld:
 
     async def delete(self, topic_id: int) -> None:
         """Have a topic deleted in the metadata."""
-        draft = TransactionBuilder(self.metadata)
-        bury(draft, topic_id)
-        await self.metadata.transact(draft.transaction(f"delete {topic_id}"))
+        builder = TransactionBuilder(self.metadata)
+        add_tombstone(builder, topic_id)
+        await self.metadata.transact(builder.transaction(f"delete {topic_id}"))
 
     def folders(self) -> list[str]:
         """Of all journals."""

@@ -336,7 +336,7 @@ async def test_a_folder_of_a_deleted_topic_that_cannot_be_removed_keeps_no_other
         storages.disk.create_whole(f"segments/{topic_id}/0000000001.manifest", [b"late"])
     for topic_id in (A, B):
         await storages.delete(topic_id)
-        await storages.records.forget_deleted(topic_id)
+        await storages.records.remove_tombstone(topic_id)
     storages.disks[1].fail(Operation.REMOVE, name=f"segments/{A}/*", times=100)  # type: ignore[attr-defined]
     await first.sweep_orphans()
     assert [storages.disk.exists(f"segments/{topic_id}") for topic_id in (A, B, LATE)] == [True, False, False]

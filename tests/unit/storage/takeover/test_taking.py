@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from danube.metadata.records.storage import bury
+from danube.metadata.records.storage import add_tombstone
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.errors import (
     DamagedDataError,
@@ -281,9 +281,9 @@ async def test_a_deleted_topic_is_not_taken(world: SharedWorld) -> None:
     store = world.store
 
     async def delete() -> None:
-        draft = TransactionBuilder(store)
-        bury(draft, A)
-        await store.transact(draft.transaction("delete"))
+        builder = TransactionBuilder(store)
+        add_tombstone(builder, A)
+        await store.transact(builder.transaction("delete"))
 
     second.reads.happen_after(4, delete)
     assert sorted(await second.begin(A, B)) == [B]
