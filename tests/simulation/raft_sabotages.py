@@ -81,7 +81,7 @@ def count_votes_twice(patch: pytest.MonkeyPatch) -> None:
 
 def take_older_images(patch: pytest.MonkeyPatch) -> None:
     """Have an image that comes replace the log, whatever was promised of it."""
-    patch.setattr(SnapshotKeeper, "needless", lambda *_: 0)
+    patch.setattr(SnapshotKeeper, "agreed_index", lambda *_: 0)
 
 
 def leave_the_log_unaligned(patch: pytest.MonkeyPatch) -> None:
