@@ -273,8 +273,7 @@ class Topics:
     async def change_namespace_policies(
         self, namespace: str, change: PolicyChange, *, extra_writes: ExtraWrites | None = None
     ) -> NamespaceRecord:
-        """Change the limits of a namespace; they hold for its topics at once. `extra_writes` goes into the same
-        transaction.
+        """Change the limits of a namespace; they hold for its topics at once. `extra_writes` go with it.
 
         Meanwhile no topic comes or goes. Raises NamespaceNotFoundError, and what `extra_writes` raises.
         """
@@ -332,9 +331,8 @@ class Topics:
     async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> Sequence[AnyTopic]:
         """Delete a topic, or all partitions of a base name, all or none; answers the topics that are gone.
 
-        Meanwhile no topic comes or goes, and no subscription of these; `extra_writes` goes into the same transaction.
-        Their clients are the caller's to send away. Raises TopicNotFoundError, TopicNotServedError, and what
-        `extra_writes` raises.
+        Meanwhile no topic comes or goes, and no subscription of these; `extra_writes` go with it. The caller drains
+        their clients. Raises TopicNotFoundError, TopicNotServedError, and what `extra_writes` raises.
         """
         async with self._changing, AsyncExitStack() as held:
             deleted = self.behind(name)
