@@ -71,6 +71,7 @@ async def never_reading(peer: Peer, topic: TopicName, subscription: str) -> Inbo
     return await peer.receive(await peer.subscribe(topic, subscription, "stalled"))
 
 
+@pytest.mark.nightly
 async def test_a_slow_consumer_gets_all_that_many_published_clients_flood(
     broker: BrokerProcess, client: DanubeClient, channel: Channel, wheel_python: Path
 ) -> None:
@@ -146,6 +147,7 @@ async def test_consumers_that_stop_reading_large_messages_hold_no_memory(
     assert growth < GROWTH_BYTES_MAX
 
 
+@pytest.mark.nightly
 async def test_two_thousand_consumers_of_a_thousand_subscriptions_are_all_served(
     broker: BrokerProcess, channel: Channel
 ) -> None:

@@ -332,6 +332,7 @@ def test_an_owner_that_was_stopped_acknowledges_nothing_after_its_topics_were_ta
         check_all_is_there([*paused.stored(), *taker.stored()], last.content())
 
 
+@pytest.mark.nightly
 @pytest.mark.cluster
 @pytest.mark.timeout(4 * WAIT_S)
 def test_an_owner_is_killed_under_load_and_the_taker_cuts_everything_and_its_journal_goes(shared: Path) -> None:
@@ -356,6 +357,7 @@ def test_an_owner_is_killed_under_load_and_the_taker_cuts_everything_and_its_jou
     assert [offset for _, offset, _ in taker.stored()][:TOPICS] == [len(found) for found in content.values()]
 
 
+@pytest.mark.nightly
 @pytest.mark.cluster
 @pytest.mark.timeout(4 * WAIT_S)
 def test_an_owner_that_was_stopped_wakes_when_its_journal_is_gone_and_acknowledges_nothing(shared: Path) -> None:

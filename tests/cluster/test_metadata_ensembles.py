@@ -168,7 +168,10 @@ class LedCluster:
         """As above."""
 
 
-@pytest.mark.parametrize("dies", [True, False], ids=["kill -9", "stands still"])
+@pytest.mark.parametrize(
+    "dies",
+    [pytest.param(True, id="kill -9"), pytest.param(False, id="stands still", marks=pytest.mark.nightly)],
+)
 async def test_a_leader_lost_in_the_middle_of_writes_breaks_no_promise(ensemble: Ensemble, dies: bool) -> None:
     """One order explains all answers, watches have no gap, leases end when they should: see `metadata_soak_judge`."""
     async with members(ensemble) as stores:
@@ -184,6 +187,7 @@ async def test_a_leader_lost_in_the_middle_of_writes_breaks_no_promise(ensemble:
     assert min(result.changes, result.watch_events) > 10
 
 
+@pytest.mark.nightly
 async def test_a_lease_that_is_renewed_outlives_the_leader(ensemble: Ensemble) -> None:
     for ttl_s in _TTLS_S:
         async with asyncio.timeout(_WAIT_S), members(ensemble) as (holder, other, _):
@@ -295,6 +299,7 @@ class Settlers:
                 self._news.notify_all()
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("leader_dies", [True, False], ids=["leader dies", "leader is left"])
 async def test_without_a_majority_nothing_is_promised_and_all_goes_on_once_it_is_back(
     ensemble: Ensemble, leader_dies: bool, monkeypatch: pytest.MonkeyPatch
@@ -335,6 +340,7 @@ def kill_all_but_one(ensemble: Ensemble, *, leader_dies: bool) -> None:
 # Servers that are behind, silent or dead
 
 
+@pytest.mark.nightly
 async def test_a_linearizable_read_through_a_server_that_slept_misses_nothing(ensemble: Ensemble) -> None:
     leader = await asyncio.to_thread(ensemble.leader)
     behind, other = [server for server in ensemble.servers if server is not leader]
@@ -353,6 +359,7 @@ async def test_a_linearizable_read_through_a_server_that_slept_misses_nothing(en
             assert entry.revision == revision
 
 
+@pytest.mark.nightly
 @pytest.mark.parametrize("dead", [True, False], ids=["dead", "silent"])
 async def test_a_first_endpoint_that_does_not_answer_keeps_nobody_from_starting(ensemble: Ensemble, dead: bool) -> None:
     first = ensemble.servers[0]

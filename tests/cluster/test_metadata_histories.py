@@ -178,7 +178,7 @@ async def test_a_store_that_keeps_its_promises_is_not_refused() -> None:
     assert all(not result.undecided and min(result.changes, result.watch_events) > LEAST for result in results)
 
 
-@pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.timeout(240)
 @pytest.mark.parametrize(
     ("wrap", "promises"),
@@ -231,7 +231,9 @@ def run(folder: Path, store: str, rounds: int) -> list[dict[str, Any]]:
 @pytest.mark.cluster
 @pytest.mark.slow
 @pytest.mark.timeout(ROUNDS * 90)
-@pytest.mark.parametrize("store", sorted(CLUSTERS))
+@pytest.mark.parametrize(
+    "store", [pytest.param(each, marks=[] if each == "raft" else pytest.mark.nightly) for each in sorted(CLUSTERS)]
+)
 def test_rounds_of_faults_leave_histories_that_one_order_explains(store: str, tmp_path: Path) -> None:
     skip_without(store)
     found = run(tmp_path, store, ROUNDS)
@@ -239,8 +241,8 @@ def test_rounds_of_faults_leave_histories_that_one_order_explains(store: str, tm
     assert all(min(line["changes"], line["watch_events"]) > LEAST and line["left"] for line in found)
 
 
+@pytest.mark.nightly
 @pytest.mark.cluster
-@pytest.mark.slow
 @pytest.mark.timeout(ROUNDS_MAX * 90)
 @pytest.mark.parametrize("bug", ["stale", "early"])
 def test_a_bug_planted_in_a_member_of_a_raft_group_is_found_within_some_rounds(bug: str, tmp_path: Path) -> None:
@@ -279,8 +281,8 @@ def skip_without(store: str) -> None:
         pytest.skip(str(error))
 
 
+@pytest.mark.nightly
 @pytest.mark.cluster
-@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_soak_that_was_killed_goes_on_on_what_its_last_round_left(tmp_path: Path) -> None:
     first = run(tmp_path, "sqlite", 1)
@@ -303,8 +305,8 @@ def wait_for_keys(log: Path, process: "subprocess.Popen[str]") -> None:
         threading.Event().wait(0.05)
 
 
+@pytest.mark.nightly
 @pytest.mark.cluster
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 def test_an_interrupt_ends_the_round_early_and_judges_it(tmp_path: Path) -> None:
     process = subprocess.Popen(
@@ -318,8 +320,8 @@ def test_an_interrupt_ends_the_round_early_and_judges_it(tmp_path: Path) -> None
     assert 0 < len(ledger(tmp_path, "sqlite")) < ROUNDS_ASKED
 
 
+@pytest.mark.nightly
 @pytest.mark.cluster
-@pytest.mark.slow
 @pytest.mark.timeout(180)
 async def test_links_hold_back_what_is_cut_and_let_it_pass_when_they_are_well_again() -> None:
     got = asyncio.Queue[bytes]()

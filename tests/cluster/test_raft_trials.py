@@ -14,7 +14,7 @@ from lab.trials.kill import MEMBERS, kill_all
 from lab.trials.kill_report import KillAllReport, Revival, Writes
 from lab.trials.raft import main
 
-processes = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
+processes = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(240)]
 
 BEFORE = Lead("7", 1)
 

@@ -14,7 +14,7 @@ import pytest
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import end_leftover
 
-pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(400)]
 
 ROUNDS = 3
 LEAST = 10

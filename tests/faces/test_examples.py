@@ -54,13 +54,24 @@ async def test_examples_that_only_read_answer_the_same_on_every_face(tmp_path: P
 async def test_an_example_answers_the_same_on_every_face(
     operation: AnyOperation, example: Example, tmp_path: Path
 ) -> None:
+    assert_same(await answers_on({*FACES} - {"mcp_stdio"}, operation, example, tmp_path))
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize(("operation", "example"), ALONE, ids=[title_of(*case) for case in ALONE])
+async def test_an_example_answers_the_same_on_pipes(operation: AnyOperation, example: Example, tmp_path: Path) -> None:
+    """By HTTP, which every example goes through above, the same server answers."""
+    assert_same(await answers_on({"cli", "mcp_stdio"}, operation, example, tmp_path))
+
+
+async def answers_on(faces: set[str], operation: AnyOperation, example: Example, folder: Path) -> dict[str, list[Any]]:
+    """What each of these faces says, on a broker of its own."""
     answers = {}
-    for name, face in FACES.items():
-        if operation.is_tool or name not in ASSISTANTS:
-            is_cluster = operation.toolset == MEMBERS
-            async with seeded_place(tmp_path / name, is_cluster=is_cluster) as place, face(place) as call:
-                answers[name] = await answers_of(place, call, operation, example)
-    assert_same(answers)
+    for name in faces if operation.is_tool else faces - ASSISTANTS:
+        is_cluster = operation.toolset == MEMBERS
+        async with seeded_place(folder / name, is_cluster=is_cluster) as place, FACES[name](place) as call:
+            answers[name] = await answers_of(place, call, operation, example)
+    return answers
 
 
 def assert_same(answers: dict[str, list[Any]]) -> None:

@@ -90,6 +90,7 @@ def test_the_job_publishes_what_it_prints(broker: BrokerProcess) -> None:
     assert "judged 2 partitions in 1 groups" in done.stderr
 
 
+@pytest.mark.nightly
 def test_a_job_killed_half_way_and_made_again_leaves_one_whole_result(broker: BrokerProcess) -> None:
     with subprocess.Popen(
         command(broker), cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
