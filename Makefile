@@ -104,7 +104,7 @@ soak-metadata: $(INSTALLED) ## Rounds of kills, pauses and cuts on a metadata st
 
 .PHONY: simulate
 simulate: $(INSTALLED) ## Power cuts, kills, failing and damaged disks, simulated by seed on all cores (SEEDS=1000 FROM=0)
-	@$(BIN)/python -m lab.storage.simulation --seeds $(SEEDS) --from $(FROM)
+	@$(BIN)/python -m lab.simulation --seeds $(SEEDS) --from $(FROM)
 
 .PHONY: fuzz
 fuzz: $(INSTALLED) ## Hostile input at the client port: an answer to each, no traceback (ROUNDS=100000)

@@ -109,7 +109,7 @@ class _Measuring:
     async def all(self, keys: int) -> list[Figure]:
         """All figures with so many keys."""
         title, size = f"{self.name}, {keys:,} keys", self.size
-        await self.measured.ask("fill", keys)
+        await self.measured.call("fill", keys)
         figures = []
         for in_flight in IN_FLIGHT:
             count = size.writes * (10 if in_flight > 1 else 1)
@@ -122,23 +122,23 @@ class _Measuring:
             rate, note = await self._rate("reads", size.linearizable_reads * in_flight, in_flight, keys, 1)
             figures.append(Figure(f"{title}: linearizable reads, {in_flight} in flight", rate, "1/s", note))
         figures.append(await self._watching(title))
-        resident = await self.measured.ask("resident")
+        resident = await self.measured.call("resident")
         return [*figures, Figure(f"{title}: memory of the member", resident / 1e6, "MB")]
 
     async def _rate(self, method: str, count: int, *arguments: int) -> tuple[float, str]:
         """The median of the runs, and the latencies of all of them."""
         rates, latencies = [], list[float]()
         for _ in range(self.size.repeats):
-            elapsed_s, *each = await self.measured.ask(method, count, *arguments)
+            elapsed_s, *each = await self.measured.call(method, count, *arguments)
             rates.append(count / elapsed_s)
             latencies += each
         return median(rates), _latency(latencies)
 
     async def _watching(self, title: str) -> Figure:
         """From a change at one member to the watcher at another, or at the same where there is one."""
-        await self.other.ask("follow")
-        await self.measured.ask("stamp", self.size.stamps)
-        latencies = await self.other.ask("followed")
+        await self.other.call("follow")
+        await self.measured.call("stamp", self.size.stamps)
+        latencies = await self.other.call("followed")
         where = "at its own" if self.other is self.measured else "at another member's"
         p50 = percentile_ms(latencies, 50) if latencies else 0
         return Figure(f"{title}: change to a watch {where}, p50", p50 * 1e3, "us", _latency(latencies))

@@ -10,11 +10,9 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from danube.metadata.memory import MemoryStore
 from danube.metadata.store import Changed, MetadataStore, Put, Transaction
-from danube.runtime.clock import SystemClock
 from danube.runtime.tasks import TaskScope
-from lab.metadata.member import STORES, Opened
+from lab.metadata.member import open_member
 from lab.metadata.wire import serve
 
 VALUE = bytes(range(32, 132))
@@ -119,12 +117,8 @@ def _key(index: int) -> str:
     return f"/bench/keys/{index}"
 
 
-async def _memory() -> Opened:
-    return Opened(MemoryStore(SystemClock()))
-
-
-async def _main(kind: str, *arguments: str) -> None:
-    opened = await (_memory() if kind == "memory" else STORES[kind](*arguments))
+async def _main() -> None:
+    opened = await open_member(sys.argv[1:])
     try:
         await serve(opened.store, opened.methods | Measured(opened.store).methods())
     finally:
@@ -132,4 +126,4 @@ async def _main(kind: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(*sys.argv[1:]))
+    asyncio.run(_main())

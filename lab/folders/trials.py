@@ -4,7 +4,7 @@ A folder is made and damaged; then it is verified, a broker starts on it, and it
 consumer gets a wrong byte, no acknowledged message or topic is gone without a word, what verify says and what the start
 says agree, and after a repair that says "Repaired" the broker starts and has all that the report does not call lost.
 
-As a command: `python -m lab.storage.simulation --kind folders --seeds 500`.
+As a command: `python -m lab.simulation --kind folders --seeds 500`.
 """
 
 import asyncio

@@ -1,1 +1,1 @@
-"""Kernel."""
+"""What every experiment stands on: seeds, chance, simulated machines, histories, rules, rounds, programs."""

@@ -1,4 +1,4 @@
-"""What happened in a run, as values: what producers, consumers and whoever looked at the log could see from outside."""
+"""Events of a run, as producers, consumers and readers of the log see them from outside."""
 
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -7,7 +7,7 @@ from danube.model.subscription import Cursor
 
 
 class Keeps(Enum):
-    """What retention has to leave of a topic."""
+    """The part of a topic that retention must leave."""
 
     EVERYTHING = auto()
     UNREAD = auto()
@@ -18,7 +18,7 @@ class Keeps(Enum):
 
 @dataclass(frozen=True, slots=True)
 class TopicBegun:
-    """A topic is there, for the first time. One of which this is not told keeps everything."""
+    """A topic exists for the first time. A topic without this event keeps everything."""
 
     topic: str
     keeps: Keeps
@@ -26,7 +26,7 @@ class TopicBegun:
 
 @dataclass(frozen=True, slots=True)
 class TopicDeleted:
-    """A topic is gone: nothing is expected of it any more."""
+    """A topic was deleted: nothing is expected of it any more."""
 
     topic: str
 
@@ -88,17 +88,17 @@ class Restarted:
 
 @dataclass(frozen=True, slots=True)
 class LogFound:
-    """Someone read the whole log: every offset with its message, in the order they came."""
+    """The whole log as it was read: every offset with its message, in the order of the reads."""
 
     topic: str
     records: tuple[tuple[int, str], ...]
     start: int = 0
-    """What the log said its first offset is."""
+    """The log start offset."""
 
 
 @dataclass(frozen=True, slots=True)
 class CursorFound:
-    """Where a subscription stood after a restart; None when it was not known any more."""
+    """The cursor of a subscription after a restart; None when the subscription is unknown."""
 
     topic: str
     subscription: str
@@ -107,7 +107,7 @@ class CursorFound:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """Something did not work that had to: no fault stood in its way."""
+    """Something failed without a fault that explains it."""
 
     topic: str
     what: str

@@ -1,32 +1,38 @@
-"""The clusters of real processes that are made to suffer."""
+"""Clusters of real processes, one kind for each store."""
 
 import asyncio
 import itertools
 import json
+import os
+import signal
 import sys
+import threading
 import time
-from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
 from danube.model.errors import DanubeError
 from danube.runtime.blocking import BlockingThread
 from danube.testing.processes.free_ports import free_port
-from danube.testing.processes.leftovers import end_leftovers, note_process
+from danube.testing.processes.service import ServiceProcess
 from lab.metadata.links import Links, dialer_among
 from lab.metadata.load import Life
 from lab.metadata.member import MEMBER_PROGRAM, MemberProcess
 from lab.metadata.nemesis import Cluster, FaultKind
-from lab.shared_log.servers import SERVERS
+from lab.metadata.raft_group import KEY_FILE, write_secret
+from lab.metadata.servers import SERVERS
 
+_POLL_S = 0.01
+_SUFFIX = ".pid"
 TRANSFER_TIMEOUT_S = 5.0
 LOG_ENTRIES = 150
 """Small, so that snapshots are taken, sent and started from in every round."""
 
 
-class ProcessCluster(ABC):
+class ProcessCluster(Cluster):
     """What clusters of member processes have in common: one command for each member."""
 
     program = MEMBER_PROGRAM
@@ -46,9 +52,6 @@ class ProcessCluster(ABC):
     def members(self) -> Sequence[int]:
         return self._members
 
-    def servers(self) -> Sequence[int]:
-        return ()
-
     def faults(self) -> Sequence[FaultKind]:
         return FaultKind.KILL, FaultKind.KILL, FaultKind.PAUSE
 
@@ -56,28 +59,30 @@ class ProcessCluster(ABC):
         process = self._processes.get(member)
         return self._lives.get(member) if process is not None and process.is_running else None
 
-    def ended_s(self) -> Mapping[str, float]:
-        return {}
-
     async def start(self) -> None:
         end_leftovers(self._folder)  # of a soak that was killed while they were paused
         await self._start_members()
 
     def kill(self, node: int) -> None:
-        if node in self._processes:
-            self._processes[node].kill()
+        if (process := self._node(node)) is not None:
+            process.kill()
 
     def pause(self, node: int) -> None:
-        self._processes[node].pause()
+        if (process := self._node(node)) is not None:
+            process.pause()
 
     def resume(self, node: int) -> None:
-        self._processes[node].resume()
+        if (process := self._node(node)) is not None:
+            process.resume()
+
+    def _node(self, node: int) -> "MemberProcess | ServiceProcess | None":
+        return self._processes.get(node)
 
     async def restart(self, node: int) -> None:
         if node in self._processes:
             await self._processes[node].close()
         self._lives.pop(node, None)
-        command = [sys.executable, "-m", self.program, *self._arguments(node)]
+        command = [sys.executable, "-m", self.program, *self._arguments(node), "--log-entries", str(self.log_entries)]
         # known before it serves: whoever watches the links asks which process dials
         process = self._processes[node] = MemberProcess(command, self._folder / f"member-{node}.log")
         await process.start()
@@ -101,7 +106,7 @@ class ProcessCluster(ABC):
             async with asyncio.timeout(TRANSFER_TIMEOUT_S):
                 leader = await self.leader()
                 if leader is not None:
-                    await self._processes[leader].ask("transfer")
+                    await self._processes[leader].call("transfer")
 
     async def close(self) -> None:
         await asyncio.gather(*(process.close() for process in self._processes.values()))
@@ -138,7 +143,7 @@ class SqliteCluster(ProcessCluster):
     def _arguments(self, node: int) -> Sequence[str]:
         folder = self._folder / f"member-{node}"
         folder.mkdir(exist_ok=True)
-        return "sqlite", str(folder)
+        return "sqlite", "--data-dir", str(folder)
 
 
 class ServiceCluster(ProcessCluster):
@@ -164,23 +169,8 @@ class ServiceCluster(ProcessCluster):
             self._addresses.append(await self._link_of(member))
         await self._start_members()
 
-    def kill(self, node: int) -> None:
-        if node in self.servers():
-            self._server.kill()
-        else:
-            super().kill(node)
-
-    def pause(self, node: int) -> None:
-        if node in self.servers():
-            self._server.pause()
-        else:
-            super().pause(node)
-
-    def resume(self, node: int) -> None:
-        if node in self.servers():
-            self._server.resume()
-        else:
-            super().resume(node)
+    def _node(self, node: int) -> MemberProcess | ServiceProcess | None:
+        return self._server if node in self.servers() else super()._node(node)
 
     async def restart(self, node: int) -> None:
         if node not in self.servers():
@@ -201,7 +191,7 @@ class ServiceCluster(ProcessCluster):
         return await self._links.to(self.servers()[0], lambda: self._server.address, lambda _: member)
 
     def _arguments(self, node: int) -> Sequence[str]:
-        return self._name, str(self.log_entries), self._addresses[node], "/danube/soak"
+        return self._name, "--address", self._addresses[node]
 
 
 class RaftCluster(ProcessCluster):
@@ -210,7 +200,7 @@ class RaftCluster(ProcessCluster):
     def __init__(self, folder: Path, members: int = 3) -> None:
         super().__init__(folder, members)
         self._ports = _kept_ports(folder / "ports.json", 2 * members)
-        self._secret = "of a soak on one machine"  # noqa: S105 - it guards loopback ports of a test
+        write_secret(folder)
 
     def faults(self) -> Sequence[FaultKind]:
         return (*FaultKind, FaultKind.KILL, FaultKind.ISOLATE)
@@ -221,12 +211,8 @@ class RaftCluster(ProcessCluster):
             await self._links.to(member, partial(self._bound, member), dialer, port=self._ports[2 * member + 1])
         await super().start()
 
-    async def restart(self, node: int) -> None:
-        (self._folder / f"member-{node}").mkdir(exist_ok=True)
-        await super().restart(node)
-
     async def leader(self) -> int | None:
-        told = [await process.ask("status") for process in self._processes.values()]
+        told = [await process.call("status") for process in self._processes.values()]
         leading = [one["leader_id"] for one in told if one["leader_id"]]
         return next((member for member, one in enumerate(told) if one["node_id"] in leading), None)
 
@@ -240,8 +226,11 @@ class RaftCluster(ProcessCluster):
         return f"127.0.0.1:{self._ports[2 * member + 1]}"
 
     def _arguments(self, node: int) -> Sequence[str]:
-        own = (str(self._folder / f"member-{node}"), self._bound(node), self._advertised(node), self._secret)
-        return "raft", str(self.log_entries), *own, *map(self._advertised, self._members)
+        seeds = [flag for member in self._members for flag in ("--seed", self._advertised(member))]
+        return [
+            *("raft", "--data-dir", str(self._folder / f"member-{node}"), "--bind", self._bound(node)),
+            *("--advertised", self._advertised(node), "--secret-file", str(self._folder / KEY_FILE), *seeds),
+        ]
 
 
 def _kept_ports(path: Path, count: int) -> list[int]:
@@ -262,12 +251,28 @@ CLUSTERS: dict[str, Callable[[Path], ProcessCluster]] = {
 """By the name of the store."""
 
 
-@asynccontextmanager
-async def open_cluster(store: str, folder: Path, program: str = MEMBER_PROGRAM) -> AsyncIterator[Cluster]:
-    """A cluster of that kind on a folder, to be started; nothing of it runs on behind."""
-    cluster = CLUSTERS[store](folder)
-    cluster.program = program
-    try:
-        yield cluster
-    finally:
-        await cluster.close()
+# Processes that outlive a run that was killed: noted in its folder, ended when the folder is used again
+
+
+def note_process(folder: Path, name: str, pid: int) -> None:
+    """Write down that this process runs for the folder; the last one of a name counts."""
+    (folder / f"{name}{_SUFFIX}").write_text(f"{pid} {_began(pid)}", encoding="ascii")
+
+
+def end_leftovers(folder: Path) -> None:
+    """`kill -9` what was noted and still runs, and wait until it is gone. A pid that is another's by now is spared."""
+    for note in folder.glob(f"*{_SUFFIX}"):
+        pid, _, began = note.read_text(encoding="ascii").partition(" ")
+        while began and _began(int(pid)) == began:
+            with suppress(ProcessLookupError):
+                os.kill(int(pid), signal.SIGKILL)
+            threading.Event().wait(_POLL_S)
+        note.unlink()
+
+
+def _began(pid: int) -> str:
+    """When it was started, in ticks since the machine was; "" when it does not run, a zombie neither."""
+    with suppress(OSError):
+        state, *fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+        return "" if state == "Z" else fields[18]
+    return ""

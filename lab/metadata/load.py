@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from danube.metadata.store import Condition, Delete, MetadataStore, Put
 from danube.model.errors import MetadataError, NotFoundError, VersionConflictError
 from danube.runtime.tasks import TaskScope
+from lab.kernel.rounds import pause
 from lab.linearizability.recorder import History, RecordedStore
 
 LEASE_TTL_S = 1.5
@@ -124,11 +125,7 @@ class Load:
             await self._pause(DEAD_WAIT_S if failed else rng.uniform(0, PACE_S))
 
     async def _pause(self, seconds: float) -> None:
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stopping.wait()
-        except TimeoutError:
-            pass
+        await pause(seconds, self._stopping)
 
     async def _watch(self, member: int) -> None:
         while True:

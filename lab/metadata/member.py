@@ -1,35 +1,39 @@
 """A member of a metadata cluster in a process of its own, seen from the process that judges it.
 
-    python -m lab.metadata.member sqlite FOLDER
-    python -m lab.metadata.member etcd ENTRIES HOST:PORT ROOT
-    python -m lab.metadata.member zookeeper ENTRIES HOST:PORT ROOT
-    python -m lab.metadata.member raft ENTRIES FOLDER BIND ADVERTISED SECRET SEED ...
+    python -m lab.metadata.member sqlite --data-dir DIR
+    python -m lab.metadata.member etcd --address HOST:PORT --root ROOT
+    python -m lab.metadata.member zookeeper --address HOST:PORT --root ROOT
+    python -m lab.metadata.member raft --data-dir DIR --bind HOST:PORT --secret-file FILE --seed HOST:PORT ...
 
-serve a store over lines (`lab.metadata.wire`). A snapshot is taken after so many entries of the log; 0 is
-for as many as in production. A member of a Raft group can be asked what `lab.raft.member` can.
+serve a store over lines (`lab.metadata.wire`). A snapshot is taken after `--log-entries` entries of the log. A member
+of a Raft group answers `status`, `look`, `add`, `promote`, `remove` and `transfer`, too. It is open once it has read
+its log and listens; it serves once it has found a majority.
 """
 
+import argparse
 import asyncio
 import itertools
-import json
+import logging
 import os
 import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import asdict, dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from danube.metadata.cluster.membership import Member, MembershipStatus
+from danube.metadata.memory import MemoryStore
 from danube.metadata.raft.sequencer import RaftSequencer
-from danube.metadata.raft.settings import LogBounds, RaftSettings
+from danube.metadata.raft.settings import LogBounds, RaftSettings, RaftTiming
 from danube.metadata.replication.replicated import ReplicatedStore
 from danube.metadata.shared_log.sequencer import open_shared_log
 from danube.metadata.shared_log.snapshots import SnapshotRule
 from danube.metadata.sqlite.store import SqliteStore
-from danube.metadata.store import Condition, Delete, Entry, MetadataStore, Put, Transaction, WatchEvent, Write
+from danube.metadata.store import MetadataStore, WatchEvent
 from danube.model import errors
 from danube.model.errors import DanubeError, MetadataError, UnavailableError, UnknownOutcomeError
 from danube.runtime.clock import SystemClock
@@ -38,29 +42,16 @@ from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.child import pause
-from lab.metadata.wire import (
-    LINE_BYTES_MAX,
-    OPEN,
-    SERVES,
-    Line,
-    Method,
-    encode,
-    pack_transaction,
-    serve,
-    unpack_entry,
-    unpack_event,
-)
-from lab.raft.member import methods
-from lab.shared_log.servers import backend_at
+from lab.metadata.servers import backend_at
+from lab.metadata.wire import LINE_BYTES_MAX, OPEN, READS, SERVES, CalledStore, Method, decode, encode, serve
 
 MEMBER_PROGRAM = "lab.metadata.member"
 START_TIMEOUT_S = PATIENCE_S
 WATCH_EVENTS_MAX = 65_536
 """That wait for a reader in the judging process."""
-_READS = {"get", "list", "watch", "unwatch", "status", "look"}
 
 
-class MemberProcess:
+class MemberProcess(CalledStore):
     """One life of a member: its process, and its store as a `MetadataStore`.
 
     When the process dies, changes under way raise UnknownOutcomeError, everything else MetadataError.
@@ -148,9 +139,8 @@ class MemberProcess:
         await self._tasks.close()
         self._end()
 
-    async def ask(self, method: str, *arguments: Any) -> Any:  # noqa: ANN401 - plain data
-        """Call a method over the lines. Raises what the store raised."""
-        number = self._send(method, arguments)
+    async def call(self, method: str, *arguments: Any, **named: Any) -> Any:  # noqa: ANN401 - of any method
+        number = self._send(method, *arguments, **named)
         future = asyncio.get_running_loop().create_future()
         self._waiting[number] = (method, future)
         try:
@@ -158,71 +148,35 @@ class MemberProcess:
         finally:
             self._waiting.pop(number, None)
 
-    # As a store
-
-    async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
-        return unpack_entry(await self.ask("get", key, linearizable))
-
-    async def list(self, prefix: str, *, linearizable: bool = False) -> Sequence[Entry]:
-        found = map(unpack_entry, await self.ask("list", prefix, linearizable))
-        return [entry for entry in found if entry is not None]
-
-    async def put(self, key: str, value: bytes, *, lease_id: int = 0) -> int:
-        return await self._write((), Put(key, value, lease_id))
-
-    async def compare_and_set(self, key: str, value: bytes, *, revision: int, lease_id: int = 0) -> int:
-        return await self._write((Condition(key, revision),), Put(key, value, lease_id))
-
-    async def delete(self, key: str, *, revision: int | None = None) -> None:
-        await self._write(() if revision is None else (Condition(key, revision),), Delete(key))
-
-    async def transact(self, transaction: Transaction) -> int:
-        revision: int = await self.ask("transact", pack_transaction(transaction))
-        return revision
-
-    async def grant_lease(self, ttl_s: float) -> int:
-        lease_id: int = await self.ask("grant_lease", ttl_s)
-        return lease_id
-
-    async def renew_lease(self, lease_id: int) -> None:
-        await self.ask("renew_lease", lease_id)
-
-    async def revoke_lease(self, lease_id: int) -> None:
-        await self.ask("revoke_lease", lease_id)
-
     def watch(self, prefix: str) -> "LineWatch":
-        number = self._send("watch", (prefix,))
+        number = self._send("watch", prefix)
         watch = self._watches[number] = LineWatch(lambda: self._unwatch(number))
         return watch
 
-    async def _write(self, conditions: tuple[Condition, ...], write: Write) -> int:
-        return await self.transact(Transaction("", conditions, (write,)))
-
-    def _send(self, method: str, arguments: Sequence[Any]) -> int:
+    def _send(self, method: str, *arguments: object, **named: object) -> int:
         number = next(self._numbers)
         if self._process is None or self._process.stdin is None or self._over:
             raise MetadataError("the member is dead")
-        self._process.stdin.write(encode([number, method, arguments]))
+        self._process.stdin.write(encode((number, method, arguments, named)))
         return number
 
     def _unwatch(self, number: int) -> None:
         if self._watches.pop(number, None) is not None and not self._over:
-            self._send("unwatch", (number,))
+            self._send("unwatch", number)
 
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         reader = process.stdout
         try:
             while reader is not None and (line := await reader.readline()):
-                with suppress(json.JSONDecodeError):  # torn by a death
-                    self._take(json.loads(line))
+                with suppress(ValueError):  # torn by a death
+                    self._receive(*decode(line))
         finally:
             self._end()
 
-    def _take(self, line: Line) -> None:
-        number, kind, *told = line
+    def _receive(self, number: int, kind: str, *told: Any) -> None:  # noqa: ANN401 - as `call` answers it
         if kind == "event":
             if number in self._watches:
-                self._watches[number].tell(unpack_event(told[0]))
+                self._watches[number].tell(told[0])
             return
         _, future = self._waiting.get(number, ("", None))
         if future is None or future.done():
@@ -230,7 +184,8 @@ class MemberProcess:
         if kind == "ok":
             future.set_result(told[0])
         else:
-            future.set_exception(_error(*told))
+            name, sentence = told
+            future.set_exception(getattr(errors, name, MetadataError)(sentence))
 
     def _end(self) -> None:
         """Nothing comes any more."""
@@ -238,7 +193,7 @@ class MemberProcess:
         for method, future in self._waiting.values():
             if not future.done():
                 future.set_exception(
-                    MetadataError("the member died") if method in _READS else UnknownOutcomeError("the member died")
+                    MetadataError("the member died") if method in READS else UnknownOutcomeError("the member died")
                 )
                 future.exception()  # a start may have nobody who waits for it
         for watch in self._watches.values():
@@ -290,62 +245,123 @@ class LineWatch:
             self._events.put_nowait(None)
 
 
-def _error(name: str, sentence: str) -> DanubeError:
-    kind = getattr(errors, name, MetadataError)
-    raised: DanubeError = kind(sentence)
-    return raised
-
-
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """The store of a member, and what else it can be asked."""
+    """The store of a member, and further methods that it answers."""
 
     store: MetadataStore
     methods: dict[str, Method] = field(default_factory=dict)
 
 
-async def _sqlite(folder: str) -> Opened:
-    return Opened(await SqliteStore.open(Path(folder) / "metadata.sqlite", SystemClock()))
+async def _memory(_: argparse.Namespace) -> Opened:
+    return Opened(MemoryStore(SystemClock()))
 
 
-async def _service(name: str, entries: str, address: str, root: str) -> Opened:
+async def _sqlite(options: argparse.Namespace) -> Opened:
+    return Opened(await SqliteStore.open(options.data_dir / "metadata.sqlite", SystemClock()))
+
+
+async def _service(options: argparse.Namespace) -> Opened:
+    rng = SystemRng()
+    rule = SnapshotRule(rng, entries_max=options.log_entries) if options.log_entries else None
+    backend = backend_at(options.kind, options.address, options.root, rng)
+    return Opened(await open_shared_log(backend, SystemClock(), rng, snapshots=rule))
+
+
+async def _raft(options: argparse.Namespace) -> Opened:
+    options.data_dir.mkdir(parents=True, exist_ok=True)
     clock, rng = SystemClock(), SystemRng()
-    rule = SnapshotRule(rng, entries_max=int(entries)) if int(entries) else None
-    return Opened(await open_shared_log(backend_at(name, address, root, rng), clock, rng, snapshots=rule))
-
-
-async def _raft(entries: str, folder: str, bind: str, *more: str) -> Opened:
-    advertised, secret, *seeds = more
-    settings = RaftSettings(
-        bind=bind,
-        advertised=advertised,
-        secret=secret.encode(),
-        seeds=tuple(seeds),
-        log=LogBounds(entries_max=int(entries)) if int(entries) else LogBounds(),
-    )
-    clock, rng = SystemClock(), SystemRng()
-    sequencer = await RaftSequencer.open(settings, LocalDisk(Path(folder)), clock, rng)
+    sequencer = await RaftSequencer.open(_raft_settings(options), LocalDisk(options.data_dir), clock, rng)
+    sys.stdout.buffer.write(encode((OPEN, "ok", None)))
+    sys.stdout.buffer.flush()
     store = ReplicatedStore(sequencer, clock, rng)
     await store.start()
-    return Opened(store, methods(sequencer))
+    return Opened(store, _raft_methods(sequencer))
 
 
-STORES: dict[str, Callable[..., Awaitable[Opened]]] = {
+def _raft_settings(options: argparse.Namespace) -> RaftSettings:
+    timing, scale = RaftTiming(), options.time_scale
+    return RaftSettings(
+        bind=options.bind,
+        advertised=options.advertised,
+        secret=options.secret_file.read_bytes().strip() if options.secret_file else None,
+        seeds=tuple(options.seed),
+        join=options.join,
+        timing=RaftTiming(
+            election_min_s=timing.election_min_s * scale,
+            election_max_s=timing.election_max_s * scale,
+            heartbeat_s=timing.heartbeat_s * scale,
+            fallback_s=timing.fallback_s * scale,
+        ),
+        log=LogBounds(entries_max=options.log_entries) if options.log_entries else LogBounds(),
+        start_timeout_s=options.start_timeout,
+    )
+
+
+def _raft_methods(sequencer: RaftSequencer) -> dict[str, Method]:
+    async def status() -> dict[str, Any]:
+        return _plain(sequencer.status())
+
+    async def look() -> dict[str, Any]:
+        return _plain(await sequencer.look())
+
+    async def add(address: str, node_id: int | None = None) -> dict[str, Any]:
+        return _plain(await sequencer.add(address, node_id))
+
+    async def promote(node_id: int) -> dict[str, Any]:
+        return _plain(await sequencer.promote(node_id))
+
+    answers: dict[str, Method] = {"status": status, "look": look, "add": add, "promote": promote}
+    return answers | {"remove": sequencer.remove, "transfer": sequencer.transfer}
+
+
+def _plain(value: Member | MembershipStatus) -> dict[str, Any]:
+    """A value as plain data, roles by their names."""
+    return asdict(value, dict_factory=lambda items: {k: v.value if isinstance(v, Enum) else v for k, v in items})
+
+
+STORES: dict[str, Callable[[argparse.Namespace], Awaitable[Opened]]] = {
+    "memory": _memory,
     "sqlite": _sqlite,
-    "etcd": partial(_service, "etcd"),
-    "zookeeper": partial(_service, "zookeeper"),
+    "etcd": _service,
+    "zookeeper": _service,
     "raft": _raft,
 }
-"""How each kind of store is opened, from the arguments of the command."""
+"""How each kind of store is opened."""
 
 
-async def _main(kind: str, *arguments: str) -> None:
-    opened = await STORES[kind](*arguments)
+async def open_member(arguments: Sequence[str]) -> Opened:
+    """Open the store that the command line names. Raises DanubeError."""
+    parser = argparse.ArgumentParser(prog=MEMBER_PROGRAM)
+    parser.add_argument("kind", choices=[*STORES])
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--address", help="of the service")
+    parser.add_argument("--root", default="/danube/soak", help="in the service")
+    parser.add_argument("--bind", default="127.0.0.1:0")
+    parser.add_argument("--advertised", default="")
+    parser.add_argument("--seed", action="append", default=[])
+    parser.add_argument("--secret-file", type=Path)
+    parser.add_argument("--join", action="store_true")
+    parser.add_argument("--time-scale", type=float, default=1.0)
+    parser.add_argument("--log-entries", type=int, default=0, help="before a snapshot; 0 for as many as in production")
+    parser.add_argument("--start-timeout", type=float, default=120.0)
+    options = parser.parse_args(arguments)
+    return await STORES[options.kind](options)
+
+
+async def _main() -> int:
+    try:
+        opened = await open_member(sys.argv[1:])
+    except DanubeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
     try:
         await serve(opened.store, opened.methods)
     finally:
         await opened.store.close()
+    return 0
 
 
 if __name__ == "__main__":
-    asyncio.run(_main(*sys.argv[1:]))
+    logging.basicConfig(level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s")
+    raise SystemExit(asyncio.run(_main()))

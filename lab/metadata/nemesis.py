@@ -9,8 +9,9 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
+from lab.kernel.chance import seeded
+from lab.kernel.rounds import pause
 from lab.metadata.load import Life
 
 GAP_S = (0.4, 1.6)
@@ -45,23 +46,31 @@ TOGETHER = 0.3
 """So many of the faults of links come together with one of a node."""
 
 
-class Cluster(Protocol):
-    """Members that share a store, and what can be done to them. Nodes are numbered, the members first."""
+class Cluster:
+    """Members that share a store, and the faults they can suffer. Nodes are numbered, the members first.
+
+    A kind of fault that a cluster does not name in `faults` needs no method of its own.
+    """
 
     def members(self) -> Sequence[int]:
         """The nodes that have a store."""
+        raise NotImplementedError
 
     def servers(self) -> Sequence[int]:
-        """The other ones."""
+        """The other nodes."""
+        return ()
 
     def faults(self) -> Sequence[FaultKind]:
-        """What it can suffer; a kind that stands there twice comes twice as often."""
+        """The kinds it can suffer; one that stands there twice comes twice as often."""
+        raise NotImplementedError
 
     def life(self, member: int) -> Life | None:
         """The member's store, while it runs."""
+        raise NotImplementedError
 
     def ended_s(self) -> Mapping[str, float]:
         """When lives ended, by name, in a store whose leases end with the member that they were granted through."""
+        return {}
 
     async def start(self) -> None:
         """Start all nodes; returns when every member serves."""
@@ -85,7 +94,7 @@ class Cluster(Protocol):
         """Delay whatever goes between any two nodes, until `heal`."""
 
     def heal(self) -> None:
-        """All links are well again."""
+        """Mend all links."""
 
     async def transfer(self) -> None:
         """Have another member lead, where one leads; it may not come to that."""
@@ -120,7 +129,7 @@ class Fault:
 
 def planned(seed: int, cluster: Cluster, count: int) -> list[tuple[Fault, ...]]:
     """The faults of a round, those together that come together; the same for the same seed and kind of cluster."""
-    rng = random.Random(f"faults {seed}")  # noqa: S311 - for replay, not for secrets
+    rng = seeded(f"faults {seed}")
     node_faults = [kind for kind in cluster.faults() if kind not in OF_LINKS]
     link_faults = [kind for kind in cluster.faults() if kind in OF_LINKS]
     plan = []
@@ -133,20 +142,20 @@ def planned(seed: int, cluster: Cluster, count: int) -> list[tuple[Fault, ...]]:
 
 
 class Nemesis:
-    """Has a cluster suffer."""
+    """Injects faults into a cluster."""
 
     def __init__(self, cluster: Cluster, stop: asyncio.Event) -> None:
         self._cluster = cluster
         self._stop = stop
 
     async def strike(self, fault: Fault) -> None:
-        """Wait, have the cluster suffer, and make it well again."""
-        await self._pause(fault.after_s)
+        """Wait, inject a fault, and end it."""
+        await pause(fault.after_s, self._stop)
         if self._stop.is_set():
             return
         try:
             await self._begin(fault)
-            await self._pause(fault.for_s)
+            await pause(fault.for_s, self._stop)
         finally:
             await self._end(fault)
 
@@ -185,14 +194,6 @@ class Nemesis:
 
     def _nodes(self) -> list[int]:
         return [*self._cluster.members(), *self._cluster.servers()]
-
-    async def _pause(self, seconds: float) -> None:
-        """Wait, or until the round is to end early."""
-        try:
-            async with asyncio.timeout(seconds):
-                await self._stop.wait()
-        except TimeoutError:
-            pass
 
 
 def _fault(rng: random.Random, kind: FaultKind, cluster: Cluster) -> Fault:

@@ -5,7 +5,6 @@ when the connection is lost, perhaps not at all; both ends are told of the loss.
 lost connection may still arrive later.
 """
 
-import heapq
 import itertools
 import random
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from pysyncobj.transport import Transport
 
 from danube.metadata.cluster.membership import MemberRole
 from danube.metadata.raft.core.node import RaftNode
+from danube.testing.simulated.clock import SimClock
 
 _LATE_CHANCE = 0.3
 _LATE_S_MAX = 3.0
@@ -23,24 +23,19 @@ _RECONNECT_S = 0.3
 Callback = Callable[..., None]
 
 
-class Agenda:
-    """What happens when, in simulated time."""
+class Agenda(SimClock):
+    """Events by their simulated time."""
 
     def __init__(self) -> None:
-        self.now_s = 1_000.0
-        self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._order = itertools.count()
+        super().__init__(start_s=1_000.0)
+
+    @property
+    def now_s(self) -> float:
+        return self.monotonic_s()
 
     def after(self, seconds: float, event: Callable[[], None]) -> None:
         """Have it happen so much later."""
-        heapq.heappush(self._events, (self.now_s + seconds, next(self._order), event))
-
-    def run_until(self, end_s: float) -> None:
-        """Have everything happen up to a time."""
-        while self._events and self._events[0][0] <= end_s:
-            self.now_s, _, event = heapq.heappop(self._events)
-            event()
-        self.now_s = end_s
+        self.call_at(self.now_s + seconds, event)
 
 
 class SimConnection:

@@ -27,6 +27,7 @@ from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.replication.command_format import packb, unpackb
 from danube.model.errors import DamagedDataError, DanubeError
 from danube.testing.simulated.disk import MachineOffError, SimDisk
+from lab.kernel.chance import seeded
 from lab.raft.network import Agenda, SimNetwork, SimTransport
 
 Batch = tuple[int, int]
@@ -125,7 +126,7 @@ class RaftWorld:
     def __init__(self, seed: int, course: Course) -> None:
         self.report = Report(seed, course.name)
         self._course = course
-        self._chance = random.Random(f"{seed}/{course.name}")  # noqa: S311 - a seed is for replay
+        self._chance = seeded(f"{seed}/{course.name}")
         self._agenda = Agenda()
         self._network = SimNetwork(self._agenda, self._chance, self._deliver)
         self._network.longest_s = self._chance.choice(course.message_s)
@@ -145,9 +146,9 @@ class RaftWorld:
         """All of it."""
         with _simulated(lambda: self._agenda.now_s, self._chance):
             self._begin()
-            self._agenda.run_until(self._agenda.now_s + self._course.faults_s)
+            self._agenda.advance(self._course.faults_s)
             self._make_peace()
-            self._agenda.run_until(self._agenda.now_s + self._course.peace_s)
+            self._agenda.advance(self._course.peace_s)
             self._judge_the_end()
         self.report.acknowledged, self.report.elections = len(self._acknowledged), len(self._leaders)
         return self.report
@@ -434,6 +435,6 @@ def _simulated(now_s: Callable[[], float], chance: random.Random) -> Iterator[No
         snapshots.RAFT_SNAPSHOT_PIECE_BYTES, snapshots.RAFT_SNAPSHOT_WINDOW_BYTES = sizes
 
 
-def run(seed: int, course: str = "faults") -> Report:
+def simulate(seed: int, course: str = "faults") -> Report:
     """One run of a course."""
     return RaftWorld(seed, COURSES[course]).run()

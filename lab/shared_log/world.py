@@ -21,8 +21,8 @@ from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError,
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
+from lab.kernel.time import LoopClock, run_simulated
 from lab.shared_log.backend import NO_FAULTS, LogFaults, SimulatedBackend, SimulatedLog
-from lab.shared_log.time import LoopClock, run_simulated
 
 MEMBERS = 3
 _CLIENTS = 3  # of each member

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lab.kernel.judge import Violation
 from lab.soak.load import key_of
 from lab.soak.plan import REPORTED_S, LoadedTopic, kind_of
 
@@ -88,6 +89,15 @@ class Known:
     drained_to: dict[str, int] = field(default_factory=dict)
     """By subscription: all below was delivered, and its acknowledgement confirmed."""
 
+    @classmethod
+    def of(cls, plain: Mapping[str, Any] | None) -> "Known":
+        """What `as_json` made; nothing of None."""
+        return cls() if plain is None else cls({at: (who, n) for at, who, n in plain["log"]}, plain["drained_to"])
+
+    def as_json(self) -> dict[str, Any]:
+        log = [(offset, *identity) for offset, identity in self.log.items()]
+        return {"log": log, "drained_to": self.drained_to}
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
@@ -101,19 +111,6 @@ class Found:
     def end(self) -> int:
         """After the last record."""
         return self.records[-1][0] + 1 if self.records else self.start
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A promise that was broken."""
-
-    promise: str
-    """One of `PROMISES`."""
-    count: int
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.promise}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -289,7 +286,7 @@ def _of(case: Case, promise: str, wrong: Sequence[object], what: str) -> Iterato
         return
     shown = ", ".join(map(str, wrong[:SHOWN]))
     more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-    yield Violation(promise, len(wrong), f"{case.topic.topic}: {what} {shown}{more}")
+    yield Violation(promise, f"{case.topic.topic}: {what} {shown}{more}", count=len(wrong))
 
 
 _JUDGEMENTS = (
@@ -302,14 +299,3 @@ _JUDGEMENTS = (
     _everything_arrives,
     _what_was_confirmed_does_not_come_again,
 )
-
-
-def read_reports(files: Iterable[Iterable[str]], topics: Sequence[LoadedTopic]) -> Reports:
-    """The reports of a round's programs; a last line that is cut off is left out."""
-    topic_of = {producer.name: topic.topic for topic in topics for producer in topic.producers}
-    reports = Reports()
-    for lines in files:
-        for line in lines:
-            if line.endswith("\n"):
-                reports.add(line, topic_of)
-    return reports

@@ -1,6 +1,7 @@
-"""One round of the soak: load a broker, have it suffer, then read everything back and judge it."""
+"""One round of the soak: load a broker, inject faults, then read everything back and judge it."""
 
 import asyncio
+import json
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from danube.model.errors import DanubeError
+from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
-from lab.soak import reading
+from lab.kernel.judge import Violation
+from lab.kernel.programs import Program, end_programs
+from lab.kernel.rounds import Ledger, RoundResult, broken_by, pause
+from lab.soak import load, reading
 from lab.soak.judge import (
     PROMISES,
     Case,
@@ -20,14 +25,11 @@ from lab.soak.judge import (
     Known,
     Reports,
     Span,
-    Violation,
     afterwards,
     again,
     judge,
-    read_reports,
     stored_twice,
 )
-from lab.soak.ledger import Ledger, RoundResult
 from lab.soak.load import Report
 from lab.soak.plan import (
     CONFIRMED_S,
@@ -40,46 +42,89 @@ from lab.soak.plan import (
     our_topics,
     published_topics,
 )
-from lab.soak.programs import Application, Programs
 
 VERIFY_TIMEOUT_S = 120.0
 """For reading one topic back, and for giving each subscription what it is owed."""
+GO_ON_S = 6.0
+"""Until a program stores again behind a restart: a channel waits a second or more before it connects once more."""
+_POLL_S = 0.05
 _DRAINED = "drained"
 _SHOWN = 20
 """Violations of a round that its line of the ledger spells out."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SoakResult(RoundResult):
+    """One line of the ledger."""
+
+    sent: int
+    acknowledged: int  # by the broker, to producers
+    stored_twice: int  # sends whose answer was lost, that were made again: allowed but with de-duplication
+    given_up: int  # sends and acknowledgements that a client raised an error for
+    kept: int  # messages that the topics hold now
+    let_go: int  # messages that retention has trimmed since the first round
+    delivered: int
+    again: int  # delivered more than once: allowed within bounds, which `violations` counts
+    confirmed: int
+    journal_files: tuple[int, int]  # the first one and the last
+    segments: int
+
+
 @dataclass(slots=True, kw_only=True)
-class Ground:
-    """What the rounds of one run have in common."""
+class Environment:
+    """The parts that the rounds of one run share."""
 
     folder: Path
     broker: BrokerProcess
-    ledger: Ledger
+    ledger: Ledger[SoakResult]
     wheel_python: Path | None
     stop: asyncio.Event
     """Set when no more faults are wanted: the round ends early."""
     drained_s: float = 0.0
     """When the last round's acknowledgements were confirmed; monotonic."""
 
-    @property
-    def data_dir(self) -> Path:
-        """Where the broker keeps everything."""
-        return self.broker.data_dir
+    def known(self, topic: LoadedTopic) -> Known:
+        """What was found of a topic last; nothing before its first round."""
+        return Known.of(self.ledger.known.get(topic.topic))
+
+
+@dataclass(slots=True)
+class Application:
+    """One program of the load, and the topics that it works on."""
+
+    name: str
+    python: Path
+    topics: tuple[LoadedTopic, ...]
+    program: Program | None = None
+    seen: int = 0
+    """Lines of its report that were there when it was last waited for."""
+
+    def start(self, service_url: str, folder: Path) -> None:
+        plan = json.dumps([topic.as_plan() for topic in self.topics])
+        report = folder / f"{self.name}.jsonl"
+        command = [str(self.python), "-I", load.__file__, service_url, plan, str(report)]
+        self.program = Program(self.name, command, report)
+
+    def has_stored(self) -> bool:
+        """Whether it has stored a message since, or ended."""
+        program = self.program
+        if program is None or program.ended() is not None:
+            return True
+        return any(line["stored"] for line in program.lines()[self.seen :])
 
 
 class Round:
     """A round; `run` it once."""
 
-    def __init__(self, ground: Ground, seed: int) -> None:
-        self._ground = ground
-        self._broker = ground.broker
-        self._number = ground.ledger.count
+    def __init__(self, environment: Environment, seed: int) -> None:
+        self._environment = environment
+        self._broker = environment.broker
+        self._number = environment.ledger.count
         self._seed = seed
-        self._folder = ground.folder / f"round-{self._number:05d}"
+        self._folder = environment.folder / f"round-{self._number:05d}"
         self._applications = [Application("ours", Path(sys.executable), our_topics(self._number))]
-        if ground.wheel_python is not None:
-            published = Application("published", ground.wheel_python, published_topics(self._number))
+        if environment.wheel_python is not None:
+            published = Application("published", environment.wheel_python, published_topics(self._number))
             self._applications.append(published)
         self._topics = [topic for one in self._applications for topic in one.topics]
         self._suffered: list[str] = []
@@ -89,14 +134,14 @@ class Round:
         self._paused_s = 0.0
         self._was_interrupted = False
 
-    async def run(self) -> RoundResult:
+    async def run(self) -> SoakResult:
         """Load and faults, unless this round has had them before it was interrupted; then the verdict.
 
         Raises DanubeError when the broker does not start, or makes no topics.
         """
         started_s, log_start = time.monotonic(), len(self._broker.log())
         self._start()
-        unknown = [topic for topic in self._topics if not self._ground.ledger.known(topic.topic).drained_to]
+        unknown = [topic for topic in self._topics if not self._environment.known(topic).drained_to]
         await reading.make_topics(self._broker.endpoints, unknown)
         if self._folder.exists():
             self._suffered.append("interrupted")
@@ -108,9 +153,9 @@ class Round:
         known, violations, counts = await self._verdict()
         if "Traceback" in (said := self._broker.log()[log_start:]):
             self._failures.append(f"the broker logged a traceback: {said[said.index('Traceback') :][:600]}")
-        violations += [Violation("failed", 1, failure) for failure in self._failures]
+        violations += [Violation("failed", failure) for failure in self._failures]
         result = self._result(violations, counts, time.monotonic() - started_s)
-        self._ground.ledger.add(result, known)
+        self._environment.ledger.add(result, {name: one.as_json() for name, one in known.items()})
         if result.is_good:
             shutil.rmtree(self._folder)
         return result
@@ -118,40 +163,50 @@ class Round:
     # Faults
 
     async def _suffer(self) -> None:
-        with Programs(self._applications, self._broker.endpoints.service_url, self._folder) as programs:
-            try:
-                await programs.begun()
-                await self._pause(self._ground.drained_s + CONFIRMED_S - time.monotonic())
-                for fault in faults(self._seed):
-                    await self._endure(fault, programs)
-            except (TimeoutError, subprocess.TimeoutExpired) as error:
-                self._failures.append(f"a program or the broker did not do as told: {error}")
-            finally:
-                self._die()
-                self._failures += programs.ended()
+        try:
+            for one in self._applications:
+                one.start(self._broker.endpoints.service_url, self._folder)
+            if not await self._all_store(PATIENCE_S):
+                self._failures.append(f"a program has stored nothing for {PATIENCE_S:.0f} s")
+                return
+            await self._pause(self._environment.drained_s + CONFIRMED_S - time.monotonic())
+            for fault in faults(self._seed):
+                await self._endure(fault)
+        except (TimeoutError, subprocess.TimeoutExpired) as error:
+            self._failures.append(f"a program or the broker did not do as told: {error}")
+        finally:
+            self._die()
+            programs = [one.program for one in self._applications if one.program is not None]
+            self._failures += [how for program in programs if (how := program.ended()) is not None]
+            end_programs(programs)
+
+    async def _all_store(self, wait_s: float) -> bool:
+        """Return once each program has stored a message or ended; False when that takes too long."""
+        for _ in range(round(wait_s / _POLL_S)):
+            if all(one.has_stored() for one in self._applications):
+                return True
+            await asyncio.sleep(_POLL_S)
+        return False
 
     def _start(self) -> None:
         if not self._broker.is_running:
             self._broker.start()
 
     async def _pause(self, seconds: float) -> None:
-        """Wait, or until the round is to end early."""
-        try:
-            async with asyncio.timeout(max(0.0, seconds)):
-                await self._ground.stop.wait()
-        except TimeoutError:
-            pass
+        await pause(seconds, self._environment.stop)
 
-    async def _endure(self, fault: Fault, programs: Programs) -> None:
+    async def _endure(self, fault: Fault) -> None:
         """Have the broker go through a fault. It serves before; behind it it may be dead."""
-        if self._ground.stop.is_set():
+        if self._environment.stop.is_set():
             return
         if not self._broker.is_running:
             down_s = time.monotonic()
             self._broker.start()
             self._note_return(down_s)
             if fault.under_load:
-                await programs.go_on()
+                for one in self._applications:
+                    one.seen = len(one.program.lines()) if one.program is not None else 0
+                await self._all_store(GO_ON_S)
         await self._pause(fault.after_s)
         if not self._broker.is_running:
             self._failures.append("the broker ended by itself")
@@ -203,12 +258,12 @@ class Round:
         found = await asyncio.gather(*(self._find(topic) for topic in self._topics))
         read = [(topic, holds) for topic, holds in zip(self._topics, found, strict=True) if holds is not None]
         await asyncio.gather(*(self._drain(topic, holds, loaded) for topic, holds in read))
-        self._ground.drained_s = time.monotonic()
+        self._environment.drained_s = time.monotonic()
         drained = self._reports([_DRAINED])
         cases = [
             Case(
                 topic=topic,
-                known=self._ground.ledger.known(topic.topic),
+                known=self._environment.known(topic),
                 loaded=loaded,
                 drained=drained,
                 found=holds,
@@ -232,7 +287,7 @@ class Round:
 
     async def _drain(self, topic: LoadedTopic, holds: Found, loaded: Reports) -> None:
         """Give every subscription of a topic what it is owed."""
-        known, before = self._ground.ledger.known(topic.topic), self._reports([_DRAINED])
+        known, before = self._environment.known(topic), self._reports([_DRAINED])
         report = Report(self._folder / f"{_DRAINED}.jsonl")
 
         async def drain(one: LoadedSubscription) -> None:
@@ -250,34 +305,33 @@ class Round:
         await asyncio.gather(*map(drain, topic.subscriptions))
 
     def _reports(self, names: Sequence[str]) -> Reports:
-        paths = [self._folder / f"{name}.jsonl" for name in names]
-        texts = [path.read_text(encoding="utf-8") for path in paths if path.exists()]
-        return read_reports([text.splitlines(keepends=True) for text in texts], self._topics)
+        """The reports of programs; a last line that is torn is left out."""
+        topic_of = {producer.name: topic.topic for topic in self._topics for producer in topic.producers}
+        reports = Reports()
+        for path in [self._folder / f"{name}.jsonl" for name in names]:
+            text = path.read_text(encoding="utf-8") if path.exists() else ""
+            for line in text.splitlines(keepends=True):
+                if line.endswith("\n"):
+                    reports.add(line, topic_of)
+        return reports
 
-    def _result(self, violations: Sequence[Violation], counts: Counter[str], seconds: float) -> RoundResult:
-        broken = dict.fromkeys(PROMISES, 0)
-        for violation in violations:
-            broken[violation.promise] += violation.count
-        journal = sorted(int(path.stem) for path in self._ground.data_dir.glob("journal/*.journal"))
-        return RoundResult(
+    def _result(self, violations: Sequence[Violation], counts: Counter[str], seconds: float) -> SoakResult:
+        data_dir = self._broker.data_dir
+        journal = sorted(int(path.stem) for path in data_dir.glob("journal/*.journal"))
+        return SoakResult(
             round=self._number,
             seed=self._seed,
             faults=tuple(self._suffered),
             seconds=round(seconds, 1),
-            sent=counts["sent"],
-            acknowledged=counts["acknowledged"],
-            stored_twice=counts["stored_twice"],
-            given_up=counts["given_up"],
-            kept=counts["kept"],
-            let_go=counts["let_go"],
-            delivered=counts["delivered"],
-            again=counts["again"],
-            confirmed=counts["confirmed"],
+            **{name: counts[name] for name in _COUNTED},
             journal_files=(journal[0], journal[-1]),
-            segments=len(list(self._ground.data_dir.glob("segments/*/*.segment"))),
-            violations=broken,
+            segments=len(list(data_dir.glob("segments/*/*.segment"))),
+            violations=broken_by(violations, PROMISES),
             what=tuple(map(str, violations[:_SHOWN])),
         )
+
+
+_COUNTED = ("sent", "acknowledged", "stored_twice", "given_up", "kept", "let_go", "delivered", "again", "confirmed")
 
 
 def _counts(cases: Sequence[Case], loaded: Reports) -> Counter[str]:

@@ -1,16 +1,23 @@
-"""What happens to one life of a broker in a simulation: which faults strike, what it does, how it ends."""
+"""The lives of a broker in a simulation: the faults that strike each, its work, and its end."""
 
+import asyncio
 import errno
 from collections.abc import Awaitable, Callable
 
 from danube.model.errors import DamagedDataError, DanubeError
+from danube.runtime.rng import SystemRng
+from danube.storage.settings import StorageSettings
+from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 from lab.kernel.history import Failed, Restarted
-from lab.storage.environment import METADATA
+from lab.storage.environment import METADATA, Environment
 from lab.storage.life import StorageLife
 from lab.storage.workload import drain, take_step
 from lab.storage.world import World
 
+LIVES = 5
+"""Of the broker, with faults; two more follow without, to judge by."""
+_SLOW = 0.05  # of the lives: a sync may take a second
 STEPS_MAX = 60
 """What happens in one life, at most, besides the passing of time."""
 _IDLE = 0.15  # of the lives: they end right after the start, so that nothing else syncs what they found
@@ -31,14 +38,32 @@ _FAILING = [
 _WHERE = ["*", "*", "journal/*", "segments/*"]
 
 
+def run_lives(world: World, settings: StorageSettings, *, may_lose_power: bool) -> None:
+    """Run a broker through its lives, each on the disk that the one before left."""
+    chance = world.chance
+    disk, start_ms = SimDisk(chance.getrandbits(32)), SimClock().now_ms()
+    for number in range(LIVES + 2):
+        environment = Environment(
+            disk=disk,
+            clock=SimClock(start_ms=start_ms),
+            rng=SystemRng(chance.getrandbits(63)),
+            metadata=world.metadata,
+            longest_s=1.0 if number < LIVES and chance.random() < _SLOW else 0.005,
+        )
+        course = Course(world, StorageLife(world, environment, settings, number), may_lose_power=may_lose_power)
+        steps = [course.misbehave] * LIVES + [course.drain, course.inspect]
+        disk = asyncio.run(course.run(steps[number]))
+        start_ms = environment.clock.now_ms() + chance.choice([0, 1_000, -60_000])  # set back while the broker is down
+        start_ms -= round(world.clock_off_s * 1_000)
+        world.clock_off_s = 0.0
+
+
 class Course:
-    """What happens to one life of the broker, from its faults to its end."""
+    """One life of the broker, from its faults to its end."""
 
     def __init__(self, world: World, life: StorageLife, *, may_lose_power: bool = True) -> None:
-        self._world = world
-        self._chance = world.chance
-        self._life = life
-        self._disk = life.disk
+        self._world, self._chance = world, world.chance
+        self._life, self._disk = life, life.disk
         self._may_lose_power = may_lose_power
         self._story: list[str] = []
         self._room_again = STEPS_MAX
@@ -55,8 +80,8 @@ class Course:
             self._note_unless_explained(error)
         finally:
             disk = self._disk.power_cut() if by_power else self._disk.process_kill()
-            await self._life.add_tombstone()
-        self._tell("power cut" if by_power else "kill")
+            await self._life.end_life()
+        self._story.append("power cut" if by_power else "kill")
         self._world.lives.append(", ".join(self._story))
         self._world.history.append(Restarted(self._story[-1]))
         disk.capacity_bytes = None
@@ -65,7 +90,7 @@ class Course:
     async def misbehave(self) -> None:
         """Work while the disk does its worst, and go away in the middle of it or properly."""
         if self._chance.random() < _IDLE:
-            self._tell("idle")
+            self._story.append("idle")
             return
         self._life.subscribe_due()
         for step in range(self._chance.randint(1, STEPS_MAX)):
@@ -76,14 +101,14 @@ class Course:
                 return
         self._life.validate()
         if self._chance.random() < 0.2:
-            self._tell("closed")
+            self._story.append("closed")
             await self._life.stop()
 
     async def drain(self) -> None:
         """Without faults: everything is delivered and acknowledged, and new messages are stored."""
         await drain(self._life, self._world)
         if self._chance.random() < 0.5:
-            self._tell("closed")
+            self._story.append("closed")
             await self._life.stop()
 
     async def inspect(self) -> None:
@@ -98,7 +123,7 @@ class Course:
         try:
             await self._life.start(in_background=in_background)
         except DanubeError as error:
-            self._tell(f"did not start ({error})")
+            self._story.append(f"did not start ({error})")
             self._note_unless_explained(error)
             return False
         return True
@@ -112,7 +137,7 @@ class Course:
         if self._chance.random() < 0.5:
             number = self._chance.randint(1, self._chance.choice([6, 100, 400]))
             self._disk.stop_at(number)
-            self._tell(f"off at change {number}")
+            self._story.append(f"off at change {number}")
         if self._chance.random() < 0.4:
             for _ in range(self._chance.randint(1, 2)):
                 self._plan_failure()
@@ -120,7 +145,7 @@ class Course:
             room = self._chance.randint(0, self._chance.choice([8_000, 40_000]))
             self._room_again = self._chance.randint(1, STEPS_MAX)
             self._disk.capacity_bytes = sum(map(len, self._disk.contents().values())) + room
-            self._tell(f"room for {room} bytes until step {self._room_again}")
+            self._story.append(f"room for {room} bytes until step {self._room_again}")
 
     def _plan_failure(self) -> None:
         operation = self._chance.choice(_FAILING)
@@ -129,7 +154,4 @@ class Course:
         where = METADATA if is_metadata else self._chance.choice(_WHERE)
         error = self._chance.choice([errno.EIO, errno.ENOSPC])
         self._disk.fail(operation, number, error=error, name=where, times=times)
-        self._tell(f"{operation} {number} of {where} fails {times}x with {errno.errorcode[error]}")
-
-    def _tell(self, words: str) -> None:
-        self._story.append(words)
+        self._story.append(f"{operation} {number} of {where} fails {times}x with {errno.errorcode[error]}")

@@ -19,11 +19,10 @@ from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import SimDisk
 from lab.kernel.history import Event, Failed, LogFound
-from lab.storage.environment import Ground
+from lab.storage.clients import LogReader
+from lab.storage.environment import Environment
 from lab.storage.life import StorageLife
-from lab.storage.readers import LogReader
-from lab.storage.upkeep import flush, rotate
-from lab.storage.workload import take_step
+from lab.storage.workload import flush, rotate, take_step
 from lab.storage.world import World
 
 STEPS_MAX = 60
@@ -98,13 +97,13 @@ class Damaged:
         damage = self.damage = damage_one(disk, self.chance)
         asyncio.run(self._judge(disk, damage))
 
-    def _ground(self, disk: SimDisk) -> Ground:
+    def _environment(self, disk: SimDisk) -> Environment:
         self.world.metadata.enter(disk, self._clock)
         rng = SystemRng(self.chance.getrandbits(63))
-        return Ground(disk=disk, clock=self._clock, rng=rng, metadata=self.world.metadata)
+        return Environment(disk=disk, clock=self._clock, rng=rng, metadata=self.world.metadata)
 
     async def _work(self, disk: SimDisk, number: int) -> SimDisk:
-        life = StorageLife(self.world, self._ground(disk), self.settings, number)
+        life = StorageLife(self.world, self._environment(disk), self.settings, number)
         await life.start()
         life.subscribe_due(all_of_them=True)
         for _ in range(self.chance.randint(STEPS_MAX // 2, STEPS_MAX)):
@@ -116,12 +115,12 @@ class Damaged:
             await life.clock.run_for(1.0)
         await life.stop()
         left = disk.process_kill()
-        await life.add_tombstone()
+        await life.end_life()
         return left
 
     async def _look(self, disk: SimDisk) -> SimDisk:
         """Note what is stored, and stop again."""
-        life = StorageLife(self.world, self._ground(disk), self.settings, _WORKING_LIVES)
+        life = StorageLife(self.world, self._environment(disk), self.settings, _WORKING_LIVES)
         at = len(self.world.history)
         await life.start(in_background=False)
         ids = {plan.name: plan.topic_id for plan in self.world.topics.values()}
@@ -129,22 +128,22 @@ class Damaged:
         self._stored = {ids[event.topic]: event for event in found}
         await life.stop()
         left = disk.process_kill()
-        await life.add_tombstone()
+        await life.end_life()
         return left
 
     async def _judge(self, disk: SimDisk, damage: Damage) -> None:
-        ground = self._ground(disk)
+        environment = self._environment(disk)
         try:
-            storage = await ground.wait_for(ground.open(self.settings, frozenset(self._stored)))
+            storage = await environment.wait_for(environment.open(self.settings, frozenset(self._stored)))
         except DanubeError as error:
             self._judge_error(damage, error, None)
         else:
-            await ground.wait_for(self._judge_topics(storage, damage))
-            await ground.wait_for(_cut(storage))
-            await ground.wait_for(self._judge_topics(storage, damage))
-            await ground.wait_for(storage.close())
+            await environment.wait_for(self._judge_topics(storage, damage))
+            await environment.wait_for(_cut(storage))
+            await environment.wait_for(self._judge_topics(storage, damage))
+            await environment.wait_for(storage.close())
         disk.process_kill()
-        await ground.add_tombstone()
+        await environment.end_life()
 
     async def _judge_topics(self, storage: Storage, damage: Damage) -> None:
         for topic_id, stored in self._stored.items():

@@ -1,4 +1,4 @@
-"""What a simulated storage stands on: the metadata of its machine, and its threads in simulated time."""
+"""The machine under a simulated storage: its metadata, and threads in simulated time."""
 
 from collections.abc import Container, Coroutine, Sequence
 from dataclasses import dataclass
@@ -6,8 +6,9 @@ from typing import Any, TypeVar
 
 from danube.metadata.commands import Command, Outcome
 from danube.metadata.memory import MemoryStore
-from danube.metadata.records.storage import StorageRecords
-from danube.metadata.store import Entry
+from danube.metadata.records.storage import StorageRecords, add_tombstone
+from danube.metadata.store import Entry, MetadataStore
+from danube.metadata.transaction_builder import TransactionBuilder, commit_transaction
 from danube.model.errors import MetadataError, UnknownOutcomeError
 from danube.runtime.clock import sleep_for
 from danube.runtime.rng import Rng
@@ -84,7 +85,7 @@ class SimMetadata(MemoryStore):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class Environment:
     """One life of a machine, with what outlives it."""
 
     disk: SimDisk
@@ -126,9 +127,44 @@ class Ground:
         result: T = task.result()
         return result
 
-    async def add_tombstone(self) -> None:
+    async def end_life(self) -> None:
         """End what is left of a life whose disk is off."""
         await end_tasks(self.clock)
 
     def _thread(self) -> SimRunner:
         return SimRunner(self.clock, self.rng, longest_s=self.longest_s)
+
+
+_FOLDER = "/simulated"
+
+
+class SimTopics:
+    """Topic ids by title. Every method raises MetadataError when the store fails."""
+
+    def __init__(self, store: MetadataStore, rng: Rng) -> None:
+        self._store = store
+        self._rng = rng
+
+    async def all(self) -> dict[str, int]:
+        """The ids of the topics that exist, by title."""
+        entries = await self._store.list(_FOLDER)
+        return {entry.key.removeprefix(_FOLDER): int(entry.value) for entry in entries}
+
+    async def create(self, title: str, topic_id: int) -> None:
+        """Have a topic of this title, which no other has."""
+
+        async def change(builder: TransactionBuilder) -> None:
+            if await builder.read(_FOLDER + title) is None:
+                builder.put(_FOLDER + title, str(topic_id).encode())
+
+        await commit_transaction(self._store, self._rng, change)
+
+    async def delete(self, title: str, topic_id: int) -> None:
+        """Have the topic gone; a tombstone stays until its files are."""
+
+        async def change(builder: TransactionBuilder) -> None:
+            if await builder.read(_FOLDER + title) is not None:
+                builder.delete(_FOLDER + title)
+                add_tombstone(builder, topic_id)
+
+        await commit_transaction(self._store, self._rng, change)

@@ -37,10 +37,8 @@ from lab.kernel.history import (
     TopicBegun,
     TopicDeleted,
 )
-from lab.storage.consumers import ServedSubscription, SimConsumer
-from lab.storage.environment import Ground
-from lab.storage.readers import LogReader
-from lab.storage.topics import SimTopics
+from lab.storage.clients import LogReader, ServedSubscription, SimConsumer
+from lab.storage.environment import Environment, SimTopics
 from lab.storage.world import SubscriptionPlan, TopicPlan, World, encode_record
 
 T = TypeVar("T")
@@ -74,17 +72,17 @@ class ServedTopic:
 class StorageLife:
     """A broker from its start to its end."""
 
-    def __init__(self, world: World, ground: Ground, settings: StorageSettings, number: int) -> None:
-        self.disk = ground.disk
-        self.clock = ground.clock
+    def __init__(self, world: World, environment: Environment, settings: StorageSettings, number: int) -> None:
+        self.disk = environment.disk
+        self.clock = environment.clock
         self.topics: list[ServedTopic] = []
         self.unanswered = 0
         """Messages handed to the journal whose fate nobody was told yet."""
         self._world = world
-        self._ground = ground
+        self._environment = environment
         self._settings = settings
         self._number = number
-        self._metadata = SimTopics(ground.metadata, ground.rng)
+        self._metadata = SimTopics(environment.metadata, environment.rng)
         self._storage: Storage | None = None
         self._closing = False
         self._tasks = TaskScope("simulation", on_failure=self._note_crash)
@@ -114,10 +112,10 @@ class StorageLife:
         In the background it is cut and looked after as a broker has it done; or else only when it is asked to.
         """
         self.disk.lock("lock")
-        self._ground.metadata.enter(self.disk, self.clock)
+        self._environment.metadata.enter(self.disk, self.clock)
         titles = await self.patiently(self._metadata.all())
         self._note_deleted(frozenset(titles.values()))
-        self._storage = await self.patiently(self._ground.open(self._settings, frozenset(titles.values())))
+        self._storage = await self.patiently(self._environment.open(self._settings, frozenset(titles.values())))
         if in_background:
             self.storage.start()
         for title in self._world.titles:
@@ -131,15 +129,15 @@ class StorageLife:
         self._closing = True
         await self.patiently(self.storage.close())
 
-    async def add_tombstone(self) -> None:
+    async def end_life(self) -> None:
         """End what is left of a life whose disk is off."""
         for served in self.subscriptions:
             served.driver.close()
-        await self._ground.add_tombstone()
+        await self._environment.end_life()
 
     async def patiently(self, work: Coroutine[Any, Any, T]) -> T:
         """Let time pass until `work` is done. Raises TimeoutError when the machine goes off meanwhile, or it hangs."""
-        return await self._ground.wait_for(work)
+        return await self._environment.wait_for(work)
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, object]], name: str) -> None:
         """Have something done meanwhile; it may fail when the disk does, and not for another reason."""

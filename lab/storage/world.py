@@ -1,13 +1,18 @@
-"""What outlives every broker in a simulation of storage and dispatch: topics, subscriptions, what was seen of them."""
+"""State that outlives every broker of a simulation: topics, subscriptions, metadata, and the history so far."""
 
 import random
 from dataclasses import dataclass, field
 
 from danube.model.calls.client import OutgoingMessage
+from danube.model.plans.durability import Durability
 from danube.model.subscription import SubscriptionType
+from danube.storage.journal import JournalSettings
 from danube.storage.retention.rules import Retention
+from danube.storage.settings import StorageSettings
+from danube.storage.watermarks import Watermarks
 from danube.wire.encode import send_message
 from danube.wire.gen import DanubeApi_pb2
+from lab.kernel.chance import seeded
 from lab.kernel.history import Event, Keeps
 from lab.storage.environment import SimMetadata
 
@@ -98,8 +103,24 @@ class World:
 
 def plan_world(chance: random.Random) -> World:
     """Draw the topics of a run."""
-    clocks = random.Random(repr(chance.getstate()))  # noqa: S311 - a stream of its own: a seed's others stay as they are
+    clocks = seeded(repr(chance.getstate()))  # a stream of its own: a seed's others stay as they are
     return World(chance, [f"/default/topic-{number}" for number in range(1, chance.randint(2, 4) + 1)], clocks=clocks)
+
+
+def plan_settings(chance: random.Random, durability: Durability, *, is_full: bool = True) -> StorageSettings:
+    """Draw the settings of a run's storage; `is_full` if it may refuse writes for want of disk space."""
+    refuse_bytes = chance.choice([0, 0, 2_000]) if is_full else 0
+    return StorageSettings(
+        journal=JournalSettings(
+            durability=durability,
+            file_bytes_max=chance.choice([1_500, 5_000, 20_000]),
+            round_bytes_max=chance.choice([500, 4_000, 50_000]),
+            cache_bytes_max=chance.choice([0, 2_000, 50_000]),
+            backlog_bytes_max=30_000,
+        ),
+        watermarks=Watermarks(warn_below_bytes=2 * refuse_bytes, refuse_below_bytes=refuse_bytes),
+        segment_bytes_max=chance.choice([1_000, 4_000, 20_000]),
+    )
 
 
 def encode_record(topic: TopicPlan, producer: str, text: str, size: int) -> bytes:

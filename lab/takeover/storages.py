@@ -131,7 +131,7 @@ class SharedRun(ABC):
         except StuckError as error:
             self.wrong(f"stuck: {error}")
         finally:
-            await self.add_tombstone()
+            await self.end_life()
 
     # What happens
 
@@ -433,7 +433,7 @@ class SharedRun(ABC):
     async def judge(self) -> None:
         """Have somebody take over what is left, and note what is wrong."""
 
-    async def add_tombstone(self) -> None:
+    async def end_life(self) -> None:
         """End what is left."""
         for number in [*self.lives]:
             self.end(number, "is over")

@@ -7,10 +7,13 @@ by the call of `danube-admin cluster status`, who leads Raft in which term: all 
 
 import asyncio
 import statistics
+import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from danube.admin.gateway import AdminGateway
@@ -20,11 +23,108 @@ from danube.model.calls.admin import ClusterDescription, CreateTopic
 from danube.model.errors import DanubeError, UnavailableError
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.blocking import BlockingRunner, BlockingThread
+from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
-from lab.trials.busy_report import BusyReport, Lead, Sample
-from lab.trials.clients import Clients
+from lab.kernel.programs import Program, end_programs
 
+CPU_PERCENT_MIN = 90.0
+"""Of one processor: with less the broker was not busy, and nothing is proved."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Lead:
+    """Who leads Raft, in the eyes of one broker."""
+
+    leader_id: str | None  # the node's id; None for nobody
+    term: int
+
+    def __str__(self) -> str:
+        return f"{self.leader_id or 'nobody'} in term {self.term}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """One second."""
+
+    cpu_percent: float  # of one processor, by all threads of the leader's broker
+    waited_percent: float  # of the time in which its main thread was ready and had no processor: others had them
+    leads: Sequence[Lead | None]  # by broker; None for one that did not answer
+    messages: int  # sent and read since the start
+    at_s: float
+
+    def text(self) -> str:
+        """On one line."""
+        return f"the leader's broker at {self.cpu_percent:.0f} % of a processor, {self.messages:,} messages"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BusyReport:
+    """The whole time."""
+
+    before: Lead  # on all brokers, when nothing was under way
+    ramp: Sequence[Sample]  # while the load grew: its figures do not count, an election in it does
+    samples: Sequence[Sample]  # not empty
+    clients: int
+
+    @property
+    def cpu_percent(self) -> float:
+        """Median over the samples."""
+        return statistics.median(sample.cpu_percent for sample in self.samples)
+
+    @property
+    def elections(self) -> Sequence[Lead]:
+        """What was seen of other leaders, other terms, and of none."""
+        seen = {lead for sample in (*self.ramp, *self.samples) for lead in sample.leads if lead is not None}
+        return sorted(seen - {self.before}, key=lambda lead: lead.term)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether it was busy, and led all the time."""
+        return not self.elections and self.cpu_percent >= CPU_PERCENT_MIN
+
+    def text(self) -> str:
+        """For a person."""
+        lines = [
+            f"time:      {self._seconds():,.0f} s, {len(self.samples):,} samples of three brokers",
+            f"processor: {self._processor()}",
+            f"messages:  {self._rate():,.0f} a second sent and read, by {self.clients} client processes",
+            f"leader:    {self.before}; then {', '.join(map(str, self.elections)) or 'no other leader and term'}",
+        ]
+        if unanswered := sum(sample.leads.count(None) for sample in self.samples):
+            lines.append(f"calls:     {unanswered:,} were not answered in time")
+        return "\n".join([*lines, self._verdict()])
+
+    def _processor(self) -> str:
+        cpu = sorted(sample.cpu_percent for sample in self.samples)
+        waited = statistics.median(sample.waited_percent for sample in self.samples)
+        return (
+            f"the leader's broker used {self.cpu_percent:.0f} % of one (median; {cpu[0]:.0f} to {cpu[-1]:.0f}), "
+            f"and waited for one {waited:.0f} % of the time"
+        )
+
+    def _verdict(self) -> str:
+        if self.elections:
+            return "THERE WAS AN ELECTION, or a broker lost sight of the leader. Logs of the brokers were kept."
+        if not self.is_good:
+            return (
+                f"NOT BUSY ENOUGH: under {CPU_PERCENT_MIN:.0f} % of a processor nothing is proved. Where the broker "
+                "waited for one, let the machine do nothing else."
+            )
+        return "A leader that was busy all the time led all the time."
+
+    def _seconds(self) -> float:
+        first = self.ramp[-1] if self.ramp else self.samples[0]
+        return self.samples[-1].at_s - first.at_s
+
+    def _rate(self) -> float:
+        known = [*self.ramp[-1:], *self.samples]
+        moved = sum(after.messages - before.messages for before, after in pairwise(known))
+        return moved / max(self._seconds(), 1e-9)
+
+
+NICENESS = 10
+"""So that clients do not take the processor from the brokers; the brokers have 0."""
 CLIENTS_MAX = 4
 """Client processes; on two processors more of them would only take time from each other."""
 _ENOUGH_PERCENT = 98.0
@@ -33,13 +133,57 @@ _RAMP_S = 3.0
 _RAMP_SAMPLES = 2
 """Of them, the newest, say whether it is enough: a client takes a moment to get going."""
 _SAMPLE_S = 1.0
+_POLL_S = 0.05
 _AGREED_S_MAX = 30.0
 
 Tell = Callable[[str], None]
 
 
-class Ground:
-    """The cluster, what it is asked by, who leads it, and the clients. Made by `_open_ground`."""
+class Clients:
+    """Programs of `lab.trials.load` on one topic. Every method blocks."""
+
+    def __init__(self, service_url: str, topic: TopicName, folder: Path) -> None:
+        self._command = [sys.executable, "-m", "lab.trials.load", service_url, str(topic)]
+        self._folder = folder
+        self._programs: list[Program] = []
+
+    def __len__(self) -> int:
+        return len(self._programs)
+
+    def close(self) -> None:
+        end_programs(self._programs)
+
+    def add(self) -> None:
+        """Start one more; returns when it moves messages. Raises UnavailableError when it does not."""
+        name = f"client{len(self) + 1}"
+        report = self._folder / f"{name}.jsonl"
+        program = Program(name, [*self._command, str(report)], report, niceness=NICENESS)
+        self._programs.append(program)
+        pause, deadline_s = threading.Event(), time.monotonic() + PATIENCE_S
+        while not _moved(program):
+            self.check()
+            if time.monotonic() > deadline_s:
+                raise UnavailableError(f"a client has moved no message for {PATIENCE_S:.0f} s: {program.last_words()}")
+            pause.wait(_POLL_S)
+
+    def messages(self) -> int:
+        """Messages sent and read by all of them."""
+        return sum(map(_moved, self._programs))
+
+    def check(self) -> None:
+        """Raise UnavailableError with the last words of a client that ended by itself."""
+        for program in self._programs:
+            if (how := program.ended()) is not None:
+                raise UnavailableError(how)
+
+
+def _moved(program: Program) -> int:
+    told = [line["sent"] + line["read"] for line in program.lines()[-1:]]
+    return sum(told)
+
+
+class Trial:
+    """The cluster, what it is asked by, who leads it, and the clients. Made by `_opened`."""
 
     def __init__(
         self, brokers: Sequence[BrokerProcess], gateways: Sequence[AdminGateway], runner: BlockingRunner
@@ -111,36 +255,36 @@ async def busy(folder: Path, seconds: float, *, clients_max: int = CLIENTS_MAX, 
         runner = BlockingThread("trial")
         parts.push_async_callback(runner.aclose)
         tell("three brokers form a cluster")
-        ground = await _open_ground(folder, runner, parts)
-        before = await ground.settle()
-        clients = await ground.clients(folder)
+        trial = await _opened(folder, runner, parts)
+        before = await trial.settle()
+        clients = await trial.clients(folder)
         parts.push_async_callback(runner.run, clients.close)
         ramp: list[Sample] = []
         while len(clients) < clients_max and not _is_enough(ramp):
             tell(f"client process {len(clients) + 1} begins")
             await runner.run(clients.add)
-            ramp += await _samples(ground, clients, _RAMP_S, tell)
-        samples = await _samples(ground, clients, seconds, tell)
+            ramp += await _samples(trial, clients, _RAMP_S, tell)
+        samples = await _samples(trial, clients, seconds, tell)
         await runner.run(clients.check)
         return BusyReport(before=before, ramp=ramp, samples=samples, clients=len(clients))
 
 
-async def _open_ground(folder: Path, runner: BlockingRunner, parts: AsyncExitStack) -> Ground:
+async def _opened(folder: Path, runner: BlockingRunner, parts: AsyncExitStack) -> Trial:
     """Brokers on this folder, killed at the end."""
     cluster = await runner.run(lambda: BrokerCluster(folder))
     parts.push_async_callback(runner.run, cluster.kill)
     await runner.run(cluster.start)
     targets = [Target(endpoint=broker.endpoints.admin_url) for broker in cluster.brokers]
     gateways = [await parts.enter_async_context(opened(target)) for target in targets]
-    return Ground(cluster.brokers, gateways, runner)
+    return Trial(cluster.brokers, gateways, runner)
 
 
-async def _samples(ground: Ground, clients: Clients, seconds: float, tell: Tell) -> list[Sample]:
+async def _samples(trial: Trial, clients: Clients, seconds: float, tell: Tell) -> list[Sample]:
     """For so long; at least one."""
     samples: list[Sample] = []
     end_s = time.monotonic() + seconds
     while (left_s := end_s - time.monotonic()) > 0 or not samples:
-        samples.append(await ground.sample(clients))
+        samples.append(await trial.sample(clients))
         tell(f"{len(clients)} client processes, {max(0, left_s):.0f} s left: {samples[-1].text()}")
     return samples
 

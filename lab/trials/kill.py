@@ -8,16 +8,91 @@ there.
 
 import asyncio
 import itertools
+import math
 import random
+import statistics
 import time
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from danube.metadata.store import MetadataStore
 from danube.model.errors import DanubeError, UnavailableError, UnknownOutcomeError
 from danube.runtime.tasks import TaskScope
-from lab.raft.group import RaftGroup
-from lab.trials.kill_report import KillAllReport, Revival, Writes
+from lab.metadata.raft_group import RaftGroup
+
+MEDIAN_S_MAX = 5.0
+"""The cluster must be back sooner in half of the rounds."""
+_SHOWN_MAX = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Revival:
+    """One round."""
+
+    open_s: float  # until a majority of the processes had started Python, read their log, and listened
+    served_s: float  # until a write was acknowledged; both count from when all processes were started
+    lost: Sequence[str]  # keys that were acknowledged, in this round or before, and are missing
+
+
+@dataclass(slots=True)
+class Writes:
+    """What clients were told, over all rounds."""
+
+    acknowledged: dict[str, bytes] = field(default_factory=dict)
+    unknown: int = 0  # writes that ended in UnknownOutcomeError: there or not, both is right
+
+    def missing_in(self, found: Mapping[str, bytes]) -> list[str]:
+        """Acknowledged keys that are not there, or hold something else."""
+        return [key for key, value in self.acknowledged.items() if found.get(key) != value]
+
+
+@dataclass(frozen=True, slots=True)
+class KillAllReport:
+    """All rounds."""
+
+    revivals: Sequence[Revival]
+    writes: Writes
+    lost: frozenset[str]  # keys that were missed in any round, or by any member at the end
+
+    @property
+    def served_s(self) -> list[float]:
+        return [one.served_s for one in self.revivals]
+
+    @property
+    def median_s(self) -> float:
+        return statistics.median(self.served_s)
+
+    @property
+    def is_good(self) -> bool:
+        """Whether the promises were kept."""
+        return not self.lost and self.median_s < MEDIAN_S_MAX
+
+    def text(self) -> str:
+        """For a person."""
+        served_s = sorted(self.served_s)
+        open_s = statistics.median(one.open_s for one in self.revivals)
+        times = (
+            f"median {self.median_s:.2f} s",
+            f"p90 {served_s[math.ceil(0.9 * len(served_s)) - 1]:.2f} s",
+            f"worst {served_s[-1]:.2f} s",
+        )
+        lines = [
+            f"rounds:        {len(self.revivals)}, all three members killed at once in each",
+            f"acknowledged:  {len(self.writes.acknowledged):,} writes, and {self.writes.unknown:,} of unknown outcome",
+            f"lost:          {len(self.lost):,}",
+            f"until a write: {', '.join(times)}, since all three were started again",
+            f"of which:      {open_s:.2f} s (median) until two of them had started Python, read their log and listened",
+            *(f"LOST:          {key}" for key in sorted(self.lost)[:_SHOWN_MAX]),
+        ]
+        return "\n".join([*lines, self._verdict()])
+
+    def _verdict(self) -> str:
+        if self.lost:
+            return "ACKNOWLEDGED WRITES WERE LOST. Their keys are above, the folders and logs of the members were kept."
+        if not self.is_good:
+            return f"TOO SLOW: half of the rounds must take less than {MEDIAN_S_MAX:g} s."
+        return f"Nothing acknowledged was lost, and half of the rounds took less than {MEDIAN_S_MAX:g} s."
+
 
 MEMBERS = range(3)
 CLIENTS = 2
@@ -74,7 +149,6 @@ class KillAll:
         return expected.missing_in(found)
 
     async def stop_writing(self) -> None:
-        """Let no client write any more."""
         await self._tasks.close()
 
     async def close(self) -> None:
@@ -164,20 +238,13 @@ async def kill_all(
 
 async def _round(trial: KillAll, number: int, rounds: int, *, tell: Tell, on_round: Tell) -> Revival:
     known = len(trial.writes.acknowledged)
-    revival = await trial.run(partial(_tell_of, tell, f"round {number}/{rounds}"))
-    on_round(_line(number, rounds, revival, len(trial.writes.acknowledged) - known))
-    return revival
-
-
-def _tell_of(tell: Tell, what: str, doing: str) -> None:
-    tell(f"{what}: {doing}")
-
-
-def _line(number: int, rounds: int, one: Revival, new: int) -> str:
-    return (
+    one = await trial.run(lambda doing: tell(f"round {number}/{rounds}: {doing}"))
+    on_round(
         f"round {number:>{len(str(rounds))}}/{rounds}: {one.served_s:5.2f} s until a write was served"
-        f" ({one.open_s:.2f} s until a majority listened), {new:,} more acknowledged, {len(one.lost):,} lost"
+        f" ({one.open_s:.2f} s until a majority listened),"
+        f" {len(trial.writes.acknowledged) - known:,} more acknowledged, {len(one.lost):,} lost"
     )
+    return one
 
 
 def _prefix(number: int) -> str:

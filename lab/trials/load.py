@@ -1,10 +1,10 @@
-"""A client that keeps one broker busier than itself: it sends to a topic, and reads what is there over and over.
+"""A client that keeps one broker busier than itself: it sends to a topic, and reads all of it over and over.
 
-    python -m lab.trials.load SERVICE_URL TOPIC
+    python -m lab.trials.load SERVICE_URL TOPIC REPORT
 
 Messages go one by one, many at a time, as official clients send them, which costs a broker twice what it costs a
-client; and in batches. Each second it writes a line of JSON to standard output: how many messages it has sent and read
-until then. The end of its standard input ends it. What a client raises is counted, and it goes on.
+client; and in batches. Each second it appends a line of JSON to REPORT: how many messages it has sent and read until
+then. The end of its standard input ends it. What a client raises is counted, and it goes on.
 """
 
 import asyncio
@@ -13,6 +13,7 @@ import os
 import sys
 from contextlib import aclosing
 from dataclasses import asdict, dataclass
+from pathlib import Path
 
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
 from danube.model.errors import DanubeError
@@ -74,14 +75,14 @@ async def _read(client: DanubeClient, topic: str, counts: Counts) -> None:
             await asyncio.sleep(_RETRY_S)
 
 
-async def _tell(counts: Counts) -> None:
+async def _tell(counts: Counts, report: Path) -> None:
     while True:
-        sys.stdout.write(json.dumps(asdict(counts)) + "\n")
-        sys.stdout.flush()
+        with report.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(counts)) + "\n")
         await asyncio.sleep(_TELL_S)
 
 
-async def _main(url: str, topic: str) -> None:
+async def _main(url: str, topic: str, report: str) -> None:
     client = await DanubeClientBuilder().service_url(url).build()
     builder = client.new_producer().with_topic(topic).with_name(f"busy-{os.getpid()}")
     producer = builder.with_dispatch_strategy(DispatchStrategy.RELIABLE).build()
@@ -90,7 +91,7 @@ async def _main(url: str, topic: str) -> None:
     work = [_send(producer, counts) for _ in range(_SINGLE_SENDERS)]
     work += [_read(client, topic, counts) for _ in range(_READERS)]
     work.append(_send_batches(producer, counts))
-    load = asyncio.gather(_tell(counts), *work)
+    load = asyncio.gather(_tell(counts, Path(report)), *work)
     told = asyncio.get_running_loop().run_in_executor(None, sys.stdin.readline)
     await asyncio.wait((load, told), return_when=asyncio.FIRST_COMPLETED)
     if load.done():

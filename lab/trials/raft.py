@@ -22,27 +22,15 @@ import sys
 import tempfile
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Protocol
 
 from danube.model.errors import DanubeError
 from danube.runtime.console import is_terminal, say, write
-from lab.raft.group import RaftGroup, write_secret
-from lab.trials.busy import busy
-from lab.trials.kill import MEMBERS, kill_all
+from lab.metadata.raft_group import RaftGroup, write_secret
+from lab.trials.busy import BusyReport, busy
+from lab.trials.kill import MEMBERS, KillAllReport, kill_all
 
 _PROGRAM = "raft_trials"
 _CLEAR = "\r\x1b[2K"
-
-
-class Report(Protocol):
-    """What came of a trial."""
-
-    @property
-    def is_good(self) -> bool:
-        """Whether the promises were kept."""
-
-    def text(self) -> str:
-        """The figures and the verdict, for a person."""
 
 
 class Progress:
@@ -67,23 +55,23 @@ def main(given: Sequence[str] | None = None) -> int:
     """Make the trial that was asked for; answers the exit code."""
     options = _parser().parse_args(given)
     folder: Path | None = options.folder
-    ground = folder or Path(tempfile.mkdtemp(prefix="danube-trial-"))
-    ground.mkdir(parents=True, exist_ok=True)
-    if any(ground.iterdir()):
-        say(f"{ground} is not empty: give a folder of its own to each trial", _PROGRAM)
+    place = folder or Path(tempfile.mkdtemp(prefix="danube-trial-"))
+    place.mkdir(parents=True, exist_ok=True)
+    if any(place.iterdir()):
+        say(f"{place} is not empty: give a folder of its own to each trial", _PROGRAM)
         return 1
-    code = _run(_trial_of(options, ground))
+    code = _run(_trial_of(options, place))
     if folder is None and code != 1:
-        shutil.rmtree(ground)
+        shutil.rmtree(place)
     else:
-        say(f"data and logs of the brokers are in {ground}", _PROGRAM)
+        say(f"data and logs of the brokers are in {place}", _PROGRAM)
     return code
 
 
-def _run(trial: Callable[[Progress], Awaitable[Report]]) -> int:
+def _run(trial: Callable[[Progress], Awaitable[KillAllReport | BusyReport]]) -> int:
     progress = Progress()
 
-    async def awaited() -> Report:
+    async def awaited() -> KillAllReport | BusyReport:
         return await trial(progress)
 
     try:
@@ -99,13 +87,13 @@ def _run(trial: Callable[[Progress], Awaitable[Report]]) -> int:
     return 0 if report.is_good else 1
 
 
-def _trial_of(options: argparse.Namespace, ground: Path) -> Callable[[Progress], Awaitable[Report]]:
-    async def made(progress: Progress) -> Report:
+def _trial_of(options: argparse.Namespace, place: Path) -> Callable[[Progress], Awaitable[KillAllReport | BusyReport]]:
+    async def made(progress: Progress) -> KillAllReport | BusyReport:
         if options.trial == "kill-all":
-            write_secret(ground)
-            group = RaftGroup(ground, len(MEMBERS))
+            write_secret(place)
+            group = RaftGroup(place, len(MEMBERS))
             return await kill_all(group, options.rounds, tell=progress.tell, on_round=progress.print)
-        return await busy(ground, options.minutes * 60, tell=progress.tell)
+        return await busy(place, options.minutes * 60, tell=progress.tell)
 
     return made
 

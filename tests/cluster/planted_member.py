@@ -7,7 +7,7 @@ from typing import Any
 
 from danube.metadata.store import Entry
 from danube.runtime.tasks import TaskScope
-from lab.metadata.member import STORES
+from lab.metadata.member import open_member
 from lab.metadata.wire import serve
 
 
@@ -46,8 +46,8 @@ class EarlyAnswers(Planted):
 BUGS: dict[str, type[Planted]] = {"stale": StaleReads, "early": EarlyAnswers}
 
 
-async def main(kind: str, *arguments: str) -> None:
-    opened = await STORES[kind](*arguments)
+async def main() -> None:
+    opened = await open_member(sys.argv[1:])
     store: Any = BUGS[os.environ["DANUBE_PLANTED"]](opened.store)
     try:
         await serve(store, opened.methods)
@@ -56,4 +56,4 @@ async def main(kind: str, *arguments: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    asyncio.run(main())

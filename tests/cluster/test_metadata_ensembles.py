@@ -3,7 +3,7 @@
 import asyncio
 import os
 import subprocess
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -30,9 +30,9 @@ from danube.testing.processes.etcd import EtcdServer, find_etcd
 from danube.testing.processes.free_ports import free_port
 from danube.testing.processes.zookeeper import ZookeeperServer, ZookeeperTls
 from lab.metadata.load import Life
-from lab.metadata.nemesis import FaultKind
-from lab.metadata.soak_round import Ground, Measure, Round
-from lab.shared_log.servers import SERVERS, Ensemble, backend_among, new_root
+from lab.metadata.nemesis import Cluster, FaultKind
+from lab.metadata.round import Environment, Measure, Round
+from lab.metadata.servers import SERVERS, Ensemble, backend_among, new_root
 from tests.cluster.seeing import refusal, take
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(240)]
@@ -103,8 +103,8 @@ async def running(work: Coroutine[Any, Any, T]) -> AsyncIterator["asyncio.Task[T
 # A leader that dies
 
 
-class LedCluster:
-    """A `Cluster` of members in this process; all it can suffer is the loss of the service's leader."""
+class LedCluster(Cluster):
+    """Members in this process; all it can suffer is the loss of the service's leader."""
 
     def __init__(self, ensemble: Ensemble, stores: Sequence[ReplicatedStore], *, dies: bool) -> None:
         """A leader that does not die stands still until another one leads, and goes on as if nothing had been."""
@@ -128,44 +128,11 @@ class LedCluster:
     def members(self) -> Sequence[int]:
         return range(len(self._lives))
 
-    def servers(self) -> Sequence[int]:
-        return ()
-
     def faults(self) -> Sequence[FaultKind]:
         return (FaultKind.TRANSFER,)
 
     def life(self, member: int) -> Life | None:
         return self._lives[member]
-
-    def ended_s(self) -> Mapping[str, float]:
-        return {}
-
-    async def start(self) -> None:
-        """They run; so do all other parts that a nemesis has no hand in here."""
-
-    async def close(self) -> None:
-        """As above."""
-
-    async def restart(self, node: int) -> None:
-        """As above."""
-
-    def kill(self, node: int) -> None:
-        """As above."""
-
-    def pause(self, node: int) -> None:
-        """As above."""
-
-    def resume(self, node: int) -> None:
-        """As above."""
-
-    def cut(self, node: int, other: int) -> None:
-        """As above."""
-
-    def slow(self, seconds: float) -> None:
-        """As above."""
-
-    def heal(self) -> None:
-        """As above."""
 
 
 @pytest.mark.parametrize(
@@ -173,12 +140,12 @@ class LedCluster:
     [pytest.param(True, id="kill -9"), pytest.param(False, id="stands still", marks=pytest.mark.nightly)],
 )
 async def test_a_leader_lost_in_the_middle_of_writes_breaks_no_promise(ensemble: Ensemble, dies: bool) -> None:
-    """One order explains all answers, watches have no gap, leases end when they should: see `metadata_soak_judge`."""
+    """One order explains all answers, watches have no gap, leases end when they should: see `lab.metadata.judge`."""
     async with members(ensemble) as stores:
         cluster = LedCluster(ensemble, stores, dies=dies)
-        ground = Ground(store=ensemble.name, cluster=cluster, measure=Measure(faults=1, clients=4))
+        environment = Environment(store=ensemble.name, cluster=cluster, measure=Measure(faults=1, clients=4))
         for seed in range(1, _ROUNDS_MAX + 1):
-            result = await Round(ground, seed).run()
+            result = await Round(environment, seed).run()
             assert result.what == ()
             if not result.undecided:
                 break

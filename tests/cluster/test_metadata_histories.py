@@ -24,9 +24,8 @@ from danube.testing.processes.etcd import find_etcd
 from danube.testing.processes.zookeeper import find_zookeeper
 from lab.metadata.clusters import CLUSTERS
 from lab.metadata.links import Links, dialer_among
-from lab.metadata.memory_cluster import MemoryCluster, Wrap
-from lab.metadata.soak_ledger import RoundResult
-from lab.metadata.soak_round import Ground, Measure, Round
+from lab.metadata.round import Environment, Measure, Round, StoreResult
+from tests.unit.lab.memory_cluster import MemoryCluster, Wrap
 
 BRIEF = Measure(faults=1, clients=4, calm_s=0.2)
 ROUNDS = 3
@@ -151,20 +150,20 @@ class _Deaf:
 
 
 async def rounds_on_memory(
-    wrap: Wrap | None, *, most: int, until: Callable[[Sequence[RoundResult]], bool] = lambda _: False
-) -> list[RoundResult]:
+    wrap: Wrap | None, *, most: int, until: Callable[[Sequence[StoreResult]], bool] = lambda _: False
+) -> list[StoreResult]:
     """Rounds until this holds of them, or so many."""
     cluster = MemoryCluster(wrap=wrap)
-    ground = Ground(store="memory", cluster=cluster, measure=BRIEF)
+    environment = Environment(store="memory", cluster=cluster, measure=BRIEF)
     await cluster.start()
     try:
         for seed in range(most):
-            await Round(ground, seed).run()
-            if until(ground.rounds):
+            await Round(environment, seed).run()
+            if until(environment.rounds):
                 break
     finally:
         await cluster.close()
-    return ground.rounds
+    return environment.rounds
 
 
 # What judges
@@ -196,7 +195,7 @@ async def test_a_store_that_keeps_its_promises_is_not_refused() -> None:
 async def test_a_planted_bug_is_found_within_some_rounds(wrap: Wrap, promises: list[str]) -> None:
     """In the first one, unless the machine has time for few calls only."""
 
-    def all_are_found(rounds: Sequence[RoundResult]) -> bool:
+    def all_are_found(rounds: Sequence[StoreResult]) -> bool:
         return all(any(one.violations[promise] > 0 for one in rounds) for promise in promises)
 
     results = await rounds_on_memory(wrap, most=ROUNDS_MAX, until=all_are_found)

@@ -29,7 +29,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.etcd import EtcdServer, find_etcd
 from danube.testing.processes.free_ports import free_port
 from danube.testing.processes.service import ServiceProcess
-from lab.shared_log.servers import SERVERS, backend_at, new_root
+from lab.metadata.servers import SERVERS, backend_at, new_root
 from tests.cluster.seeing import refusal, take
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]

@@ -31,8 +31,8 @@ from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.free_ports import free_port
 from danube.testing.processes.service import ServiceProcess
-from lab.raft.group import RaftGroup, write_secret
-from lab.shared_log.servers import SERVERS, backend_at, new_root
+from lab.metadata.raft_group import RaftGroup, write_secret
+from lab.metadata.servers import SERVERS, backend_at, new_root
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -213,7 +213,7 @@ async def _added_once(group: RaftGroup, asked: int, address: str) -> None:
     async with asyncio.timeout(PATIENCE_S):
         while True:
             try:
-                await group[asked].ask("add", address)
+                await group[asked].call("add", address)
             except UnavailableError as error:
                 if "another cluster" in str(error):
                     raise

@@ -10,7 +10,7 @@ import pytest
 from danube.metadata.store import MetadataStore
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError, UnknownOutcomeError
 from danube.testing.patience import PATIENCE_S
-from lab.raft.group import RaftGroup, write_secret
+from lab.metadata.raft_group import RaftGroup, write_secret
 from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
@@ -196,7 +196,7 @@ async def test_a_broker_is_added_learns_gets_a_vote_and_is_removed_again(form: F
     for number in range(SEEDS + 1):
         await group.until(number, lambda status: sum(m["role"] == "voter" for m in status["members"]) == SEEDS + 1)
     gone = (await group.leader() + 1) % SEEDS
-    await group[SEEDS].ask("remove", (await group.status(gone))["node_id"])
+    await group[SEEDS].call("remove", (await group.status(gone))["node_id"])
     await group.until((gone + 1) % SEEDS, lambda status: len(status["members"]) == SEEDS)
     await group[SEEDS].put("/after", b"x")
 
@@ -222,7 +222,7 @@ async def test_a_removed_member_says_so_and_stops(form: Form) -> None:
     group = await form()
     leader = await group.leader()
     gone = (leader + 1) % SEEDS
-    await group[leader].ask("remove", (await group.status(gone))["node_id"])
+    await group[leader].call("remove", (await group.status(gone))["node_id"])
     with pytest.raises(MetadataError, match="was removed from the cluster"):
         async with asyncio.timeout(PATIENCE_S):
             while True:
@@ -241,7 +241,7 @@ async def test_leadership_is_handed_over_while_writes_go_on(form: Form) -> None:
         follower_id = (await group.status(follower))["node_id"]
 
         async def takes_over() -> bool:
-            return bool(await group[follower].ask("transfer", follower_id) == follower_id)
+            return bool(await group[follower].call("transfer", follower_id) == follower_id)
 
         await until(takes_over)  # it may be that nobody leads just now
         enough.set()
@@ -267,12 +267,12 @@ async def test_what_must_not_be_done_is_refused_with_the_next_step(form: Form) -
         told = []
         for node_id in ids:
             with pytest.raises(PreconditionFailedError) as refused:
-                await group[follower].ask("remove", node_id)
+                await group[follower].call("remove", node_id)
             told.append(str(refused.value))
         return all(any(words in one for one in told) for words in ("transfer-leader", "no majority"))
 
     await until(both_are_refused)
-    await group[leader].ask("remove", other_id)
+    await group[leader].call("remove", other_id)
 
 
 async def test_without_a_majority_reads_say_so_and_writes_have_no_known_outcome(form: Form) -> None:
@@ -288,7 +288,7 @@ async def test_without_a_majority_reads_say_so_and_writes_have_no_known_outcome(
         await group[leader].put("/b", b"x")
     assert not isinstance(refused.value, UnknownOutcomeError)
     with pytest.raises(UnavailableError, match="majority"):
-        await group[leader].ask("transfer")
+        await group[leader].call("transfer")
 
 
 async def test_a_broker_that_the_seeds_do_not_know_does_not_start(form: Form) -> None:

@@ -7,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.raft.group import RaftGroup, write_secret
-from lab.trials.busy import busy
-from lab.trials.busy_report import BusyReport, Lead, Sample
-from lab.trials.kill import MEMBERS, kill_all
-from lab.trials.kill_report import KillAllReport, Revival, Writes
+from lab.metadata.raft_group import RaftGroup, write_secret
+from lab.trials.busy import BusyReport, Lead, Sample, busy
+from lab.trials.kill import MEMBERS, KillAllReport, Revival, Writes, kill_all
 from lab.trials.raft import main
 
 processes = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(240)]

@@ -14,7 +14,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.broker import BrokerProcess
 from danube.testing.processes.broker_cluster import BrokerCluster
 from danube.testing.processes.service import ServiceProcess
-from lab.shared_log.servers import new_root
+from lab.metadata.servers import new_root
 from tests.cluster.test_metadata_tools import publish, server, service_variables, settings_of, stored
 from tests.unit.storage.inspection.folder_world import flip
 

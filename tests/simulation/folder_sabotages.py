@@ -17,7 +17,7 @@ from danube.metadata.sqlite import checks, file
 from danube.offline.storage.repair.repair_plan import _Planner
 from danube.storage.batches.placeholder import is_marker
 from danube.storage.log.protocol import StoredBatch
-from lab.storage.simulation import FOLDERS
+from lab.simulation import FOLDERS
 from tests.simulation.sabotages import Sabotaged, first_seed
 
 

@@ -19,7 +19,7 @@ from danube.model.errors import DanubeError, JournalStoppedError
 from danube.model.limits.metadata import RAFT_MARK_DELAY_S
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
-from lab.raft.damage import RaftPromise, damage_raft, judge_raft
+from tests.simulation.raft_damage import RaftPromise, damage_raft, judge_raft
 
 FOUNDERS = ("1@10.0.0.1:7650", "2@10.0.0.2:7650", "3@10.0.0.3:7650")
 CANDIDATES = [*FOUNDERS, None]

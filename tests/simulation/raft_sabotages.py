@@ -21,7 +21,7 @@ from danube.metadata.raft.folder import folder
 from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.metadata.raft.folder.small_files import Vote, VoteFile
 from danube.metadata.raft.member import Member
-from lab.raft.world import run
+from lab.raft.world import simulate
 
 SEEDS = range(200)
 """Among which the first one is looked for."""
@@ -128,7 +128,7 @@ SABOTAGES: Sequence[Sabotaged] = (
 
 def is_found(one: Sabotaged, seed: int) -> bool:
     """Whether this seed notices; the remedy has to be out already."""
-    return bool(run(seed, one.course).violations)
+    return bool(simulate(seed, one.course).violations)
 
 
 def _look(ones: Iterable[Sabotaged]) -> None:

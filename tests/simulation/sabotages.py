@@ -44,7 +44,7 @@ from danube.storage.takeover import takeover
 from danube.storage.takeover.journal_removal import Retirer
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
-from lab.storage.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
+from lab.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
 
 SEEDS = range(400)
 """Among which the first one is looked for."""

@@ -1,11 +1,11 @@
 """Whatever the medium does to a data folder, no consumer gets a wrong byte and nothing is gone without a word.
 
-`python -m lab.storage.simulation --kind folders --seeds 500` tries more of it.
+`python -m lab.simulation --kind folders --seeds 500` tries more of it.
 """
 
 import pytest
 
-from lab.storage.simulation import simulate_folders
+from lab.simulation import simulate_folders
 
 SEEDS = range(40)
 

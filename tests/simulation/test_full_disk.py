@@ -14,7 +14,7 @@ from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import Operation, SimDisk
-from lab.storage.environment import Ground, SimMetadata
+from lab.storage.environment import Environment, SimMetadata
 
 SETTINGS = StorageSettings(
     journal=JournalSettings(file_bytes_max=1_000, round_bytes_max=500, cache_bytes_max=0), segment_bytes_max=2_000
@@ -38,7 +38,7 @@ class SmallRun:
 
     async def start(self) -> Storage:
         self._metadata.enter(self.disk, self._clock)
-        return await self._ground.wait_for(self._ground.open(SETTINGS, frozenset(TOPICS)))
+        return await self._environment.wait_for(self._environment.open(SETTINGS, frozenset(TOPICS)))
 
     async def work(self, storage: Storage) -> None:
         logs = [storage.topic(topic_id, 1) for topic_id in TOPICS]
@@ -65,21 +65,21 @@ class SmallRun:
     async def flush(self, storage: Storage) -> None:
         for work in (storage._journal.rotate, storage.flush):
             try:
-                await self._ground.wait_for(work())
+                await self._environment.wait_for(work())
             except DanubeError as error:
                 self.refused.append(error)
 
     async def check(self, storage: Storage) -> None:
         for topic_id, expected in self.acknowledged.items():
-            assert await self._ground.wait_for(read_all(storage.topic(topic_id, 2))) == expected
+            assert await self._environment.wait_for(read_all(storage.topic(topic_id, 2))) == expected
 
     async def end(self, storage: Storage) -> None:
-        await self._ground.wait_for(storage.close())
+        await self._environment.wait_for(storage.close())
         self.disk = self.disk.process_kill()
 
     @property
-    def _ground(self) -> Ground:
-        return Ground(disk=self.disk, clock=self._clock, rng=SystemRng(1), metadata=self._metadata)
+    def _environment(self) -> Environment:
+        return Environment(disk=self.disk, clock=self._clock, rng=SystemRng(1), metadata=self._metadata)
 
 
 async def read_all(log: TieredLog) -> list[bytes]:

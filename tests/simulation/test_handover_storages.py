@@ -7,7 +7,7 @@ import pytest
 
 from danube.storage.flush.segment_flusher import FlushReport, SegmentFlusher
 from danube.storage.takeover.journal_removal import Retirer
-from lab.storage.simulation import simulate_shared
+from lab.simulation import simulate_shared
 
 CLOSE_BY = 10
 

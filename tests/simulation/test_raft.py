@@ -5,7 +5,7 @@
 
 import pytest
 
-from lab.raft.world import COURSES, run
+from lab.raft.world import COURSES, simulate
 from tests.simulation.raft_sabotages import SABOTAGES, Sabotaged, is_found
 
 CLOSE_BY = 20
@@ -14,7 +14,7 @@ CLOSE_BY = 20
 
 def test_a_raft_group_keeps_its_promises(seed: int) -> None:
     course = list(COURSES)[seed % len(COURSES)]
-    report = run(seed, course)
+    report = simulate(seed, course)
     assert not report.violations, f"{report}\nagain: pytest tests/simulation/test_raft.py --seed {seed}"
     assert report.acknowledged
     assert report.elections

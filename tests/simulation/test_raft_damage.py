@@ -1,6 +1,6 @@
 """A Raft member whose files are damaged has everything that it acknowledged, or refuses to start and says why.
 
-The worlds: `lab/raft/damage.py`. `--seeds 500` runs more of them, `--seed N` one again.
+The worlds: `tests/simulation/raft_damage.py`. `--seeds 500` runs more of them, `--seed N` one again.
 """
 
 import random
@@ -8,7 +8,7 @@ import random
 import pytest
 
 from danube.metadata.raft.folder.recovery import LogRecovery
-from lab.raft.damage import RaftDamaged
+from tests.simulation.raft_damage import RaftDamaged
 
 _SEEDS = 40
 """One takes some milliseconds."""

@@ -7,7 +7,7 @@ changes, the seeds may, and as a rule one close by finds it; `python -m tests.si
 
 import pytest
 
-from lab.storage.simulation import KINDS
+from lab.simulation import KINDS
 from tests.simulation.folder_sabotages import FOLDER_SABOTAGES
 from tests.simulation.sabotages import SABOTAGES, Sabotaged, is_found
 

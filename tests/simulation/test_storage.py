@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 
 from danube.testing.patience import PATIENCE_S
-from lab.kernel.checkers import Violation
-from lab.storage.simulation import (
+from lab.kernel.judge import Violation
+from lab.kernel.seeds import Outcome
+from lab.simulation import (
     KINDS,
     POWER_CUTS,
-    Outcome,
     main,
     simulate_damage,
     simulate_kills,
@@ -120,10 +120,10 @@ def test_the_command_runs_seeds_and_says_how_many_failed(capsys: pytest.CaptureF
 
 
 def test_a_report_says_what_broke_and_how_to_see_it_again() -> None:
-    violation = Violation("order per topic", "/default/t", "s got offset 1 first after 2", 3)
+    violation = Violation("order per topic", "s got offset 1 first after 2", "/default/t", 3)
     assert Outcome(POWER_CUTS, 7, [], ["kill"], [violation]).report().splitlines() == [
         "seed 7: 1 violation(s)",
         "  order per topic: /default/t: s got offset 1 first after 2 (event 3)",
         "  life 0: kill",
-        "replay: python -m lab.storage.simulation --kind power-cuts --from 7 --seeds 1",
+        "replay: python -m lab.simulation --kind power-cuts --from 7 --seeds 1",
     ]

@@ -20,9 +20,9 @@ from danube.model.errors import UnavailableError
 from danube.runtime.rng import SystemRng
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
-from lab.raft.local import open_group
+from lab.metadata.servers import SharedServers, backend_at, new_root
 from lab.shared_log.backend import SimulatedBackend, SimulatedLog
-from lab.shared_log.servers import SharedServers, backend_at, new_root
+from tests.unit.metadata.raft.local import open_group
 
 WATCH_EVENTS_MAX = 8
 

@@ -28,8 +28,8 @@ from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.in_process_broker import Cell
 from danube.testing.peers.admin import AdminPeer
-from danube.testing.simulated.membership import MemoryMembership
 from danube.wire import decode_admin, decode_cluster, encode_cluster
+from tests.unit.broker.memory_membership import MemoryMembership
 
 ADMIN = "/danube_admin.ClusterAdmin"
 OURS = "/danube.control.Cluster"

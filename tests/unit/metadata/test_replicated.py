@@ -16,7 +16,7 @@ from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutco
 from danube.model.limits.metadata import METADATA_OUTCOMES_MAX, METADATA_SUBMIT_TIMEOUT_S
 from danube.runtime.rng import SystemRng
 from danube.testing.simulated.clock import SimClock
-from lab.shared_log.time import LoopClock, run_simulated
+from lab.kernel.time import LoopClock, run_simulated
 
 
 def simulated(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:

@@ -11,9 +11,9 @@ from danube.metadata.raft.core import overrides
 from danube.metadata.replication import replicated
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
-from lab.raft.local import GroupStore, open_group
 from lab.raft.network import Agenda
 from tests.unit.metadata.raft.groups import Group
+from tests.unit.metadata.raft.local import GroupStore, open_group
 
 
 @pytest.fixture(autouse=True)

@@ -96,7 +96,7 @@ class Group:
             self.network.connect()
             for one in list(self.ones.values()):
                 one.tick()
-            self.agenda.run_until(self.agenda.now_s + TICK_S)
+            self.agenda.advance(TICK_S)
 
     def submit(self, one: One, count: int = 1) -> None:
         for _ in range(count):

@@ -14,7 +14,7 @@ from danube.metadata.raft.sequencer import RaftSequencer
 from danube.model.errors import LimitReachedError, NotFoundError, PreconditionFailedError, UnavailableError
 from danube.model.limits.metadata import RAFT_ASKED_MAX, RAFT_MEMBERS_TOLD_MAX
 from danube.testing.patience import PATIENCE_S
-from lab.raft.local import QUICK, GroupStore
+from tests.unit.metadata.raft.local import QUICK, GroupStore
 
 VOTER = Member(node_id=2, address="10.0.0.2:7650", role=MemberRole.VOTER, connected=True, lag=0)
 LEARNER = Member(node_id=3, address="10.0.0.3:7650", role=MemberRole.LEARNER, connected=False)

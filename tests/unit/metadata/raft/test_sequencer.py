@@ -27,7 +27,7 @@ from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.free_ports import passing_ports
 from danube.testing.simulated.clock import SimClock
 from danube.testing.simulated.disk import Operation, SimDisk
-from lab.raft.local import QUICK, GroupStore, open_group
+from tests.unit.metadata.raft.local import QUICK, GroupStore, open_group
 
 TRIES = 3
 """A machine that stands still for long enough elects, whatever the event loop does."""

@@ -12,8 +12,8 @@ from danube.metadata.replication.sequencer import NotOrderedError
 from danube.metadata.shared_log.backend import Snapshot
 from danube.metadata.shared_log.entry_format import decode_entry
 from danube.model.errors import InvalidRequestError, MetadataError, UnknownOutcomeError
+from lab.kernel.time import run_simulated
 from lab.shared_log.backend import NO_FAULTS, LogFaults, SimulatedBackend, SimulatedLog
-from lab.shared_log.time import run_simulated
 from tests.unit.metadata.shared_log.scripted import Member, put
 
 

@@ -11,14 +11,15 @@ from typing import Any
 from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.free_ports import free_port
-from lab.metadata.member import MemberProcess
+from lab.metadata.member import MEMBER_PROGRAM, MemberProcess
 
+KEY_FILE = "secret"
 _POLL_S = 0.05
 
 
 def write_secret(folder: Path) -> None:
     """What members of a group in this folder know each other by."""
-    (folder / "secret").write_bytes(b"a secret that only this test knows")
+    (folder / KEY_FILE).write_bytes(b"a secret that only this test knows")
 
 
 class RaftGroup:
@@ -31,7 +32,7 @@ class RaftGroup:
         self._ports: dict[int, int] = {}
         self._founders = set(range(seeds))
         self._seeds = [self.address(number) for number in range(seeds)]
-        self._secret = folder / "secret"
+        self._secret = folder / KEY_FILE
         self._processes: dict[int, MemberProcess] = {}
 
     def __getitem__(self, number: int) -> MemberProcess:
@@ -71,12 +72,12 @@ class RaftGroup:
 
     async def status(self, number: int) -> dict[str, Any]:
         """What this member says of the group."""
-        status: dict[str, Any] = await self[number].ask("status")
+        status: dict[str, Any] = await self[number].call("status")
         return status
 
     async def look(self, number: int) -> dict[str, Any]:
         """The same, with the members as the leader sees them."""
-        status: dict[str, Any] = await self[number].ask("look")
+        status: dict[str, Any] = await self[number].call("look")
         return status
 
     async def leader(self, *, but: int = -1, within_s: float = PATIENCE_S) -> int:
@@ -125,7 +126,7 @@ class RaftGroup:
             async with asyncio.timeout(PATIENCE_S):
                 while True:
                     try:
-                        answer: dict[str, Any] = await self[asked].ask(method, argument)
+                        answer: dict[str, Any] = await self[asked].call(method, argument)
                     except refusals as error:
                         refused = error
                         await asyncio.sleep(_POLL_S)
@@ -147,7 +148,7 @@ class RaftGroup:
         """What starts this member."""
         seeds = [flag for seed in self._seeds for flag in ("--seed", seed)]
         return [
-            *(sys.executable, "-m", "lab.raft.member"),
+            *(sys.executable, "-m", MEMBER_PROGRAM, "raft"),
             *("--data-dir", str(self.folder / f"member-{number}"), "--bind", self.address(number)),
             *("--secret-file", str(self._secret), *self._flags),
             *(seeds if number in self._founders else ["--join"]),

@@ -8,10 +8,9 @@ from typing import cast
 import pytest
 
 from danube.testing.processes.broker import BrokerProcess
-from lab.soak.ledger import Ledger
+from lab.kernel.rounds import Ledger
 from lab.soak.plan import Fault, FaultKind
-from lab.soak.programs import Programs
-from lab.soak.round import Ground, Round
+from lab.soak.round import Environment, Round, SoakResult
 
 
 class Served:
@@ -37,9 +36,9 @@ class Served:
 
 
 @pytest.fixture
-def ground(tmp_path: Path) -> Ground:
-    broker, ledger = cast("BrokerProcess", Served()), Ledger(tmp_path)
-    return Ground(folder=tmp_path, broker=broker, ledger=ledger, wheel_python=None, stop=asyncio.Event())
+def environment(tmp_path: Path) -> Environment:
+    broker, ledger = cast("BrokerProcess", Served()), Ledger(tmp_path, SoakResult)
+    return Environment(folder=tmp_path, broker=broker, ledger=ledger, wheel_python=None, stop=asyncio.Event())
 
 
 @pytest.mark.parametrize(
@@ -53,10 +52,10 @@ def ground(tmp_path: Path) -> Ground:
     ],
 )
 async def test_what_is_on_its_way_when_a_broker_ends_may_come_again_and_what_it_answered_only_if_it_was_killed(
-    ground: Ground, kind: FaultKind, deaths: int, forgettable: int
+    environment: Environment, kind: FaultKind, deaths: int, forgettable: int
 ) -> None:
-    a_round, began_s = Round(ground, seed=1), time.monotonic()
-    await a_round._endure(Fault(kind, after_s=0.0), cast("Programs", None))
+    a_round, began_s = Round(environment, seed=1), time.monotonic()
+    await a_round._endure(Fault(kind, after_s=0.0))
     assert len(a_round._deaths) == deaths
     assert len(a_round._forgettable) == forgettable
     assert all(began_s <= death_s <= time.monotonic() for death_s in a_round._deaths)

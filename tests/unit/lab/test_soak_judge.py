@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from danube.model.limits.broker import SWEEP_INTERVAL_S
-from lab.soak.judge import Case, Found, Identity, Known, Reports, Violation, again, judge, stored_twice
+from lab.kernel.judge import Violation
+from lab.soak.judge import Case, Found, Identity, Known, Reports, again, judge, stored_twice
 from lab.soak.load import Arrivals, identity_of, payload_of
 from lab.soak.plan import LONG_ROUNDS, FaultKind, LoadedProducer, LoadedSubscription, LoadedTopic, faults
 

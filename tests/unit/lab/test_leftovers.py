@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from danube.testing.patience import PATIENCE_S
-from danube.testing.processes.leftovers import end_leftovers, note_process
+from lab.metadata.clusters import end_leftovers, note_process
 
 pytestmark = pytest.mark.cluster
 

@@ -6,11 +6,12 @@ from pathlib import Path
 import pytest
 
 from danube.model.errors import DataFolderError
+from lab.kernel.rounds import Ledger
 from lab.soak.judge import PROMISES, Known
-from lab.soak.ledger import Ledger, RoundResult
+from lab.soak.round import SoakResult
 from lab.soak.rounds import progress, report
 
-GOOD = RoundResult(
+GOOD = SoakResult(
     round=0,
     seed=1,
     faults=("pause (0.4 s)", "kill"),
@@ -32,46 +33,51 @@ GOOD = RoundResult(
 BAD = replace(
     GOOD, round=1, seed=2, violations={**GOOD.violations, "lost": 2}, what=("lost: /default/t: acknowledged ... 7, 8",)
 )
-KNOWN = {"/default/t": Known({3: ("p", 1), 4: ("p", 2)}, {"shared": 5})}
+KNOWN = Known({3: ("p", 1), 4: ("p", 2)}, {"shared": 5})
+PLAIN = {"/default/t": KNOWN.as_json()}
+
+
+def ledger_in(folder: Path) -> Ledger[SoakResult]:
+    return Ledger(folder, SoakResult)
 
 
 def test_a_ledger_is_found_again_with_what_its_topics_hold(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.add(GOOD, KNOWN)
+    ledger = ledger_in(tmp_path)
+    ledger.add(GOOD, PLAIN)
     ledger.add(BAD, {})
-    again = Ledger(tmp_path)
+    again = ledger_in(tmp_path)
     assert again.count == 2
     assert [one.is_good for one in again.rounds()] == [True, False]
-    assert again.known("/default/t") == KNOWN["/default/t"]
-    assert again.known("/default/other") == Known()
+    assert Known.of(again.known["/default/t"]) == KNOWN
+    assert Known.of(again.known.get("/default/other")) == Known()
 
 
 def test_a_line_that_a_death_has_kept_out_of_the_ledger_is_added_at_the_next_start(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.add(GOOD, KNOWN)
+    ledger = ledger_in(tmp_path)
+    ledger.add(GOOD, PLAIN)
     before = ledger.path.read_bytes()
     ledger.add(BAD, {})
     whole = ledger.path.read_bytes()
     ledger.path.write_bytes(before)
-    assert Ledger(tmp_path).path.read_bytes() == whole
+    assert ledger_in(tmp_path).path.read_bytes() == whole
 
 
 def test_a_line_that_a_death_has_torn_is_written_anew(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.add(GOOD, KNOWN)
+    ledger = ledger_in(tmp_path)
+    ledger.add(GOOD, PLAIN)
     whole = ledger.path.read_bytes()
     ledger.path.write_bytes(whole[:20])
-    assert Ledger(tmp_path).path.read_bytes() == whole
+    assert ledger_in(tmp_path).path.read_bytes() == whole
 
 
 def test_the_ledger_of_another_version_is_refused(tmp_path: Path) -> None:
     (tmp_path / "ledger.jsonl").write_text('{"round": 0, "lost": 0}\n')
     with pytest.raises(DataFolderError, match="another version: remove the folder"):
-        Ledger(tmp_path)
+        ledger_in(tmp_path)
 
 
 def test_a_report_says_what_was_tried_and_what_was_broken_and_when(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
+    ledger = ledger_in(tmp_path)
     ledger.add(GOOD, {})
     assert report(ledger) == "\n".join(
         [

@@ -1,17 +1,11 @@
 """What the judge of a metadata store refuses, rule by rule, beside the order of operations."""
 
-import json
-from dataclasses import replace
-from pathlib import Path
-
 import pytest
 
 from danube.metadata.store import Changed, Condition, Delete, Entry, Put, Removed, Resync, SnapshotEnd, WatchEvent
-from danube.model.errors import DataFolderError
 from lab.linearizability.history import Call, Change, Read, happened
 from lab.linearizability.recorder import HeldLease, History, LocalRead, Watched
-from lab.metadata.soak_judge import PROMISES, judge
-from lab.metadata.soak_ledger import Ledger, RoundResult
+from lab.metadata.judge import judge
 
 A, B = "/soak/a", "/soak/b"
 
@@ -163,51 +157,3 @@ def test_a_counter_is_as_high_as_it_was_counted(count: int, promises: set[str]) 
     history.operations.append(happened(put(key, b"9:unknown", None), "1.0 c", 1.0))
     history.operations.append(happened(Read((key,), (Entry(key, value, 1, 2),)), "0.0 c", 5.0, 5.5))
     assert broken(history) == promises
-
-
-# The ledger
-
-
-RESULT = RoundResult(
-    round=0,
-    seed=1,
-    store="sqlite",
-    faults=("kill 0",),
-    seconds=1.0,
-    operations=2,
-    changes=1,
-    unknown=0,
-    failed=0,
-    local_reads=0,
-    watch_events=0,
-    steps=1,
-    checked_s=0.1,
-    undecided=(),
-    violations=dict.fromkeys(PROMISES, 0),
-    what=(),
-    left={"/soak/a": ("1", 7)},
-)
-
-
-def test_a_ledger_reads_back_what_it_was_given(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.add(RESULT)
-    ledger.add(replace(RESULT, round=1))
-    (again,) = [one for one in Ledger(tmp_path).rounds if one.round == 1]
-    assert again.left == RESULT.left
-    assert again.is_good
-
-
-def test_a_line_that_a_death_tore_is_left_out_and_its_round_run_again(tmp_path: Path) -> None:
-    ledger = Ledger(tmp_path)
-    ledger.add(RESULT)
-    whole = ledger.path.read_text()
-    ledger.path.write_text(whole + whole[:40])
-    assert len(Ledger(tmp_path).rounds) == 1
-    assert ledger.path.read_text() == whole
-
-
-def test_a_ledger_of_another_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
-    (tmp_path / "ledger.jsonl").write_text(json.dumps({"format": 99, "left": {}}) + "\n")
-    with pytest.raises(DataFolderError, match="remove its folder"):
-        Ledger(tmp_path)

@@ -1,24 +1,25 @@
-"""One round of the soak of a metadata store: load it, have it suffer, see it well again, judge what was told."""
+"""One round of the soak of a metadata store: load it, inject faults, wait until it is well again, judge its answers."""
 
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from danube.metadata.store import Changed, DeletePrefix, Entry, Transaction
 from danube.model.errors import DanubeError, MetadataError
 from danube.testing.patience import PATIENCE_S
+from lab.kernel.rounds import RoundResult, broken_by, pause
 from lab.linearizability.checker import STEPS_MAX
 from lab.linearizability.history import Change, Read
 from lab.linearizability.recorder import History, RecordedStore, Watched
+from lab.metadata.judge import PROMISES, Judgement, judge
 from lab.metadata.load import LEASE_TTL_S, Keys, Life, Load
 from lab.metadata.nemesis import Cluster, Nemesis, planned
-from lab.metadata.soak_judge import PROMISES, Judgement, Violation, judge
-from lab.metadata.soak_ledger import RoundResult
 
 T = TypeVar("T")
+Left = dict[str, Sequence[str | int]]
 ROOT = "/soak"
 WELL_TIMEOUT_S = PATIENCE_S
 """Until every member answers again, after the last fault: elections, new sessions, a busy machine."""
@@ -43,14 +44,30 @@ class Measure:
     steps_max: int = STEPS_MAX
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreResult(RoundResult):
+    """One line of the ledger."""
+
+    store: str
+    operations: int  # linearizable reads and changes
+    changes: int  # those that were acknowledged
+    unknown: int  # changes of unknown outcome
+    failed: int  # calls that surely had no effect
+    local_reads: int
+    watch_events: int
+    steps: int  # of the search for an order
+    checked_s: float
+    undecided: tuple[str, ...]  # keys on which the search gave up
+    left: Mapping[str, Sequence[str | int]]  # at its end: value and revision by key
+
+
 @dataclass(slots=True, kw_only=True)
-class Ground:
-    """What the rounds of one run have in common."""
+class Environment:
+    """The parts that the rounds of one run share."""
 
     store: str
     cluster: Cluster
-    rounds: list[RoundResult] = field(default_factory=list)
-    """Those that were judged."""
+    rounds: list[StoreResult] = field(default_factory=list)  # that were judged
     measure: Measure = field(default_factory=Measure)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -58,65 +75,56 @@ class Ground:
 class Round:
     """One round."""
 
-    def __init__(self, ground: Ground, seed: int) -> None:
-        self._ground = ground
-        self._cluster = ground.cluster
+    def __init__(self, environment: Environment, seed: int) -> None:
+        self._environment = environment
+        self._cluster = environment.cluster
         self._seed = seed
-        self._number = len(ground.rounds)
+        self._number = len(environment.rounds)
         # a round that was interrupted left keys behind: the next one takes others
         self._keys = Keys(f"{ROOT}/{self._number}-{time.time_ns():x}")
-        self._history = History()
+        self.history = History()
         self._suffered: list[str] = []
 
-    async def run(self) -> RoundResult:
-        """Run it, and add its result to the rounds of the ground. Raises DanubeError when nothing starts."""
+    async def run(self) -> StoreResult:
+        """Run it, and add its result to the rounds of the environment. Raises DanubeError when nothing starts."""
         began_s = time.monotonic()
         await self._check_what_was_left()
-        load = Load(self._history, self._keys, self._cluster.life, seed=self._seed)
+        load = Load(self.history, self._keys, self._cluster.life, seed=self._seed)
         try:
-            load.start(self._cluster.members(), self._ground.measure.clients)
+            load.start(self._cluster.members(), self._environment.measure.clients)
             await self._suffer()
             await load.stop()
             left = await self._recover()
         finally:
             await load.close()
         seconds = time.monotonic() - began_s
-        judgement = judge(self._history, ended_s=self._cluster.ended_s(), steps_max=self._ground.measure.steps_max)
+        judgement = judge(self.history, ended_s=self._cluster.ended_s(), steps_max=self._environment.measure.steps_max)
         checked_s = time.monotonic() - began_s - seconds
         result = self._result(judgement, seconds, checked_s, left)
-        self._ground.rounds.append(result)
+        self._environment.rounds.append(result)
         return result
 
-    @property
-    def history(self) -> History:
-        """What was recorded."""
-        return self._history
-
     async def _suffer(self) -> None:
-        nemesis = Nemesis(self._cluster, self._ground.stop)
+        nemesis = Nemesis(self._cluster, self._environment.stop)
         await self._calm()
-        for faults in planned(self._seed, self._cluster, self._ground.measure.faults):
-            if not self._ground.stop.is_set():
+        for faults in planned(self._seed, self._cluster, self._environment.measure.faults):
+            if not self._environment.stop.is_set():
                 self._suffered.append(" + ".join(map(str, faults)))
                 await asyncio.gather(*map(nemesis.strike, faults))
         await self._calm()
 
     async def _calm(self) -> None:
-        try:
-            async with asyncio.timeout(self._ground.measure.calm_s):
-                await self._ground.stop.wait()
-        except TimeoutError:
-            pass
+        await pause(self._environment.measure.calm_s, self._environment.stop)
 
     # Afterwards
 
     async def _check_what_was_left(self) -> None:
         """What stood at the end of the round before stands there still, whatever has happened. All else is removed."""
-        left = self._ground.rounds[-1].left if self._ground.rounds else {}
+        left = self._environment.rounds[-1].left if self._environment.rounds else {}
         found = {entry.key: entry for entry in await self._below(ROOT)}
         for key, (value, revision) in left.items():
             entry = found.get(key)
-            if entry is None or (entry.value.decode(), entry.revision) != (value, revision):
+            if entry is None or [entry.value.decode(), entry.revision] != [value, revision]:
                 self._note("durable", f"{key} was left at revision {revision} with {value!r}, and is {entry}")
         old = sorted({_prefix_of(key) for key in found} - {_prefix_of(key) for key in left})
         clean = Transaction(f"clean {self._keys.prefix}", (), tuple(map(DeletePrefix, old)))
@@ -125,7 +133,7 @@ class Round:
     async def _below(self, prefix: str) -> Sequence[Entry]:
         return await self._until_well(self._life_of_some, lambda life: life.store.list(prefix, linearizable=True))
 
-    async def _recover(self) -> dict[str, tuple[str, int]]:
+    async def _recover(self) -> Left:
         """See that everybody answers, that watches tell all and leases end; answers what stands at the end."""
         try:
             await asyncio.gather(*map(self._answers, self._cluster.members()))
@@ -142,7 +150,7 @@ class Round:
     async def _answers(self, member: int) -> None:
         await self._until_well(lambda: self._cluster.life(member), lambda life: self._of(life).read(self._keys.end))
 
-    async def _last_change(self) -> dict[str, tuple[str, int]]:
+    async def _last_change(self) -> Left:
         """Put the last key; answers what will be left of this round."""
         member = self._cluster.members()[0]
         number = iter(range(1_000))
@@ -156,7 +164,7 @@ class Round:
 
     async def _watch_tells(self, member: int) -> None:
         for _ in range(_looks(WATCH_TIMEOUT_S)):
-            if any(_has_told(watched, member, self._keys.end) for watched in self._history.watches):
+            if any(_has_told(watched, member, self._keys.end) for watched in self.history.watches):
                 return
             await asyncio.sleep(POLL_S)
         self._note("watches", f"the watch at member {member} stands still for {WATCH_TIMEOUT_S:g} s")
@@ -201,25 +209,22 @@ class Round:
         return next((life for life in lives if life is not None), None)
 
     def _of(self, life: Life) -> RecordedStore:
-        return RecordedStore(self._history, life.store, life.name, "judge")
+        return RecordedStore(self.history, life.store, life.name, "judge")
 
     def _note(self, promise: str, what: str) -> None:
-        self._history.noted.append((promise, what))
+        self.history.noted.append((promise, what))
 
-    def _result(
-        self, judgement: Judgement, seconds: float, checked_s: float, left: dict[str, tuple[str, int]]
-    ) -> RoundResult:
-        history, kinds = self._history, Counter[str]()
+    def _result(self, judgement: Judgement, seconds: float, checked_s: float, left: Left) -> StoreResult:
+        history, kinds = self.history, Counter[str]()
         for operation in history.operations:
             if isinstance(operation.call, Change):
                 kinds["changes" if operation.is_settled else "unknown"] += 1
             elif isinstance(operation.call, Read):
                 kinds["reads"] += 1
-        broken = Counter(violation.promise for violation in judgement.violations)
-        return RoundResult(
+        return StoreResult(
             round=self._number,
             seed=self._seed,
-            store=self._ground.store,
+            store=self._environment.store,
             faults=tuple(self._suffered),
             seconds=round(seconds, 1),
             operations=len(history.operations),
@@ -231,8 +236,8 @@ class Round:
             steps=judgement.steps,
             checked_s=round(checked_s, 2),
             undecided=tuple(judgement.undecided),
-            violations={promise: broken[promise] for promise in PROMISES},
-            what=_shown(judgement.violations),
+            violations=broken_by(judgement.violations, PROMISES),
+            what=tuple(map(str, judgement.violations[:SHOWN_MAX])),
             left=left,
         )
 
@@ -245,10 +250,6 @@ def _looks(seconds: float) -> int:
 def _prefix_of(key: str) -> str:
     """Of the round that a key belongs to."""
     return "/".join(key.split("/")[:3])
-
-
-def _shown(violations: Sequence[Violation]) -> tuple[str, ...]:
-    return tuple(map(str, violations[:SHOWN_MAX]))
 
 
 def _has_told(watched: Watched, member: int, key: str) -> bool:

@@ -1,8 +1,8 @@
-"""The judges of a run: each takes its history and answers what was promised and not kept. Pure.
+"""Rules over a history: each answers the promises that a run broke. Pure.
 
 A history ends with everything delivered that can be and, for each topic, a `LogFound`. A message that was sent, but not
-acknowledged to its producer, may be in the log or not. What a log no longer begins with was taken by retention, which
-is judged by a checker of its own.
+acknowledged to its producer, may be in the log or not. What a log no longer begins with was trimmed by retention, which
+has a rule of its own.
 """
 
 from collections import defaultdict
@@ -32,13 +32,15 @@ class Violation:
     """A promise that a run broke."""
 
     promise: str
-    topic: str
     what: str
-    at: int
+    topic: str = ""
+    at: int | None = None
     """Index in the history of the event that shows it."""
+    count: int = 1
 
     def __str__(self) -> str:
-        return f"{self.promise}: {self.topic}: {self.what} (event {self.at})"
+        event = "" if self.at is None else f" (event {self.at})"
+        return ": ".join(filter(None, (self.promise, self.topic, self.what))) + event
 
 
 Checker = Callable[[Sequence[Event]], Iterator[Violation]]
@@ -66,10 +68,10 @@ def acknowledged_is_kept(history: Sequence[Event]) -> Iterator[Violation]:
             found = dict(event.records)
             for offset, message in told[event.topic].items():
                 if offset >= event.start and found.get(offset) != message:
-                    yield Violation(promise, event.topic, _difference(offset, message, found.get(offset)), at)
+                    yield Violation(promise, _difference(offset, message, found.get(offset)), event.topic, at)
     for topic, at in unread.items():
         if topic not in gone:
-            yield Violation(promise, topic, "the log was never read after an acknowledgement", at)
+            yield Violation(promise, "the log was never read after an acknowledgement", topic, at)
 
 
 def seen_stays_as_it_was(history: Sequence[Event]) -> Iterator[Violation]:
@@ -80,12 +82,12 @@ def seen_stays_as_it_was(history: Sequence[Event]) -> Iterator[Violation]:
         if isinstance(event, Delivered):
             first = seen[event.topic].setdefault(event.offset, event.message)
             if first != event.message:
-                yield Violation(promise, event.topic, _difference(event.offset, first, event.message), at)
+                yield Violation(promise, _difference(event.offset, first, event.message), event.topic, at)
         elif isinstance(event, LogFound):
             found = dict(event.records)
             for offset, message in seen[event.topic].items():
                 if offset >= event.start and found.get(offset) != message:
-                    yield Violation(promise, event.topic, _difference(offset, message, found.get(offset)), at)
+                    yield Violation(promise, _difference(offset, message, found.get(offset)), event.topic, at)
             seen[event.topic] = found
 
 
@@ -97,12 +99,12 @@ def offsets_are_contiguous(history: Sequence[Event]) -> Iterator[Violation]:
         if isinstance(event, LogFound):
             offsets = [offset for offset, _ in event.records]
             if offsets != list(range(event.start, event.start + len(offsets))):
-                yield Violation(promise, event.topic, f"the log has the offsets {_abridged(offsets)}", at)
+                yield Violation(promise, f"the log has the offsets {_abridged(offsets)}", event.topic, at)
             for message in _repeated([message for _, message in event.records]):
-                yield Violation(promise, event.topic, f"{message!r} is in the log twice", at)
+                yield Violation(promise, f"{message!r} is in the log twice", event.topic, at)
         elif isinstance(event, AppendAcknowledged):
             if told[event.topic] & {event.offset, event.message}:
-                yield Violation(promise, event.topic, f"{event.message!r} or offset {event.offset} came twice", at)
+                yield Violation(promise, f"{event.message!r} or offset {event.offset} came twice", event.topic, at)
             told[event.topic] |= {event.offset, event.message}
 
 
@@ -124,14 +126,14 @@ def retention_keeps_what_it_has_to(history: Sequence[Event]) -> Iterator[Violati
                 before = started.get(topic, 0)
                 kind = keeps.get(topic, Keeps.EVERYTHING)
                 if start < before:
-                    yield Violation(promise, topic, f"the log begins at {start}, after it began at {before}", at)
+                    yield Violation(promise, f"the log begins at {start}, after it began at {before}", topic, at)
                 elif start > before and kind is Keeps.EVERYTHING:
-                    yield Violation(promise, topic, f"the log begins at {start}, though it keeps everything", at)
+                    yield Violation(promise, f"the log begins at {start}, though it keeps everything", topic, at)
                 elif start > before and kind is Keeps.UNREAD:
                     for subscription, done in needed[topic].items():
                         if lost := set(range(start)) - done:
                             what = f"{subscription} had not acknowledged {_abridged(sorted(lost))}, which are gone"
-                            yield Violation(promise, topic, what, at)
+                            yield Violation(promise, what, topic, at)
                 started[topic] = max(start, before)
             case _:
                 pass
@@ -147,7 +149,7 @@ def only_what_was_sent_is_stored(history: Sequence[Event]) -> Iterator[Violation
             for offset, message in event.records:
                 if message not in sent[event.topic]:
                     what = f"{message!r} at offset {offset} was never sent"
-                    yield Violation("only what was sent is stored", event.topic, what, at)
+                    yield Violation("only what was sent is stored", what, event.topic, at)
 
 
 def producers_are_in_order(history: Sequence[Event]) -> Iterator[Violation]:
@@ -162,7 +164,7 @@ def producers_are_in_order(history: Sequence[Event]) -> Iterator[Violation]:
                 producer, number = order.get(message, ("", -1))
                 if number < last.get(producer, -1):
                     what = f"{message!r} of {producer} at offset {offset} overtaken by a later one"
-                    yield Violation("a producer's order is kept", event.topic, what, at)
+                    yield Violation("a producer's order is kept", what, event.topic, at)
                 last[producer] = max(number, last.get(producer, -1))
 
 
@@ -177,7 +179,7 @@ def first_deliveries_are_in_order(history: Sequence[Event]) -> Iterator[Violatio
             key = (event.topic, event.subscription)
             if event.offset not in seen[key] and event.offset < last[key]:
                 what = f"{event.subscription} got offset {event.offset} first after {last[key]}"
-                yield Violation("order per topic", event.topic, what, at)
+                yield Violation("order per topic", what, event.topic, at)
             seen[key].add(event.offset)
             last[key] = max(last[key], event.offset)
 
@@ -200,7 +202,7 @@ def everything_arrives(history: Sequence[Event]) -> Iterator[Violation]:
         for offset, message in log.records:
             if offset >= event.start and (event.topic, event.subscription, offset, message) not in got:
                 what = f"{event.subscription} never got {message!r} at offset {offset}"
-                yield Violation("at least once", event.topic, what, at)
+                yield Violation("at least once", what, event.topic, at)
 
 
 def cursors_cover_what_was_acknowledged(history: Sequence[Event]) -> Iterator[Violation]:
@@ -218,13 +220,13 @@ def cursors_cover_what_was_acknowledged(history: Sequence[Event]) -> Iterator[Vi
                 done[event.topic, event.subscription].add(event.offset)
             case CursorFound(cursor=None):
                 what = f"{event.subscription} is not known any more"
-                yield Violation("a subscription outlives restarts", event.topic, what, at)
+                yield Violation("a subscription outlives restarts", what, event.topic, at)
             case CursorFound(cursor=Cursor() as cursor):
                 covered = [range(cursor.position), *(range(start, end) for start, end in cursor.beyond)]
                 skipped = set().union(*covered) - done[event.topic, event.subscription]
                 if skipped := skipped.difference(gone.get(event.topic, ())):
                     what = f"the cursor of {event.subscription} skips {_abridged(sorted(skipped))}"
-                    yield Violation("a cursor covers only what was acknowledged", event.topic, what, at)
+                    yield Violation("a cursor covers only what was acknowledged", what, event.topic, at)
             case _:
                 pass
 
@@ -240,7 +242,7 @@ def acknowledged_is_not_sent_again(history: Sequence[Event]) -> Iterator[Violati
                 done.add((event.topic, event.subscription, event.offset))
             case Delivered() if (event.topic, event.subscription, event.offset) in done:
                 what = f"{event.subscription} got offset {event.offset} again"
-                yield Violation("what was acknowledged is not sent again", event.topic, what, at)
+                yield Violation("what was acknowledged is not sent again", what, event.topic, at)
             case _:
                 pass
 
@@ -249,7 +251,7 @@ def what_must_work_works(history: Sequence[Event]) -> Iterator[Violation]:
     """Nothing fails without a fault that explains it."""
     for at, event in enumerate(history):
         if isinstance(event, Failed):
-            yield Violation("nothing fails without a cause", event.topic, event.what, at)
+            yield Violation("nothing fails without a cause", event.what, event.topic, at)
 
 
 CHECKERS: tuple[Checker, ...] = (

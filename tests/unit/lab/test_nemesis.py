@@ -7,8 +7,8 @@ import pytest
 
 from danube.testing.patience import PATIENCE_S
 from lab.metadata.clusters import RaftCluster
-from lab.metadata.memory_cluster import MemoryCluster
 from lab.metadata.nemesis import OF_LINKS, Fault, FaultKind, Nemesis, planned
+from tests.unit.lab.memory_cluster import MemoryCluster
 
 SEEDS = range(50)
 

@@ -1,4 +1,4 @@
-"""What a round on a metadata store must not have: judged from what its clients and watches were told. Pure."""
+"""Rules for the answers of a metadata store, read from the history of a round. Pure."""
 
 import math
 from bisect import bisect_right
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from danube.metadata.store import Changed, Delete, Entry, Put, Removed, SnapshotEnd
+from lab.kernel.judge import Violation
 from lab.linearizability.checker import STEPS_MAX, check
 from lab.linearizability.history import Call, Change, Expiry, Read, RegisterModel, happened, settle_seen
 from lab.linearizability.recorder import History, LocalRead, Watched, life_of
@@ -29,18 +30,6 @@ PROMISES = (
 one revision; a member's own answers go back, or lack what was written through it; a watch lacks a change or tells one
 twice; a lease ended early or not at all; a counter lost or gained; keys of one transaction differ; what stood after the
 round before is not there any more; a store did not answer once everything was well again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Violation:
-    """A promise that was broken."""
-
-    promise: str
-    """One of `PROMISES`."""
-    what: str
-
-    def __str__(self) -> str:
-        return f"{self.promise}: {self.what}"
 
 
 @dataclass(frozen=True, slots=True)

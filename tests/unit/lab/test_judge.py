@@ -4,22 +4,6 @@ import pytest
 
 from danube.model.ranges import OffsetRange
 from danube.model.subscription import Cursor
-from lab.kernel.checkers import (
-    CHECKERS,
-    Checker,
-    acknowledged_is_kept,
-    acknowledged_is_not_sent_again,
-    check,
-    cursors_cover_what_was_acknowledged,
-    everything_arrives,
-    first_deliveries_are_in_order,
-    offsets_are_contiguous,
-    only_what_was_sent_is_stored,
-    producers_are_in_order,
-    retention_keeps_what_it_has_to,
-    seen_stays_as_it_was,
-    what_must_work_works,
-)
 from lab.kernel.history import (
     AppendAcknowledged,
     CursorFound,
@@ -34,6 +18,22 @@ from lab.kernel.history import (
     Subscribed,
     TopicBegun,
     TopicDeleted,
+)
+from lab.kernel.judge import (
+    CHECKERS,
+    Checker,
+    acknowledged_is_kept,
+    acknowledged_is_not_sent_again,
+    check,
+    cursors_cover_what_was_acknowledged,
+    everything_arrives,
+    first_deliveries_are_in_order,
+    offsets_are_contiguous,
+    only_what_was_sent_is_stored,
+    producers_are_in_order,
+    retention_keeps_what_it_has_to,
+    seen_stays_as_it_was,
+    what_must_work_works,
 )
 
 T = "/default/t"
@@ -174,7 +174,7 @@ PLANTED: list[tuple[Checker, list[Event], str]] = [
 def test_a_planted_violation_is_found(checker: Checker, history: list[Event], what: str) -> None:
     violations = list(checker(history))
     assert [violation.what for violation in violations] == [what]
-    assert 0 <= violations[0].at < len(history)
+    assert violations[0].at in range(len(history))
 
 
 def test_every_checker_has_a_planted_violation() -> None:

@@ -1,0 +1,120 @@
+"""Every simulation by its kind: everything that happens in a run follows from its seed, in any process.
+
+python -m lab.simulation --seeds 1000
+"""
+
+import asyncio
+import sys
+from collections.abc import Sequence
+
+from danube.model.plans.durability import Durability
+from lab.folders.trials import FolderTrial
+from lab.kernel.chance import seeded
+from lab.kernel.judge import Violation, check, what_must_work_works
+from lab.kernel.seeds import Outcome, Simulate, run_seeds
+from lab.raft.world import COURSES, simulate
+from lab.shared_log.world import SharedLogWorld
+from lab.storage.course import run_lives
+from lab.storage.damage import Damaged
+from lab.storage.world import plan_settings, plan_world
+from lab.takeover.judge import JudgedRun
+
+POWER_CUTS, KILLS, LATE_SYNCS, DAMAGE, SHARED = "power-cuts", "kills", "late-syncs", "damage", "shared"
+FOLDERS, RAFT, SHARED_LOG = "folders", "raft", "shared-log"
+_WEAK = (Durability.INTERVAL, Durability.OS)
+
+
+def simulate_power_cuts(seed: int) -> Outcome:
+    """Run storage and dispatch through lives full of faults, which end in kills and power cuts."""
+    return _simulate_lives(POWER_CUTS, seed, [Durability.FSYNC])
+
+
+def simulate_kills(seed: int) -> Outcome:
+    """Run the same with weaker durability, which promises as much as long as the power stays on."""
+    return _simulate_lives(KILLS, seed, _WEAK)
+
+
+def simulate_late_syncs(seed: int) -> Outcome:
+    """Run weaker durability through power cuts: the newest messages may go, and nothing else is harmed."""
+    return _simulate_lives(LATE_SYNCS, seed, _WEAK)
+
+
+def _simulate_lives(kind: str, seed: int, durabilities: Sequence[Durability]) -> Outcome:
+    chance = seeded(seed)
+    durability = chance.choice(durabilities) if len(durabilities) > 1 else durabilities[0]
+    world = plan_world(chance)
+    run_lives(world, plan_settings(chance, durability), may_lose_power=kind != KILLS)
+    return Outcome(kind, seed, world.history, world.lives, check(world.history, after_loss=kind == LATE_SYNCS))
+
+
+def simulate_damage(seed: int) -> Outcome:
+    """Have a broker store something, damage one file, and judge what the next broker says and answers."""
+    chance = seeded(seed)
+    world = plan_world(chance)
+    damaged = Damaged(world, plan_settings(chance, Durability.FSYNC), chance)
+    damaged.run()
+    damage = damaged.damage
+    lives = [f"{damage.name}: {damage.what}" if damage else "nothing was damaged", *damaged.told]
+    violations = _violations("damage is told, and its own topic's only", damaged.faults)
+    return Outcome(DAMAGE, seed, world.history, lives, [*violations, *what_must_work_works(world.history)])
+
+
+def simulate_shared(seed: int) -> Outcome:
+    """Have brokers over one shared folder take topics from each other, die and come back, and judge what is there."""
+    run = JudgedRun(seed, lambda chance: plan_settings(chance, Durability.FSYNC, is_full=False))
+    asyncio.run(run.run())
+    return _outcome(SHARED, seed, "a shared folder keeps what a broker's own does", run.faults, run.happened)
+
+
+def simulate_folders(seed: int) -> Outcome:
+    """Damage a real data folder, have it verified and repaired, start brokers on it, and judge what clients get."""
+    trial = FolderTrial(seed)
+    trial.run()
+    rule = "no wrong byte, no loss without a word, and a repaired folder starts"
+    return _outcome(FOLDERS, seed, rule, trial.faults, trial.story)
+
+
+def simulate_raft(seed: int) -> Outcome:
+    """Have a Raft group lose power, connections and members; the seed says by which course."""
+    course = [*COURSES][seed % len(COURSES)]
+    return _outcome(RAFT, seed, "a group agrees on one sequence", simulate(seed, course).violations, [course])
+
+
+def simulate_shared_log(seed: int) -> Outcome:
+    """Have members share a log in a service that is slow, silent or away."""
+    seen = SharedLogWorld(seed).run()
+    return _outcome(SHARED_LOG, seed, "members of a shared log agree", seen.violations, [])
+
+
+def _outcome(kind: str, seed: int, promise: str, faults: Sequence[str], story: Sequence[str]) -> Outcome:
+    return Outcome(kind, seed, [], story, _violations(promise, faults))
+
+
+def _violations(promise: str, faults: Sequence[str]) -> list[Violation]:
+    return [Violation(promise, fault) for fault in faults]
+
+
+KINDS: dict[str, Simulate] = {
+    POWER_CUTS: simulate_power_cuts,
+    KILLS: simulate_kills,
+    LATE_SYNCS: simulate_late_syncs,
+    DAMAGE: simulate_damage,
+    SHARED: simulate_shared,
+    FOLDERS: simulate_folders,
+    RAFT: simulate_raft,
+    SHARED_LOG: simulate_shared_log,
+}
+"""By name. The first three have failing, full and slow disks and clocks that jump, too."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run seeds as the command line asks; answers the exit code."""
+    about = "Runs storage, data folders and metadata through power cuts, kills, and failing and damaged disks, by seed."
+    return run_seeds(KINDS, about, arguments)
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)
