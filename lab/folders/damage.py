@@ -31,10 +31,9 @@ TARGETS: Mapping[str, int] = {
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What became of one file."""
+    """A damage of one file."""
 
-    name: str
-    """Within the data folder."""
+    name: str  # within the data folder
     what: str
 
     def __str__(self) -> str:
@@ -44,8 +43,7 @@ class Damage:
 @dataclass(frozen=True, slots=True)
 class _Target:
     path: Path
-    older: Path
-    """The same file in the older copy of the folder, where it was there."""
+    older: Path  # the same file in the older copy of the folder, where it was there
     chance: random.Random
 
 
@@ -94,7 +92,7 @@ def _flip(target: _Target) -> str | None:
 
 
 def _flip_text(target: _Target) -> str | None:
-    """Where it tells one topic, or its messages, from another."""
+    """Flip a bit that tells one topic, or its messages, from another."""
     content = bytearray(target.path.read_bytes())
     found = list(_TELLING.finditer(content))
     if not found:

@@ -45,10 +45,9 @@ Content = dict[int, bytes]
 
 @dataclass(slots=True)
 class Served:
-    """What a broker that was started on the folder gave to clients."""
+    """Answers to clients of a broker that was started on the folder."""
 
-    refusal: DanubeError | None = None
-    """Why it did not start."""
+    refusal: DanubeError | None = None  # why it did not start
     content: dict[TopicName, Content] = field(default_factory=dict)
     errors: dict[TopicName, DanubeError] = field(default_factory=dict)
     """Of topics that could not be read, or not to the end."""
@@ -60,7 +59,7 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """How a command ended."""
+    """The result of a command."""
 
     code: int
     text: str
@@ -178,18 +177,16 @@ class FolderTrial:
 
 @dataclass(slots=True)
 class Gone:
-    """What was said to be gone."""
+    """Losses that were reported."""
 
-    is_told: bool = False
-    """Whether there was a word, and nobody asks for which."""
+    is_told: bool = False  # whether there was a word, and nobody asks for which
     topics: set[TopicName] = field(default_factory=set)
     offsets: dict[TopicName, set[int]] = field(default_factory=dict)
-    has_cursors: bool = False
-    """Whether subscriptions may get messages again."""
+    has_cursors: bool = False  # whether subscriptions may get messages again
 
 
 def lost_by(report: dict[str, Any]) -> Gone:
-    """What the report of a repair calls lost."""
+    """The losses in the report of a repair."""
     gone = Gone(has_cursors=bool(report.get("unknown_bytes") or report.get("end_missing")))
     for topic in report["topics"]:
         ranges = [*topic["lost"], *topic["left_out"], *topic["skipped"], [0, topic["unknown_before"]]]

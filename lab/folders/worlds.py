@@ -39,22 +39,19 @@ _SETTINGS = StorageSettings(
 
 @dataclass(slots=True)
 class StoredTopic:
-    """What was acknowledged of one topic."""
+    """Acknowledged messages and offsets of one topic."""
 
-    messages: list[bytes] = field(default_factory=list)
-    """By offset."""
-    acknowledged: RangeSet | None = None
-    """By its subscription; None where it has none."""
+    messages: list[bytes] = field(default_factory=list)  # by offset
+    acknowledged: RangeSet | None = None  # by its subscription; None where it has none
 
 
 @dataclass(slots=True)
 class Stored:
-    """What was acknowledged."""
+    """All that was acknowledged in a folder."""
 
     topics: dict[TopicName, StoredTopic] = field(default_factory=dict)
     deleted: set[TopicName] = field(default_factory=set)
-    life: str = ""
-    """How the last broker ended."""
+    life: str = ""  # how the last broker ended
     settings: dict[str, Any] = field(default_factory=dict)
     """With which a broker is started on the folder, beside its place."""
 
@@ -84,7 +81,7 @@ MAKERS: dict[str, Maker] = {"alone": make_alone}
 
 @dataclass(frozen=True, slots=True)
 class _Machine:
-    """What a life runs on."""
+    """The machine of a life."""
 
     chance: random.Random
     clock: SimClock

@@ -1,1 +1,1 @@
-"""What every experiment stands on: seeds, chance, simulated machines, histories, rules, rounds, programs."""
+"""The floor under every experiment: seeds, chance, time, histories, rules, rounds, programs."""

@@ -10,10 +10,8 @@ class Keeps(Enum):
     """The part of a topic that retention must leave."""
 
     EVERYTHING = auto()
-    UNREAD = auto()
-    """All that a subscription has not acknowledged."""
-    NEWEST = auto()
-    """Something; the first messages may go though nobody got them."""
+    UNREAD = auto()  # all that a subscription has not acknowledged
+    NEWEST = auto()  # something; the first messages may go though nobody got them
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +54,7 @@ class Subscribed:
     topic: str
     subscription: str
     start: int = 0
-    exclusive: bool = True
-    """Whether one consumer gets all of it, in order."""
+    exclusive: bool = True  # whether one consumer gets all of it, in order
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +89,7 @@ class LogFound:
 
     topic: str
     records: tuple[tuple[int, str], ...]
-    start: int = 0
-    """The log start offset."""
+    start: int = 0  # the log start offset
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,8 +34,7 @@ class Violation:
     promise: str
     what: str
     topic: str = ""
-    at: int | None = None
-    """Index in the history of the event that shows it."""
+    at: int | None = None  # index in the history of the event that shows it
     count: int = 1
 
     def __str__(self) -> str:
@@ -52,7 +51,7 @@ def check(history: Sequence[Event], *, after_loss: bool = False) -> list[Violati
 
 
 def acknowledged_is_kept(history: Sequence[Event]) -> Iterator[Violation]:
-    """What a producer was told is stored is found there by everyone who looks afterwards, and someone does."""
+    """Every later read finds each acknowledged message at its offset, and there is a later read."""
     promise = "an acknowledged message is never lost"
     told = defaultdict[str, dict[int, str]](dict)
     unread = dict[str, int]()
@@ -75,7 +74,7 @@ def acknowledged_is_kept(history: Sequence[Event]) -> Iterator[Violation]:
 
 
 def seen_stays_as_it_was(history: Sequence[Event]) -> Iterator[Violation]:
-    """What anyone saw at an offset is what everyone sees there from then on."""
+    """A message seen at an offset stays there for every reader."""
     promise = "nothing is seen before it is durable"
     seen = defaultdict[str, dict[int, str]](dict)
     for at, event in enumerate(history):
@@ -275,7 +274,7 @@ AFTER_LOSS: tuple[Checker, ...] = (
     producers_are_in_order,
     everything_arrives,
 )
-"""What still holds when the newest messages are gone: the log is whole, and what is new in it reaches everybody."""
+"""Rules that hold when the newest messages are lost: the log is whole, and what is new in it reaches everyone."""
 
 
 def _difference(offset: int, expected: str, found: str | None) -> str:

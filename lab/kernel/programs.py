@@ -28,16 +28,15 @@ class Program:
             _make_nice(self._process.pid, niceness)
 
     def lines(self) -> list[Any]:
-        """What it has written; a last line that is torn is left out."""
+        """Lines of its report; a last line that is torn is left out."""
         text = self.report.read_text(encoding="utf-8") if self.report.exists() else ""
         return [json.loads(line) for line in text.splitlines(keepends=True) if line.endswith("\n")]
 
     def last_words(self) -> str:
-        """The end of its standard error."""
         return self._errors.read_text(errors="replace")[-_LAST_WORDS:].strip()
 
     def ended(self) -> str | None:
-        """How it ended by itself; None while it runs."""
+        """The reason if it ended by itself; None while it runs."""
         return None if self._process.poll() is None else f"the program {self.name} ended: {self.last_words()}"
 
     def tell_to_end(self) -> None:
@@ -63,7 +62,7 @@ def end_programs(programs: Iterable[Program]) -> None:
 
 
 def _make_nice(pid: int, niceness: int) -> None:
-    """Where Linux shares processors among sessions first (autogroups), a nice process is so in its session only."""
+    """Lower its priority, among sessions too, where Linux shares processors among those first (autogroups)."""
     os.setpriority(os.PRIO_PROCESS, pid, niceness)
     with suppress(OSError):  # there are no autogroups
         Path(f"/proc/{pid}/autogroup").write_text(str(niceness), encoding="ascii")

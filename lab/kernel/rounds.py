@@ -84,7 +84,6 @@ class Ledger(Generic[R]):
         self._append(line)
 
     def _complete(self) -> None:
-        """Write the last line again where it is missing or torn."""
         content = self.path.read_text(encoding="utf-8") if self.path.exists() else ""
         whole = [line for line in content.splitlines(keepends=True) if line.endswith("\n")]
         if len(whole) < self.count:
@@ -109,8 +108,7 @@ class Soak(ABC, Generic[R]):
 
     def __init__(self, ledger: Ledger[R]) -> None:
         self.ledger = ledger
-        self.stop = asyncio.Event()
-        """Set when no more faults are wanted: the round ends early, and is judged."""
+        self.stop = asyncio.Event()  # set when no more faults are wanted: the round ends early, and is judged
 
     @abstractmethod
     def opened(self) -> AbstractAsyncContextManager[object]:
@@ -129,7 +127,7 @@ class Soak(ABC, Generic[R]):
         """All rounds of the ledger, for a person."""
 
     def is_good(self, result: R) -> bool:
-        """Whether a round ends with exit code 0."""
+        """False for a round that makes the exit code 1."""
         return result.is_good
 
 
@@ -187,7 +185,7 @@ async def pause(seconds: float, stop: asyncio.Event) -> None:
 
 
 def broken_by(violations: Iterable[Violation], promises: Sequence[str]) -> dict[str, int]:
-    """How often each promise was broken."""
+    """Counts of violations by promise."""
     broken = dict.fromkeys(promises, 0)
     for violation in violations:
         broken[violation.promise] += violation.count

@@ -38,7 +38,7 @@ SEEDED_REQUEST = PlanRequest(
     caller=ASSISTANT,
     needs_approval=True,
 )
-"""What the waiting plan would do."""
+"""The request of the plan that waits."""
 
 
 def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
@@ -67,10 +67,9 @@ def seeded_gateway(clock: Clock | None = None) -> MemoryGateway:
 
 @dataclass(frozen=True, slots=True)
 class Seed:
-    """What a seeded broker holds open."""
+    """The open streams of a seeded broker."""
 
-    inbox: Inbox
-    """Of the consumer of `billing`."""
+    inbox: Inbox  # of the consumer of `billing`
 
     def close(self) -> None:
         """Disconnect that consumer."""

@@ -20,13 +20,12 @@ _PROGRESS_S = 10.0
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How the run of one seed ended."""
+    """The result of one seed."""
 
     kind: str
     seed: int
     history: Sequence[Event]
-    lives: Sequence[str]
-    """The story of the run, in words."""
+    lives: Sequence[str]  # the story of the run, in words
     violations: Sequence[Violation]
 
     def report(self) -> str:

@@ -1,4 +1,4 @@
-"""Whether one order explains a history of concurrent operations: a checker after Wing, Gong and Lowe. Pure.
+"""Linearizability checker for histories of concurrent operations, after Wing, Gong and Lowe. Pure.
 
 A history is linearizable if each operation can be given one moment between its call and its return so that a
 sequential model, taking the operations in the order of these moments, gives the answers that were given. An operation
@@ -38,10 +38,8 @@ class Refusal(Generic[C]):
     """Operations that no order explains. None of them can be left out without making the others possible."""
 
     keys: Sequence[str]
-    operations: Sequence[Operation[C]]
-    """By the time of their call."""
-    stuck: Operation[C]
-    """The one by whose return every order had failed."""
+    operations: Sequence[Operation[C]]  # by the time of their call
+    stuck: Operation[C]  # the one by whose return every order had failed
 
     def __str__(self) -> str:
         origin_s = min(operation.called_s for operation in self.operations)
@@ -56,13 +54,12 @@ class Refusal(Generic[C]):
 
 @dataclass(frozen=True, slots=True)
 class Verdict(Generic[C]):
-    """What was decided, over all groups of keys."""
+    """The decision over all groups of keys."""
 
     decision: Decision
     steps: int
     refusals: Sequence[Refusal[C]] = ()
-    undecided: Sequence[str] = ()
-    """The keys that were not decided on."""
+    undecided: Sequence[str] = ()  # the keys that were not decided on
 
 
 def check(history: Sequence[Operation[C]], model: Model[C, S], *, steps_max: int = STEPS_MAX) -> Verdict[C]:
@@ -130,7 +127,6 @@ class _Shrinking(Generic[C, S]):
         self.kept = list(range(len(operations)))
 
     def weaken(self) -> None:
-        """Make the calls weaker where they contradict each other all the same."""
         weaker = [replace(one, call=self._model.weaker(one.call)) for one in self._operations]
         if self._is_refused(weaker):
             self._operations = weaker
@@ -156,7 +152,6 @@ class _Shrinking(Generic[C, S]):
             self.kept = kept
 
     def _closed(self, kept: list[int], out: set[int]) -> list[int]:
-        """With those back in whose traces were seen."""
         seen: set[Hashable] = set().union(*(self._model.sees(self._operations[index].call) for index in kept))
         back = set[int]()
         while needed := [i for i in out - back if not seen.isdisjoint(self._model.leaves(self._operations[i].call))]:

@@ -1,4 +1,4 @@
-"""What clients of a metadata store asked and were told, and what these calls mean: the model of a register per key.
+"""Calls of the clients of a metadata store with their answers, and their meaning: a register for each key.
 
 All that changes a key is a `Change`: a put, a compare-and-set, a delete, a transaction. Keys that are changed or read
 together are judged together. Values are unique, so an unknown outcome is known when anyone has seen its value, and has
@@ -38,8 +38,7 @@ class Change:
 
     conditions: tuple[Condition, ...]
     writes: tuple[Put | Delete, ...]
-    revision: int | None = None
-    """The store's after it; None when it was not told."""
+    revision: int | None = None  # the store's after it; None when it was not told
 
     def __str__(self) -> str:
         asked = [f"{one.key} at {one.revision}" for one in self.conditions]

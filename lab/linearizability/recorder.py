@@ -19,10 +19,9 @@ CALL_TIMEOUT_S = 20.0
 
 @dataclass(frozen=True, slots=True)
 class LocalRead:
-    """What a member answered from its own copy."""
+    """A read that a member answered from its own copy."""
 
-    life: str
-    """The member, and which of its processes: `2.1`."""
+    life: str  # the member, and which of its processes: `2.1`
     key: str
     found: Entry | None
     called_s: float
@@ -35,7 +34,7 @@ class LocalRead:
 
 @dataclass(slots=True)
 class Watched:
-    """What one watch was told."""
+    """The events of one watch."""
 
     life: str
     prefix: str
@@ -50,8 +49,7 @@ class HeldLease:
     client: str
     key: str
     lease_id: int
-    until_s: float
-    """It cannot have run out before."""
+    until_s: float  # it cannot have run out before
 
 
 @dataclass(slots=True)
@@ -62,10 +60,8 @@ class History:
     local_reads: list[LocalRead] = field(default_factory=list)
     watches: list[Watched] = field(default_factory=list)
     leases: list[HeldLease] = field(default_factory=list)
-    noted: list[tuple[str, str]] = field(default_factory=list)
-    """Promises that were broken in plain sight, and how."""
-    failed: int = 0
-    """Calls that surely had no effect."""
+    noted: list[tuple[str, str]] = field(default_factory=list)  # promises that were broken in plain sight, and how
+    failed: int = 0  # calls that surely had no effect
 
 
 def written_out(history: History) -> Iterator[str]:
@@ -110,11 +106,9 @@ class RecordedStore:
         return found
 
     async def read_one(self, key: str) -> Entry | None:
-        """Linearizable."""
         return (await self.read(key))[0]
 
     async def read_local(self, key: str) -> Entry | None:
-        """From the member's own copy."""
         called_s = time.monotonic()
         async with self._failures():
             found = await self._timed(self._store.get(key))
@@ -134,7 +128,6 @@ class RecordedStore:
         )
 
     async def delete(self, key: str) -> None:
-        """Unconditional."""
 
         async def send() -> None:
             await self._store.delete(key)
@@ -167,7 +160,6 @@ class RecordedStore:
         self._done(Expiry(key, lease_id), called_s)
 
     def let_go(self, key: str, lease_id: int, until_s: float) -> None:
-        """From this moment on nothing keeps the lease."""
         self._history.leases.append(HeldLease(self._life, self._client, key, lease_id, until_s))
 
     async def watch(self, prefix: str) -> None:

@@ -14,21 +14,18 @@ S = TypeVar("S", bound=Hashable)
 class Operation(Generic[C]):
     """One operation of a history."""
 
-    call: C
-    """What was asked and what was answered, in the model's words."""
+    call: C  # what was asked and what was answered, in the model's words
     client: str
     called_s: float
-    returned_s: float = math.inf
-    """Infinite where the outcome is unknown."""
+    returned_s: float = math.inf  # infinite where the outcome is unknown
 
     @property
     def is_settled(self) -> bool:
-        """Whether its outcome is known."""
         return self.returned_s < math.inf
 
 
 class Model(Protocol[C, S]):
-    """What the operations mean, one after the other."""
+    """The meaning of operations, one after the other."""
 
     def initial(self) -> S:
         """The state before all of them."""
@@ -37,10 +34,10 @@ class Model(Protocol[C, S]):
         """The state after the call, or None when it would not have answered so."""
 
     def keys(self, call: C) -> Sequence[str]:
-        """What it touches: calls that share no key, also by way of others, do not concern each other."""
+        """Keys that it touches: calls that share none, also by way of others, are judged apart."""
 
     def only_reads(self, call: C) -> bool:
-        """Whether its answer says that it changed nothing, whatever the state."""
+        """True if its answer says that it changed nothing, whatever the state."""
 
     def likeness(self, call: C) -> Hashable:
         """Equal for calls of unknown outcome that take every state to the same state."""
@@ -56,7 +53,7 @@ class Model(Protocol[C, S]):
 
 
 class Decision(Enum):
-    """How a check ends."""
+    """The end of a check."""
 
     LINEARIZABLE = "linearizable"
     REFUSED = "not linearizable"
@@ -75,10 +72,8 @@ class Search(Generic[C, S]):
         self._under_way = self._who_is_under_way()
         self._model = model
         self._steps_max = steps_max
-        self.steps = 0
-        """Configurations looked into."""
-        self.stuck = 0
-        """How many returns were explained at most."""
+        self.steps = 0  # configurations looked into
+        self.stuck = 0  # how many returns were explained at most
 
     def run(self) -> Decision:
         """Look for an order, depth first."""
@@ -99,7 +94,7 @@ class Search(Generic[C, S]):
         return Decision.REFUSED
 
     def operations_to_stuck(self) -> list[Operation[C]]:
-        """What was called before the first return that no order reaches: that return last, no later one matters."""
+        """Operations called before the first return that no order reaches; that one is the last."""
         stuck = self._operations[self.stuck]
         return [one for one in self._operations if one.called_s <= stuck.returned_s and one != stuck] + [stuck]
 

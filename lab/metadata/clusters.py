@@ -22,9 +22,9 @@ from lab.metadata.links import Links, dialer_among
 from lab.metadata.load import Life
 from lab.metadata.member import MEMBER_PROGRAM, MemberProcess
 from lab.metadata.nemesis import Cluster, FaultKind
-from lab.metadata.raft_group import KEY_FILE, write_secret
 from lab.metadata.servers import SERVERS
 
+KEY_FILE = "secret"
 _POLL_S = 0.01
 _SUFFIX = ".pid"
 TRANSFER_TIMEOUT_S = 5.0
@@ -33,21 +33,18 @@ LOG_ENTRIES = 150
 
 
 class ProcessCluster(Cluster):
-    """What clusters of member processes have in common: one command for each member."""
+    """A cluster of member processes, each started by a command."""
 
-    program = MEMBER_PROGRAM
-    """What its members run: a module that takes the arguments of `lab.metadata.member`."""
-    log_entries = LOG_ENTRIES
-    """After which a member takes a snapshot; 0 for as many as in production."""
+    program = MEMBER_PROGRAM  # what its members run: a module that takes the arguments of `lab.metadata.member`
+    log_entries = LOG_ENTRIES  # after which a member takes a snapshot; 0 for as many as in production
 
     def __init__(self, folder: Path, members: int) -> None:
-        self._folder = folder
+        self.folder = folder
         self._members = range(members)
         self._processes: dict[int, MemberProcess] = {}
         self._lives: dict[int, Life] = {}
         self._numbers = {member: itertools.count() for member in self._members}
-        self._links = Links()
-        """Between the nodes; none where there is one."""
+        self._links = Links()  # between the nodes; none where there is one
 
     def members(self) -> Sequence[int]:
         return self._members
@@ -60,7 +57,7 @@ class ProcessCluster(Cluster):
         return self._lives.get(member) if process is not None and process.is_running else None
 
     async def start(self) -> None:
-        end_leftovers(self._folder)  # of a soak that was killed while they were paused
+        end_leftovers(self.folder)  # of a soak that was killed while they were paused
         await self._start_members()
 
     def kill(self, node: int) -> None:
@@ -79,15 +76,21 @@ class ProcessCluster(Cluster):
         return self._processes.get(node)
 
     async def restart(self, node: int) -> None:
+        await self.launch(node)
+        process = self._processes[node]
+        await process.wait()
+        self._lives[node] = Life(node, next(self._numbers[node]), process)
+
+    async def launch(self, node: int) -> None:
+        """Start a member and wait for nothing; one that runs is killed first."""
         if node in self._processes:
             await self._processes[node].close()
         self._lives.pop(node, None)
         command = [sys.executable, "-m", self.program, *self._arguments(node), "--log-entries", str(self.log_entries)]
         # known before it serves: whoever watches the links asks which process dials
-        process = self._processes[node] = MemberProcess(command, self._folder / f"member-{node}.log")
-        await process.start()
-        note_process(self._folder, f"member-{node}", process.pid)
-        self._lives[node] = Life(node, next(self._numbers[node]), process)
+        process = self._processes[node] = MemberProcess(command, self.folder / f"member-{node}.log")
+        await process.launch()
+        note_process(self.folder, f"member-{node}", process.pid)
 
     async def _start_members(self) -> None:
         await asyncio.gather(*map(self.restart, self._members))
@@ -141,7 +144,7 @@ class SqliteCluster(ProcessCluster):
         super().kill(node)
 
     def _arguments(self, node: int) -> Sequence[str]:
-        folder = self._folder / f"member-{node}"
+        folder = self.folder / f"member-{node}"
         folder.mkdir(exist_ok=True)
         return "sqlite", "--data-dir", str(folder)
 
@@ -163,7 +166,7 @@ class ServiceCluster(ProcessCluster):
         return (*(kind for kind in FaultKind if kind is not FaultKind.TRANSFER), FaultKind.CUT)
 
     async def start(self) -> None:
-        end_leftovers(self._folder)
+        end_leftovers(self.folder)
         await self._start_server()
         for member in self._members:
             self._addresses.append(await self._link_of(member))
@@ -185,7 +188,7 @@ class ServiceCluster(ProcessCluster):
 
     async def _start_server(self) -> None:
         await self._thread.run(self._server.start)
-        note_process(self._folder, self._name, self._server.pid)
+        note_process(self.folder, self._name, self._server.pid)
 
     async def _link_of(self, member: int) -> str:
         return await self._links.to(self.servers()[0], lambda: self._server.address, lambda _: member)
@@ -228,9 +231,14 @@ class RaftCluster(ProcessCluster):
     def _arguments(self, node: int) -> Sequence[str]:
         seeds = [flag for member in self._members for flag in ("--seed", self._advertised(member))]
         return [
-            *("raft", "--data-dir", str(self._folder / f"member-{node}"), "--bind", self._bound(node)),
-            *("--advertised", self._advertised(node), "--secret-file", str(self._folder / KEY_FILE), *seeds),
+            *("raft", "--data-dir", str(self.folder / f"member-{node}"), "--bind", self._bound(node)),
+            *("--advertised", self._advertised(node), "--secret-file", str(self.folder / KEY_FILE), *seeds),
         ]
+
+
+def write_secret(folder: Path) -> None:
+    """Write the secret that members of a group in this folder share."""
+    (folder / KEY_FILE).write_bytes(b"a secret that only this test knows")
 
 
 def _kept_ports(path: Path, count: int) -> list[int]:

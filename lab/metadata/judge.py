@@ -26,7 +26,7 @@ PROMISES = (
     "durable",
     "answers",
 )
-"""What can be broken: no order explains the answers; a later change has a lower revision; two were told differently of
+"""Promises: no order explains the answers; a later change has a lower revision; two were told differently of
 one revision; a member's own answers go back, or lack what was written through it; a watch lacks a change or tells one
 twice; a lease ended early or not at all; a counter lost or gained; keys of one transaction differ; what stood after the
 round before is not there any more; a store did not answer once everything was well again."""
@@ -34,11 +34,10 @@ round before is not there any more; a store did not answer once everything was w
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is to be said of a round."""
+    """The verdict on a round."""
 
     violations: Sequence[Violation]
-    undecided: Sequence[str]
-    """Keys on which it was not decided whether an order explains all."""
+    undecided: Sequence[str]  # keys on which it was not decided whether an order explains all
     steps: int
 
 
@@ -46,12 +45,10 @@ class Judgement:
 class Told:
     """Everything that anyone was told of what a revision did to a key."""
 
-    values: dict[tuple[str, int], bytes | None] = field(default_factory=dict)
-    """None for a removal."""
+    values: dict[tuple[str, int], bytes | None] = field(default_factory=dict)  # None for a removal
     contradictions: list[str] = field(default_factory=list)
 
     def add(self, key: str, revision: int, value: bytes | None) -> None:
-        """Take note of one word."""
         known = self.values.setdefault((key, revision), value)
         if known != value:
             self.contradictions.append(f"revision {revision} of {key} was {known!r} to one and {value!r} to another")
@@ -194,7 +191,7 @@ def _backwards(reads: Sequence[LocalRead], operations: Sequence[Operation[Call]]
 
 
 def _known_by(call: Call) -> Iterator[tuple[str, int]]:
-    """What a member knows, once it has answered this."""
+    """Keys and revisions that a member knows once it has answered this."""
     match call:
         case Read(_, found):
             yield from ((entry.key, entry.revision) for entry in found if entry)

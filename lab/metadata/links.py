@@ -45,16 +45,13 @@ class Links:
         return join_address(*server.sockets[0].getsockname()[:2])
 
     def cut(self, node: int, other: int) -> None:
-        """Hold back what goes between the two."""
         self._cut[frozenset({node, other})] = time.monotonic()
         self._healed.clear()
 
     def slow(self, seconds: float) -> None:
-        """Delay each piece of what goes anywhere."""
         self._delay_s = seconds
 
     def heal(self) -> None:
-        """Let everything pass again."""
         now_s = time.monotonic()
         lost = {pair for pair, since_s in self._cut.items() if now_s - since_s > LOST_AFTER_S}
         for carried in list(self._carried):
@@ -65,7 +62,6 @@ class Links:
         self._healed.set()
 
     async def close(self) -> None:
-        """Break all of them."""
         for server in self._servers:
             server.close()
         for carried in list(self._carried):

@@ -37,7 +37,6 @@ class Life:
 
     @property
     def name(self) -> str:
-        """As it stands in a history."""
         return f"{self.member}.{self.number}"
 
 
@@ -47,7 +46,7 @@ Lives = Callable[[int], Life | None]
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """What a round works on."""
+    """The keys that a round works on."""
 
     prefix: str
 
@@ -68,11 +67,9 @@ class Keys:
 
     @property
     def end(self) -> str:
-        """Put last of all."""
         return f"{self.prefix}/end"
 
     def lease(self, client: str) -> str:
-        """Lives by the leases of one client."""
         return f"{self.prefix}/lease/{client}"
 
 
@@ -106,7 +103,6 @@ class Load:
         await asyncio.gather(*self._running)
 
     async def close(self) -> None:
-        """End everything."""
         await self._tasks.close()
 
     async def _live(self, member: int, name: str, client: "_Client", rng: random.Random) -> None:
@@ -194,8 +190,7 @@ class _Held:
     store: RecordedStore
     key: str
     lease_id: int
-    sent_s: float
-    """When the last renewal that was answered was sent: the lease's time began then, or later."""
+    sent_s: float  # when the last renewal that was answered was sent: the lease's time began then, or later
 
     @property
     def until_s(self) -> float:
@@ -219,13 +214,12 @@ class _Held:
             await self.store.revoke_lease(self.key, self.lease_id)
 
     async def _look(self) -> None:
-        """The key is there while its lease is kept."""
         entry = await self.store.read_one(self.key)
         if entry is None and time.monotonic() < self.until_s:
             self.store.note("leases", f"{self.key} went before lease {self.lease_id} ended")
 
     async def _in_time(self, call: Awaitable[object]) -> bool:
-        """Whether the lease was there; that it was not before its time is noted."""
+        """True if the lease was there; one that ended before its time is noted."""
         try:
             await call
         except NotFoundError:

@@ -78,7 +78,6 @@ class MemberProcess(CalledStore):
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there, as far as is known."""
         return self._process is not None and not self._over
 
     async def start(self) -> None:
@@ -127,7 +126,6 @@ class MemberProcess(CalledStore):
                 pause(self.pid)
 
     def resume(self) -> None:
-        """SIGCONT."""
         self._signal(signal.SIGCONT)
 
     async def close(self) -> None:
@@ -188,7 +186,6 @@ class MemberProcess(CalledStore):
             future.set_exception(getattr(errors, name, MetadataError)(sentence))
 
     def _end(self) -> None:
-        """Nothing comes any more."""
         self._over = True
         for method, future in self._waiting.values():
             if not future.done():
@@ -240,7 +237,6 @@ class LineWatch:
         self._events.put_nowait(event)
 
     def end(self) -> None:
-        """No more events."""
         with suppress(asyncio.QueueFull):
             self._events.put_nowait(None)
 
@@ -327,7 +323,7 @@ STORES: dict[str, Callable[[argparse.Namespace], Awaitable[Opened]]] = {
     "zookeeper": _service,
     "raft": _raft,
 }
-"""How each kind of store is opened."""
+"""Openers, by the kind of the store."""
 
 
 async def open_member(arguments: Sequence[str]) -> Opened:

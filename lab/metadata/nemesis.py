@@ -17,28 +17,21 @@ from lab.metadata.load import Life
 GAP_S = (0.4, 1.6)
 """Between two faults."""
 SPAN_S = (0.3, 2.5)
-"""How long a node is paused, cut off, slow or dead."""
+"""Time for which a node is paused, cut off, slow or dead."""
 SLOW_S = (0.005, 0.15)
 """Added to each piece of what a slow link carries."""
 
 
 class FaultKind(StrEnum):
-    """What happens to a cluster."""
+    """A kind of fault of a cluster."""
 
-    KILL = "kill"
-    """`kill -9` of one node; it is started again later."""
-    KILL_ALL = "kill all"
-    """Of all nodes, as a power cut of the building does."""
-    PAUSE = "pause"
-    """SIGSTOP, later SIGCONT."""
-    CUT = "cut"
-    """Nothing passes between two nodes any more; the connections stay."""
-    ISOLATE = "isolate"
-    """The same, between one node and all others."""
-    SLOW = "slow"
-    """All links take longer."""
-    TRANSFER = "transfer"
-    """Another member is made the leader."""
+    KILL = "kill"  # `kill -9` of one node; it is started again later
+    KILL_ALL = "kill all"  # of all nodes, as a power cut of the building does
+    PAUSE = "pause"  # SIGSTOP, later SIGCONT
+    CUT = "cut"  # nothing passes between two nodes any more; the connections stay
+    ISOLATE = "isolate"  # the same, between one node and all others
+    SLOW = "slow"  # all links take longer
+    TRANSFER = "transfer"  # another member is made the leader
 
 
 OF_LINKS = {FaultKind.CUT, FaultKind.ISOLATE, FaultKind.SLOW}
@@ -57,7 +50,6 @@ class Cluster:
         raise NotImplementedError
 
     def servers(self) -> Sequence[int]:
-        """The other nodes."""
         return ()
 
     def faults(self) -> Sequence[FaultKind]:
@@ -108,8 +100,7 @@ class Fault:
     """One of a plan."""
 
     kind: FaultKind
-    after_s: float
-    """Since the one before was over."""
+    after_s: float  # since the one before was over
     for_s: float
     node: int
     other: int

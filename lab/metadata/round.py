@@ -34,13 +34,11 @@ SHOWN_MAX = 5
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """How much a round does."""
+    """The size of a round."""
 
     faults: int = 3
-    clients: int = 4
-    """Of each member."""
-    calm_s: float = 0.5
-    """Under load, before the first fault and behind the last one."""
+    clients: int = 4  # of each member
+    calm_s: float = 0.5  # under load, before the first fault and behind the last one
     steps_max: int = STEPS_MAX
 
 
@@ -119,7 +117,7 @@ class Round:
     # Afterwards
 
     async def _check_what_was_left(self) -> None:
-        """What stood at the end of the round before stands there still, whatever has happened. All else is removed."""
+        """Check that the entries left by the round before are unchanged, and remove all others."""
         left = self._environment.rounds[-1].left if self._environment.rounds else {}
         found = {entry.key: entry for entry in await self._below(ROOT)}
         for key, (value, revision) in left.items():
@@ -243,7 +241,7 @@ class Round:
 
 
 def _looks(seconds: float) -> int:
-    """How often to look in so long a time; a machine that stood still in between has not let any pass."""
+    """Polls in so long a time; time in which the machine stood still does not count."""
     return round(seconds / POLL_S)
 
 

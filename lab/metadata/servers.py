@@ -95,7 +95,6 @@ class Ensemble:
         raise UnavailableError(f"no server of {self.name} has led for {PATIENCE_S:g} s")
 
     def close(self) -> None:
-        """Kill them."""
         for server in self.servers:
             server.kill()
 

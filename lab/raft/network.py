@@ -34,7 +34,6 @@ class Agenda(SimClock):
         return self.monotonic_s()
 
     def after(self, seconds: float, event: Callable[[], None]) -> None:
-        """Have it happen so much later."""
         self.call_at(self.now_s + seconds, event)
 
 
@@ -44,8 +43,7 @@ class SimConnection:
     def __init__(self, one: "SimTransport", other: "SimTransport") -> None:
         self.ends = (one, other)
         self.is_open = True
-        self.free_s = {one: 0.0, other: 0.0}
-        """When the last message to an end arrives: the next one comes no earlier."""
+        self.free_s = {one: 0.0, other: 0.0}  # when the last message to an end arrives: the next one comes no earlier
 
     def other_end(self, end: "SimTransport") -> "SimTransport":
         """The one that is not this one."""
@@ -53,7 +51,7 @@ class SimConnection:
 
 
 class SimTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
-    """What one life of a member sends and receives with."""
+    """The transport of one life of a member."""
 
     def __init__(self, network: "SimNetwork", own: RaftNode) -> None:
         super().__init__(None, None, [])
@@ -63,8 +61,7 @@ class SimTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self.nodes: set[RaftNode] = set()
         self.is_alive = True
         self.pauses_until_s = 0.0
-        self.waiting: list[tuple[RaftNode, Any]] = []
-        """What came while the member was paused."""
+        self.waiting: list[tuple[RaftNode, Any]] = []  # what came while the member was paused
 
     @property
     def ready(self) -> bool:
@@ -85,11 +82,10 @@ class SimTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self.network.drop(self, node)
 
     def hears(self, node: RaftNode) -> bool:
-        """Whether there is a connection, if only with a guest."""
+        """True with a connection, even with an unknown peer."""
         return self.network.is_connected(self, node)
 
     def has_room(self, node: RaftNode) -> bool:  # noqa: ARG002 - as the real one
-        """Whether more can be sent."""
         return True
 
     def send(self, node: RaftNode, message: Any) -> bool:  # noqa: ANN401 - plain data
@@ -100,21 +96,18 @@ class SimTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self.network.drop_all(self)
 
     def connected(self, node: RaftNode, role: MemberRole) -> None:
-        """Tell the core."""
         if role is MemberRole.VOTER:
             self._onNodeConnected(node)
         else:
             self._onReadonlyNodeConnected(node)
 
     def disconnected(self, node: RaftNode, role: MemberRole) -> None:
-        """Tell the core."""
         if role is MemberRole.VOTER:
             self._onNodeDisconnected(node)
         else:
             self._onReadonlyNodeDisconnected(node)
 
     def deliver(self, node: RaftNode, message: Any) -> None:  # noqa: ANN401 - plain data
-        """Hand a message to the core."""
         self._onMessageReceived(node, message)
 
 
@@ -132,13 +125,10 @@ class SimNetwork:
         self._open: dict[frozenset[RaftNode], SimConnection] = {}
         self._roles: dict[tuple[SimConnection, SimTransport], MemberRole | None] = {}
         """As what the other end is known; None for a guest, of which nobody is told."""
-        self.side: dict[RaftNode, int] = {}
-        """Members on different sides cannot reach each other."""
-        self.longest_s = 0.02
-        """A message takes up to this long."""
+        self.side: dict[RaftNode, int] = {}  # members on different sides cannot reach each other
+        self.longest_s = 0.02  # a message takes up to this long
 
     def start(self, transport: SimTransport) -> None:
-        """A member runs."""
         self._running[transport.own] = transport
 
     def connect(self) -> None:
@@ -149,7 +139,6 @@ class SimNetwork:
                 self._establish(pair, one, other)
 
     def cut(self, one: RaftNode, other: RaftNode) -> None:
-        """Have a connection lost."""
         connection = self._open.get(frozenset((one, other)))
         if connection is not None:
             self._lose(connection)
@@ -161,7 +150,6 @@ class SimNetwork:
                 self._lose(connection)
 
     def drop(self, transport: SimTransport, node: RaftNode) -> None:
-        """One end wants it no more."""
         self.cut(transport.own, node)
 
     def drop_all(self, transport: SimTransport) -> None:
@@ -180,7 +168,6 @@ class SimNetwork:
             transport.connected(node, MemberRole.VOTER)
 
     def is_connected(self, transport: SimTransport, node: RaftNode) -> bool:
-        """Whether these two are, in whatever way."""
         return frozenset((transport.own, node)) in self._open
 
     def send(self, sender: SimTransport, node: RaftNode, message: Any) -> bool:  # noqa: ANN401 - plain data

@@ -31,7 +31,7 @@ from lab.kernel.chance import seeded
 from lab.raft.network import Agenda, SimNetwork, SimTransport
 
 Batch = tuple[int, int]
-"""Who made it, and which of its batches it is."""
+"""Its origin, and its number there."""
 
 _TICK_S = 0.02
 _FIRST = FIRST_ENTRIES[1][1]
@@ -44,25 +44,20 @@ _BEHIND_MAX = 40
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """What a run is like."""
+    """The parameters of a run."""
 
     name: str = "faults"
     members: tuple[int, int] = (3, 5)
     faults_s: float = 25.0
     peace_s: float = 15.0
-    changes: bool = False
-    """Whether members are added and removed."""
-    power: float = 1.0
-    """How likely a fault is one of power."""
-    trouble_s: tuple[float, float] = (0.3, 2.0)
-    """Between two faults."""
-    off_s_max: float = 2.0
-    """How long a member without power stays off, at most."""
-    entries: tuple[int, int] = (8, 40)
-    """After how many a member takes an image; each picks a number in between."""
+    changes: bool = False  # whether members are added and removed
+    power: float = 1.0  # how likely a fault is one of power
+    trouble_s: tuple[float, float] = (0.3, 2.0)  # between two faults
+    off_s_max: float = 2.0  # how long a member without power stays off, at most
+    entries: tuple[int, int] = (8, 40)  # after how many a member takes an image; each picks a number in between
     timing: RaftTiming = field(default_factory=RaftTiming)
     message_s: tuple[float, ...] = (0.01, 0.05, 0.3)
-    """How long a message takes, at most; one of these for all of a run."""
+    """Longest time of a message; one of these for all of a run."""
 
 
 COURSES = {
@@ -85,7 +80,7 @@ COURSES = {
 
 @dataclass(slots=True)
 class Report:
-    """What was seen."""
+    """The observations of a run."""
 
     seed: int
     course: str
@@ -115,8 +110,7 @@ class Life:
     folder: RaftFolder
     disk: SimDisk
     transport: SimTransport
-    applied: dict[int, Batch] = field(default_factory=dict)
-    """By position; what an image holds has its positions, too."""
+    applied: dict[int, Batch] = field(default_factory=dict)  # by position; what an image holds has its positions, too
     position: int = 0
 
 
@@ -143,7 +137,6 @@ class RaftWorld:
         self._at_peace = False
 
     def run(self) -> Report:
-        """All of it."""
         with _simulated(lambda: self._agenda.now_s, self._chance):
             self._begin()
             self._agenda.advance(self._course.faults_s)
@@ -237,7 +230,7 @@ class RaftWorld:
             self._violated(f"term {term} has two leaders: {leader_id} and {node_id}")
 
     def _check_majority(self, life: Life) -> None:
-        """What is agreed on is in the logs of a majority, at every moment; who has no power now may have it."""
+        """Committed entries are in the logs of a majority at every moment; members without power may have them."""
         core = life.member.core
         if self._course.changes:
             return  # it may have been agreed on by other voters
@@ -336,7 +329,6 @@ class RaftWorld:
         trouble()
 
     def _stop_one(self) -> None:
-        """Have the power fail in one of the next operations of a disk."""
         self._one().disk.stop_at(self._chance.randint(1, 8))
 
     def _cut_power_of_one(self) -> None:

@@ -24,17 +24,14 @@ _LATE_S = 8.0
 
 @dataclass(frozen=True, slots=True)
 class LogFaults:
-    """How often what goes wrong; nothing does when nothing is said."""
+    """Rates of what goes wrong; nothing does by default."""
 
-    latency_s: float = 0.0
-    """Of one way, at most."""
+    latency_s: float = 0.0  # of one way, at most
     lost: float = 0.0
     """Of the calls: nobody hears of them, or of their answer; half of them are carried out, some of these late."""
     lost_watches: float = 0.0
-    stale_reads: float = 0.0
-    """Of the reads that may be."""
-    slow: float = 0.0
-    """Of the calls: they take up to the time at which they are given up."""
+    stale_reads: float = 0.0  # of the reads that may be
+    slow: float = 0.0  # of the calls: they take up to the time at which they are given up
 
 
 NO_FAULTS = LogFaults()
@@ -57,14 +54,12 @@ class SimulatedLog:
         self.is_away = False
         self.head = 0
         self.entries: dict[int, bytes] = {}
-        self.history: dict[int, bytes] = {}
-        """All that was ever added, those that were removed since included."""
+        self.history: dict[int, bytes] = {}  # all that was ever added, those that were removed since included
         self.saved: Snapshot | None = None
         self._entries_kept = entries_kept
         self._moved = asyncio.Condition()
 
     def add(self, number: int, entry: bytes) -> bool:
-        """The transaction."""
         if number != self.head + 1:
             return False
         self.entries[number] = self.history[number] = entry
@@ -79,7 +74,6 @@ class SimulatedLog:
                 del self.entries[number]
 
     async def tell(self) -> None:
-        """Let the watches know."""
         async with self._moved:
             self._moved.notify_all()
 
@@ -164,11 +158,9 @@ class SimulatedBackend:
         self._paused.clear()
 
     def resume(self) -> None:
-        """They go on."""
         self._paused.set()
 
     async def _pass(self) -> None:
-        """The way there."""
         self._check()
         self.calls += 1
         await self._take_time()
@@ -176,7 +168,6 @@ class SimulatedBackend:
             raise MetadataError("the service is away")
 
     async def _answer(self) -> None:
-        """The way back."""
         await self._take_time()
 
     async def _take_time(self) -> None:

@@ -38,16 +38,13 @@ Wrap = Callable[[Sequencer], Sequencer]
 
 @dataclass(slots=True)
 class Seen:
-    """What clients and followers saw."""
+    """Observations of clients and followers."""
 
-    written: dict[str, int] = field(default_factory=dict)
-    """Keys that were acknowledged, with their revision."""
-    refused: set[str] = field(default_factory=set)
-    """Keys that were surely not written."""
+    written: dict[str, int] = field(default_factory=dict)  # keys that were acknowledged, with their revision
+    refused: set[str] = field(default_factory=set)  # keys that were surely not written
     counted: int = 0
     perhaps_counted: int = 0
-    floor: int = 0
-    """The counter is at least this: it was read, or acknowledged."""
+    floor: int = 0  # the counter is at least this: it was read, or acknowledged
     states: dict[int, int] = field(default_factory=dict)
     """By position, a digest of the state of whoever was there first."""
     leaps: int = 0
@@ -72,7 +69,6 @@ class SharedLogWorld:
         self._starts = 0
 
     def run(self) -> Seen:
-        """All of it. The violations are in what is answered."""
         return run_simulated(self._run())
 
     async def _run(self) -> Seen:

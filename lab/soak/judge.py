@@ -1,4 +1,4 @@
-"""What a round of the soak must not have: judged from what programs reported and what the topics hold afterwards. Pure.
+"""Rules for a round of the soak, read from the reports of programs and from the topics afterwards. Pure.
 
 An identity is a producer and the number of its message. Producers have other names in every round.
 """
@@ -14,7 +14,7 @@ from lab.soak.load import key_of
 from lab.soak.plan import REPORTED_S, LoadedTopic, kind_of
 
 PROMISES = ("lost", "changed", "gaps", "disorder", "again", "undelivered", "duplicates", "failed")
-"""What can be broken: a message that was acknowledged is gone, or another one is at its offset; offsets have a gap; a
+"""Promises: a message that was acknowledged is gone, or another one is at its offset; offsets have a gap; a
 producer's messages or a subscription's first deliveries are out of order; what was acknowledged came again after all;
 a subscription never got a message; one is there twice in spite of de-duplication; something failed without a cause."""
 
@@ -27,7 +27,7 @@ SHOWN = 5
 
 @dataclass(slots=True)
 class Delivered:
-    """What one subscription got in a round."""
+    """Deliveries to one subscription in a round."""
 
     got: list[tuple[int, Identity]] = field(default_factory=list)
     """Offset and message, in the order in which they came."""
@@ -50,7 +50,7 @@ class Delivered:
 
 @dataclass(slots=True)
 class Reports:
-    """What the programs of a round wrote down; feed it line by line."""
+    """Reports of a round's programs, fed line by line."""
 
     sent: dict[str, int] = field(default_factory=dict)
     stored: set[Identity] = field(default_factory=set)
@@ -82,16 +82,15 @@ class Reports:
 
 @dataclass(slots=True)
 class Known:
-    """What earlier rounds have found of one topic."""
+    """One topic as earlier rounds found it."""
 
-    log: dict[int, Identity] = field(default_factory=dict)
-    """What it holds by offset."""
+    log: dict[int, Identity] = field(default_factory=dict)  # what it holds by offset
     drained_to: dict[str, int] = field(default_factory=dict)
     """By subscription: all below was delivered, and its acknowledgement confirmed."""
 
     @classmethod
     def of(cls, plain: Mapping[str, Any] | None) -> "Known":
-        """What `as_json` made; nothing of None."""
+        """The value that `as_json` encoded; an empty one for None."""
         return cls() if plain is None else cls({at: (who, n) for at, who, n in plain["log"]}, plain["drained_to"])
 
     def as_json(self) -> dict[str, Any]:
@@ -101,15 +100,13 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """What a topic held after a round."""
+    """All that a topic held after a round."""
 
     start: int
-    records: Sequence[tuple[int, Identity]]
-    """In the order in which they were read."""
+    records: Sequence[tuple[int, Identity]]  # in the order in which they were read
 
     @property
     def end(self) -> int:
-        """After the last record."""
         return self.records[-1][0] + 1 if self.records else self.start
 
 
@@ -119,18 +116,15 @@ class Case:
 
     topic: LoadedTopic
     known: Known
-    loaded: Reports
-    """Of the programs that loaded it."""
-    drained: Reports
-    """Of who took what was left, afterwards."""
+    loaded: Reports  # of the programs that loaded it
+    drained: Reports  # of who took what was left, afterwards
     found: Found
     forgettable: Sequence[Span] | None
     """When the broker was near its death: what was confirmed then may come again; None when that is not known."""
-    deaths: Sequence[float] = ()
-    """When it ended, killed or told to; monotonic seconds."""
+    deaths: Sequence[float] = ()  # when it ended, killed or told to; monotonic seconds
 
     def got(self, subscription: str) -> list[tuple[int, Identity]]:
-        """What a subscription got, by offset, in the order in which it came."""
+        """Offsets and messages of a subscription, in the order in which they came."""
         of = f"{self.topic.topic} {subscription}"
         return [*self.loaded.delivered[of].got, *self.drained.delivered[of].got]
 
@@ -141,18 +135,18 @@ def judge(case: Case) -> list[Violation]:
 
 
 def afterwards(case: Case) -> Known:
-    """What the next round knows."""
+    """The topic as the next round knows it."""
     return Known(dict(case.found.records), {one.name: case.found.end for one in case.topic.subscriptions})
 
 
 def again(case: Case) -> int:
-    """How many messages came more than once to the same subscription, for whatever reason: allowed."""
+    """Count of messages that came more than once to a subscription, for whatever reason: allowed."""
     rows = [case.got(one.name) for one in case.topic.subscriptions]
     return sum(len(got) - len({offset for offset, _ in got}) for got in rows)
 
 
 def stored_twice(case: Case) -> int:
-    """How many sends of the round had no answer and are there twice, made again: allowed without de-duplication."""
+    """Count of sends without an answer that were made again and are there twice: allowed without de-duplication."""
     names = {producer.name for producer in case.topic.producers}
     identities = [identity for _, identity in case.found.records if identity[0] in names]
     return len(identities) - len(set(identities))
@@ -237,7 +231,7 @@ def _first_deliveries_are_in_order(case: Case) -> Iterator[Violation]:
 
 
 def _lane(identity: Identity) -> str | None:
-    """What is in order among itself on a Key-Shared subscription; None is nothing."""
+    """The messages that are in order among themselves on a Key-Shared subscription; None for no others."""
     return key_of(identity[1]) if kind_of(identity[0]) == "keyed" else None
 
 

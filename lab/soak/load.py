@@ -58,14 +58,12 @@ def key_of(number: int) -> str:
 
 
 class Report:
-    """What happened since the last line, and the file that it goes into."""
+    """Events since the last line, and the file that they go into."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self.sent: dict[str, int] = {}
-        """By producer: after the highest number that was handed to the client."""
-        self.stored = defaultdict[str, list[int]](list)
-        """By producer: numbers that the broker said it has."""
+        self.sent: dict[str, int] = {}  # by producer: after the highest number that was handed to the client
+        self.stored = defaultdict[str, list[int]](list)  # by producer: numbers that the broker said it has
         self.ranges = defaultdict[str, list[tuple[int, int, int]]](list)
         """By producer, the same with offsets: first number, first offset, count."""
         self.got = defaultdict[str, list[tuple[int, str, int, float]]](list)
@@ -102,7 +100,7 @@ class Report:
 
 
 async def waiting_in(queue: asyncio.Queue[M]) -> list[M]:
-    """What is there, at least one and ACKS_AT_ONCE at most."""
+    """The messages at hand, at least one and ACKS_AT_ONCE at most."""
     messages = [await queue.get()]
     while len(messages) < ACKS_AT_ONCE and not queue.empty():
         messages.append(queue.get_nowait())

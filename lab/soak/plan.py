@@ -1,4 +1,4 @@
-"""What a soak does: which topics are loaded by whom, and which faults a round has. Pure; it follows from seeds."""
+"""The plan of a soak, which follows from seeds: topics, producers, subscriptions, and faults of a round. Pure."""
 
 import random
 from collections.abc import Sequence
@@ -39,8 +39,7 @@ class LoadedSubscription:
     """One subscription."""
 
     name: str
-    kind: str
-    """The name of its `SubType`."""
+    kind: str  # the name of its `SubType`
     consumers: int
 
 
@@ -64,7 +63,7 @@ _KEY_SHARED = LoadedSubscription("key-shared", "KEY_SHARED", 2)
 
 
 def our_topics(round_number: int) -> tuple[LoadedTopic, ...]:
-    """What our client does in a round."""
+    """The topics that our client works on in a round."""
     return (
         _topic(round_number, "soak-single", ("single", "single", "single"), (_EXCLUSIVE, _SHARED)),
         _topic(round_number, "soak-many", ("many", "many"), (_FAILOVER, _SHARED)),
@@ -73,7 +72,7 @@ def our_topics(round_number: int) -> tuple[LoadedTopic, ...]:
 
 
 def published_topics(round_number: int) -> tuple[LoadedTopic, ...]:
-    """What the published client does in a round."""
+    """The topics that the published client works on in a round."""
     subscriptions = (_EXCLUSIVE, _FAILOVER, _SHARED, _KEY_SHARED)
     return (_topic(round_number, "soak-published", ("single", "keyed", "keyed"), subscriptions),)
 
@@ -86,21 +85,18 @@ def _topic(
 
 
 def kind_of(producer: str) -> str:
-    """What kind a producer with this name is."""
+    """The kind of the producer with this name."""
     return next((kind for kind in ("keyed", "many", "single") if f"-{kind}-" in producer), "")
 
 
 class FaultKind(StrEnum):
-    """What a broker goes through."""
+    """A kind of fault of a broker."""
 
-    KILL = "kill"
-    """`kill -9`."""
+    KILL = "kill"  # `kill -9`
     KILL_TWICE = "kill, and again in the start-up"
     KILL_PAUSED = "kill while paused"
-    PAUSE = "pause"
-    """SIGSTOP, later SIGCONT."""
-    TERMINATE = "terminate"
-    """SIGTERM."""
+    PAUSE = "pause"  # SIGSTOP, later SIGCONT
+    TERMINATE = "terminate"  # SIGTERM
 
 
 _LAST = (FaultKind.KILL, FaultKind.KILL, FaultKind.KILL_TWICE, FaultKind.KILL_PAUSED, FaultKind.TERMINATE)
@@ -111,12 +107,9 @@ class Fault:
     """One of them."""
 
     kind: FaultKind
-    after_s: float
-    """Since the broker served last."""
-    for_s: float = 0.0
-    """A pause, or a start-up before it is killed."""
-    under_load: bool = True
-    """Not before all clients are back; otherwise it may hit them while they come back."""
+    after_s: float  # since the broker served last
+    for_s: float = 0.0  # a pause, or a start-up before it is killed
+    under_load: bool = True  # not before all clients are back; otherwise it may hit them while they come back
 
     def __str__(self) -> str:
         return f"{self.kind} ({self.for_s:.1f} s)" if self.kind is FaultKind.PAUSE else str(self.kind)

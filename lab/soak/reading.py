@@ -1,4 +1,4 @@
-"""What the soak asks of a broker itself: topics to load, what they hold afterwards, what consumers are still owed."""
+"""Calls of the soak itself: create topics, read them back, drain what subscriptions are still owed."""
 
 import asyncio
 import time
@@ -84,7 +84,7 @@ async def drain(
 
 
 async def _some(queue: asyncio.Queue[Message], *, wait_s: float | None) -> list[Message]:
-    """What is there, at least one; nothing when none came in time."""
+    """The messages at hand, at least one; none when none came in time."""
     try:
         async with asyncio.timeout(wait_s):
             return await waiting_in(queue)

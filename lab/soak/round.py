@@ -78,13 +78,11 @@ class Environment:
     broker: BrokerProcess
     ledger: Ledger[SoakResult]
     wheel_python: Path | None
-    stop: asyncio.Event
-    """Set when no more faults are wanted: the round ends early."""
-    drained_s: float = 0.0
-    """When the last round's acknowledgements were confirmed; monotonic."""
+    stop: asyncio.Event  # set when no more faults are wanted: the round ends early
+    drained_s: float = 0.0  # when the last round's acknowledgements were confirmed; monotonic
 
     def known(self, topic: LoadedTopic) -> Known:
-        """What was found of a topic last; nothing before its first round."""
+        """The topic as the last round found it; empty before its first round."""
         return Known.of(self.ledger.known.get(topic.topic))
 
 
@@ -96,8 +94,7 @@ class Application:
     python: Path
     topics: tuple[LoadedTopic, ...]
     program: Program | None = None
-    seen: int = 0
-    """Lines of its report that were there when it was last waited for."""
+    seen: int = 0  # lines of its report that were there when it was last waited for
 
     def start(self, service_url: str, folder: Path) -> None:
         plan = json.dumps([topic.as_plan() for topic in self.topics])
@@ -106,7 +103,7 @@ class Application:
         self.program = Program(self.name, command, report)
 
     def has_stored(self) -> bool:
-        """Whether it has stored a message since, or ended."""
+        """True once it has stored a message since, or ended."""
         program = self.program
         if program is None or program.ended() is not None:
             return True
@@ -246,9 +243,7 @@ class Round:
         self._forgettable.append((now_s - CONFIRMED_S - self._paused_s, now_s + REPORTED_S))
 
     def _note_return(self, down_s: float) -> None:
-        """What was on its way when the broker went is answered by the next one, which has not sent that message again
-        yet: such an acknowledgement has no effect, and the message comes.
-        """
+        """Note that acknowledgements on their way when the broker went have no effect: the next broker sends again."""
         self._forgettable.append((down_s, time.monotonic() + REPORTED_S))
 
     # The verdict
@@ -276,7 +271,7 @@ class Round:
         return known, [violation for case in cases for violation in judge(case)], _counts(cases, loaded)
 
     async def _find(self, topic: LoadedTopic) -> Found | None:
-        """What a topic holds, after one more message; None when it cannot be read."""
+        """All that a topic holds, after one more message; None when it cannot be read."""
         try:
             async with reading.connected(self._broker.endpoints) as client, asyncio.timeout(VERIFY_TIMEOUT_S):
                 await reading.send_last(client, topic, f"last-r{self._number}")
@@ -286,7 +281,6 @@ class Round:
             return None
 
     async def _drain(self, topic: LoadedTopic, holds: Found, loaded: Reports) -> None:
-        """Give every subscription of a topic what it is owed."""
         known, before = self._environment.known(topic), self._reports([_DRAINED])
         report = Report(self._folder / f"{_DRAINED}.jsonl")
 

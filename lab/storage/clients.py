@@ -1,4 +1,4 @@
-"""The consumers of a simulation, and the subscriptions that one life of a broker serves them by."""
+"""Clients of a simulated storage: consumers with the subscriptions that serve them, and readers of whole logs."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -70,7 +70,6 @@ class ServedSubscription:
 
     @property
     def is_done(self) -> bool:
-        """Whether everything durable is acknowledged."""
         return not self.driver.engine.lag
 
     def attach(self, consumer: SimConsumer) -> None:
@@ -87,13 +86,11 @@ class ServedSubscription:
             self.driver.detach(consumer.consumer_id)
 
     def break_off(self, consumer_id: int) -> None:
-        """Break the stream of the consumer with this id."""
         for consumer in self.consumers:
             if consumer.consumer_id == consumer_id:
                 self.detach(consumer)
 
     def unstall(self, consumer: SimConsumer) -> None:
-        """Have the consumer read again."""
         consumer.stalled = False
         if consumer.attached:
             self.driver.ready(consumer.consumer_id)
@@ -106,7 +103,7 @@ class ServedSubscription:
 
 
 READER = "reader"
-"""What the history calls whoever reads without a subscription."""
+"""The subscription of readers in the history."""
 _TRIMMED_MAX = 20  # how often retention may move the start while a reader is at it
 
 

@@ -19,7 +19,7 @@ LIVES = 5
 """Of the broker, with faults; two more follow without, to judge by."""
 _SLOW = 0.05  # of the lives: a sync may take a second
 STEPS_MAX = 60
-"""What happens in one life, at most, besides the passing of time."""
+"""Most steps of one life."""
 _IDLE = 0.15  # of the lives: they end right after the start, so that nothing else syncs what they found
 
 _FAILING = [
@@ -112,7 +112,6 @@ class Course:
             await self._life.stop()
 
     async def inspect(self) -> None:
-        """Opening the storage has noted all there is to see."""
         self._life.validate()
 
     async def _start_under(self, course: Callable[[], Awaitable[None]]) -> bool:

@@ -1,4 +1,4 @@
-"""What the medium does to files that were synced, and nobody is to be given: flipped bits, cut ends, missing files.
+"""Damage by the medium to synced files of a storage: flipped bits, cut ends, missing files.
 
 A broker works without faults and stops. Then one file is damaged, and the next broker has to say so, name the file, or
 serve what was stored: never other bytes, never less in silence, and a topic's segments are no other topic's trouble.
@@ -33,7 +33,7 @@ _TOLD = (DamagedDataError, StorageUnavailableError, DataFolderError)
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """What became of one file."""
+    """A damage of one file."""
 
     name: str
     what: str
@@ -46,11 +46,11 @@ class Damage:
 
     @property
     def is_harmless(self) -> bool:
-        """Whether the file only saves reading another one, or only speaks of others."""
+        """True if the file only saves reading another one, or only describes others."""
         return self.name.endswith((".index", f"/{MARK_NAME}"))
 
     def is_named(self, error: DanubeError) -> bool:
-        """Whether the error leads to the file; of the journal's files another one may be named that misses it."""
+        """True if the error leads to the file; for a file of the journal it may name another one that misses it."""
         return self.name in str(error) or (self.topic_folder is None and "journal/" in str(error))
 
 
@@ -82,8 +82,7 @@ class Damaged:
     settings: StorageSettings
     chance: random.Random
     faults: list[str] = field(default_factory=list)
-    told: list[str] = field(default_factory=list)
-    """The errors that were answered, as they should be."""
+    told: list[str] = field(default_factory=list)  # the errors that were answered, as they should be
     damage: Damage | None = None
     _clock: SimClock = field(default_factory=SimClock)
     _stored: dict[int, LogFound] = field(default_factory=dict)
@@ -178,7 +177,7 @@ class Damaged:
 
 
 async def _read(storage: Storage, topic_id: int, start: int) -> list[Event]:
-    """What is seen in a topic's log: all of it, and what is wrong. Raises DanubeError where it cannot be read."""
+    """Everything in a topic's log, and what is wrong with it. Raises DanubeError where it cannot be read."""
     seen: list[Event] = []
     log = storage.topic(topic_id, _EPOCH)
     if log.start_offset != start:

@@ -21,7 +21,7 @@ from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
 
 BROKER_ID = 7
 METADATA = "metadata"
-"""What faults of the store are asked for by, as if it were a file."""
+"""Name of the store in faults of the disk, as if it were a file."""
 
 _LONGEST_S = 0.005
 _TICK_S = 0.01
@@ -43,7 +43,6 @@ class SimMetadata(MemoryStore):
         self._time = SimClock()
 
     def enter(self, disk: SimDisk, clock: SimClock) -> None:
-        """Go on in the next life of the machine."""
         self._disk, self._time = disk, clock
 
     async def get(self, key: str, *, linearizable: bool = False) -> Entry | None:
@@ -92,12 +91,10 @@ class Environment:
     clock: SimClock
     rng: Rng
     metadata: SimMetadata
-    longest_s: float = _LONGEST_S
-    """What the disk takes at most for a piece of work."""
+    longest_s: float = _LONGEST_S  # what the disk takes at most for a piece of work
 
     @property
     def records(self) -> StorageRecords:
-        """Where the metadata store says that messages are."""
         return StorageRecords(self.metadata, self.rng)
 
     async def open(self, settings: StorageSettings, known_topics: Container[int] | None = None) -> Storage:
@@ -128,7 +125,6 @@ class Environment:
         return result
 
     async def end_life(self) -> None:
-        """End what is left of a life whose disk is off."""
         await end_tasks(self.clock)
 
     def _thread(self) -> SimRunner:

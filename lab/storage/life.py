@@ -51,8 +51,7 @@ class ServedTopic:
     plan: TopicPlan
     log: TieredLog
     subscriptions: list[ServedSubscription] = field(default_factory=list)
-    beginning: dict[int, int] = field(default_factory=dict)
-    """Where subscriptions start that nobody was told of yet."""
+    beginning: dict[int, int] = field(default_factory=dict)  # where subscriptions start that nobody was told of yet
 
     @property
     def oldest_unread(self) -> int | None:
@@ -64,7 +63,6 @@ class ServedTopic:
         return min(needed, default=None)
 
     def pass_over(self, start_offset: int) -> None:
-        """Retention has let the messages below go."""
         for served in self.subscriptions:
             served.pass_over(start_offset)
 
@@ -76,8 +74,7 @@ class StorageLife:
         self.disk = environment.disk
         self.clock = environment.clock
         self.topics: list[ServedTopic] = []
-        self.unanswered = 0
-        """Messages handed to the journal whose fate nobody was told yet."""
+        self.unanswered = 0  # messages handed to the journal whose fate nobody was told yet
         self._world = world
         self._environment = environment
         self._settings = settings
@@ -96,11 +93,9 @@ class StorageLife:
 
     @property
     def subscriptions(self) -> list[ServedSubscription]:
-        """Of all topics."""
         return [served for topic in self.topics for served in topic.subscriptions]
 
     def note(self, event: Event) -> None:
-        """Add to the history what someone saw."""
         if not self.disk.is_off:
             self._world.history.append(event)
 
@@ -130,7 +125,6 @@ class StorageLife:
         await self.patiently(self.storage.close())
 
     async def end_life(self) -> None:
-        """End what is left of a life whose disk is off."""
         for served in self.subscriptions:
             served.driver.close()
         await self._environment.end_life()
@@ -233,7 +227,6 @@ class StorageLife:
     # Subscriptions and consumers
 
     def subscribe_due(self, *, all_of_them: bool = False) -> None:
-        """Begin the subscriptions whose time has come."""
         for topic in self.topics:
             for plan in topic.plan.subscriptions:
                 if not plan.begun and (all_of_them or plan.first_life <= self._number):
@@ -263,12 +256,10 @@ class StorageLife:
             served.driver.handle(Acknowledged(offset, offset + 1))
 
     def nack(self, served: ServedSubscription, consumer: SimConsumer, offset: int) -> None:
-        """Have a consumer send one message back."""
         del consumer.unanswered[offset]
         served.driver.handle(Nacked(offset))
 
     def validate(self) -> None:
-        """Note every engine whose state is wrong."""
         for served in self.subscriptions:
             try:
                 served.driver.engine.validate()

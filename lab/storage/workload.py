@@ -1,4 +1,4 @@
-"""What producers, consumers, readers and administrators do in a simulation of storage, one step at a time."""
+"""Steps of a storage simulation: producers, consumers, readers, administrators, and the broker's own upkeep."""
 
 import asyncio
 from collections.abc import Callable

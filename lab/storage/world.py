@@ -31,33 +31,28 @@ class SubscriptionPlan:
     type: SubscriptionType
     consumers: int
     first_life: int
-    begun: bool = False
-    """Whether it was told that its start is durable."""
+    begun: bool = False  # whether it was told that its start is durable
 
 
 @dataclass(slots=True)
 class TopicPlan:
     """A topic, the producers that send to it and the subscriptions it has."""
 
-    title: str
-    """What users call it; a later topic may have the same."""
+    title: str  # what users call it; a later topic may have the same
     topic_id: int
     producers: tuple[str, ...]
     subscriptions: list[SubscriptionPlan]
     retention: Retention = _KEEP_ALL
-    created: bool = False
-    """Whether somebody was told that it exists."""
-    deleted: bool = False
-    """Whether somebody was told that it is gone."""
+    created: bool = False  # whether somebody was told that it exists
+    deleted: bool = False  # whether somebody was told that it is gone
 
     @property
     def name(self) -> str:
-        """What the history calls it: no other topic ever has this name."""
+        """Its unique name in the history."""
         return f"{self.title}#{self.topic_id}"
 
     @property
     def keeps(self) -> Keeps:
-        """What retention has to leave."""
         by_age = self.retention.max_age_ms is not None and self.retention != _FOR_LONG
         if not by_age and self.retention.max_bytes is None:
             return Keeps.EVERYTHING
@@ -73,14 +68,11 @@ class World:
     topics: dict[int, TopicPlan] = field(default_factory=dict)
     """All that there ever were, or were tried to make, by id."""
     history: list[Event] = field(default_factory=list)
-    lives: list[str] = field(default_factory=list)
-    """What each life of the broker had to go through, in words."""
+    lives: list[str] = field(default_factory=list)  # what each life of the broker had to go through, in words
     sent: int = 0
     metadata: SimMetadata = field(default_factory=SimMetadata)
-    clocks: random.Random = field(default_factory=random.Random)
-    """Decides what has to do with clocks that are wrong."""
-    clock_off_s: float = 0.0
-    """By which the clock is far off at the moment."""
+    clocks: random.Random = field(default_factory=random.Random)  # decides what has to do with clocks that are wrong
+    clock_off_s: float = 0.0  # by which the clock is far off at the moment
 
     def next_message(self, topic: TopicPlan) -> str:
         """A text that no other message has."""

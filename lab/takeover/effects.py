@@ -1,4 +1,4 @@
-"""What each step of hand-over does to the world of the model."""
+"""Effects of each step of the takeover protocol on the state of the model."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
@@ -69,7 +69,6 @@ class Scene:
         self.broker = Broker(Role.UP)
 
     def end_task(self) -> None:
-        """Go no further with it."""
         self.broker = self.broker._replace(role=Role.UP, step=0, data=())
 
     def own(self, topic: int, owned: tuple[int, ...]) -> None:
@@ -143,7 +142,7 @@ def _new_file(scene: Scene) -> Iterator[Scene]:
 
 
 class Found(NamedTuple):
-    """What was read of one topic."""
+    """One topic as a taker read it."""
 
     first: int
     tail: tuple[int, ...] = ()
@@ -151,14 +150,13 @@ class Found(NamedTuple):
 
 
 class Taking(NamedTuple):
-    """What a taker remembers from step to step."""
+    """The memory of a taker from step to step."""
 
     topics: tuple[int, ...]
     versions: tuple[int, ...]
     source: int
     found: tuple[Found, ...]
-    position: int = NOBODY
-    """In the taker's own journal: where its epoch begins."""
+    position: int = NOBODY  # in the taker's own journal: where its epoch begins
 
 
 def _taking(scene: Scene) -> Taking:
@@ -400,7 +398,7 @@ def _ask(scene: Scene) -> Iterator[Scene]:
 
 
 def _remove(scene: Scene) -> Iterator[Scene]:
-    """Where there is no fence any more there is no journal, and that counts as a fence."""
+    """Remove a journal and its fence; a missing journal counts as fenced."""
     data: Any = scene.broker.data
     struck_off = scene.journals[data[0]].struck_off
     scene.journals[data[0]] = Journal(fenced=True, struck_off=struck_off, gone=True)

@@ -1,4 +1,4 @@
-"""What brokers over one shared folder stand on in a simulation: each has its machine, its threads, its way to metadata.
+"""Machines of brokers over one shared folder: each with its disk, its threads and its way to the metadata.
 
 A machine can be paused between any two things that it does, and it can be killed: from then on nothing that its broker
 still does reaches the folder or the metadata.
@@ -48,7 +48,6 @@ class Machine:
 
     @property
     def is_paused(self) -> bool:
-        """Whether it does nothing for now."""
         return not self._goes.is_set()
 
     def pause(self) -> None:

@@ -1,4 +1,4 @@
-"""What has to be true when brokers over one shared folder have done everything to each other.
+"""Judgement of brokers that took topics from each other over one shared folder.
 
 All die; the last broker takes everything over, and the others come back with nothing. Then what was acknowledged or
 shown is at its offset for whoever looks, positions are not lost, and what nobody needs any more is gone.
@@ -58,7 +58,7 @@ class JudgedRun(SharedRun):
         raise StuckError(f"the last broker does not own all of {self.live()}")
 
     async def owns_everything(self, storage: SharedStorage) -> bool:
-        """Whether it does, in the end. Raises TopicNotServedError when it has to be started again for that."""
+        """True if it does in the end. Raises TopicNotServedError when it has to be started again for that."""
         for _ in range(_ROUNDS_MAX):
             try:
                 await self.patiently(storage.begin(self.live()), "the last take-over")
@@ -111,7 +111,7 @@ class JudgedRun(SharedRun):
             )
 
     async def write_once_more(self, life: Life) -> None:
-        """What a cut left that never counted goes with the topic's next one, for which there has to be something."""
+        """Append to topics with files of a flush that never counted: these go with the next flush."""
         assert life.storage is not None  # noqa: S101 - it has started
         tier = DirectoryTier(self.disk)
         for topic_id in self.live():

@@ -1,4 +1,4 @@
-"""Hand-over and fencing, explored whole: every interleaving of a few brokers, to a bound.
+"""Model checker of the takeover protocol and its fences: every interleaving of a few brokers, to a bound.
 
     python -m lab.takeover.model --writes 3 --takes 2
     python -m lab.takeover.model --leave-out take fence
@@ -50,24 +50,19 @@ _PARTS = tuple(Part)
 _TELLING = (Step.ACKNOWLEDGE, Step.SERVE)
 
 Next = tuple[str, State | str]
-"""What happened, and the state after it, or which promise it broke."""
+"""An event, and the state after it or the promise that it broke."""
 
 
 @dataclass(slots=True)
 class Exploration:
-    """What was found."""
+    """The result of an exploration."""
 
     states: int = 0
-    depth: int = 0
-    """Of the longest way that was looked at, in steps."""
-    is_whole: bool = True
-    """Whether every state within the budget was seen."""
-    broken: str | None = None
-    """The first promise that was found broken, by one of the shortest ways."""
-    story: list[str] = field(default_factory=list)
-    """That way."""
-    done: set[tuple[Part, Step]] = field(default_factory=set)
-    """Every step that some broker took."""
+    depth: int = 0  # of the longest way that was looked at, in steps
+    is_whole: bool = True  # whether every state within the budget was seen
+    broken: str | None = None  # the first promise that was found broken, by one of the shortest ways
+    story: list[str] = field(default_factory=list)  # that way
+    done: set[tuple[Part, Step]] = field(default_factory=set)  # every step that some broker took
 
 
 class Model:
@@ -253,7 +248,7 @@ def _nothing_is_garbage() -> Iterator[None]:
 
 
 def _story(model: Model, first: State, came_from: dict[int, int], key: int) -> list[str]:
-    """How a state was come to: the hashes on the way are known, what happened between is found again."""
+    """The way to a state: its hashes are known, the steps between them are found again."""
     way = [key]
     while came_from[way[-1]]:
         way.append(came_from[way[-1]])
@@ -271,7 +266,7 @@ def _story(model: Model, first: State, came_from: dict[int, int], key: int) -> l
 
 
 def _takeable(state: State, home: int) -> Iterator[tuple[Part, tuple[int, ...]]]:
-    """What a broker may take by force, each topic or all of a journal, and what it may open."""
+    """Topics that a broker may take over by force, one or all of a journal, and those that it may open."""
     by_journal: dict[int, tuple[int, ...]] = {}
     for topic, meta in enumerate(state.topics):
         epoch = meta.epochs[-1]

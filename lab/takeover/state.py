@@ -1,4 +1,4 @@
-"""What the model of hand-over sees of the world: journals, metadata, brokers, and what was told to anybody.
+"""State of the takeover model: journals, metadata, brokers, and the answers that clients got.
 
 Everything is a tuple of small numbers, so that a state can be hashed. Brokers are kept sorted: they are told apart by
 their journals only, so states that differ in nothing but the brokers' names are one state.
@@ -24,12 +24,9 @@ class Record(NamedTuple):
 
     kind: int
     topic: int
-    number: int
-    """The offset of data, the position of a cursor."""
-    value: int
-    """Of data: no other write has it."""
-    mark: int
-    """How many records were known to be synced when it was written."""
+    number: int  # the offset of data, the position of a cursor
+    value: int  # of data: no other write has it
+    mark: int  # how many records were known to be synced when it was written
 
 
 class Journal(NamedTuple):
@@ -38,14 +35,12 @@ class Journal(NamedTuple):
     records: tuple[Record, ...] = ()
     synced: int = 0
     fenced: bool = False
-    closed: int = 0
-    """How many records are in files that have a successor."""
+    closed: int = 0  # how many records are in files that have a successor
     struck_off: bool = False
-    gone: bool = False
-    """Its folder was removed."""
+    gone: bool = False  # its folder was removed
 
     def sound(self, end: int) -> tuple[Record, ...]:
-        """What can be read of the first `end` records: all before a torn one."""
+        """The readable ones of the first `end` records: all before a torn one."""
         records = self.records[:end]
         for number, record in enumerate(records):
             if record.kind == Kind.TORN:
@@ -67,31 +62,26 @@ class Topic(NamedTuple):
 
     version: int
     epochs: tuple[Epoch, ...]
-    kept: tuple[int, ...] = ()
-    """What is in segments: the values of the first offsets."""
+    kept: tuple[int, ...] = ()  # what is in segments: the values of the first offsets
 
 
 class Owned(NamedTuple):
-    """What an owner keeps in memory of a topic; an empty tuple stands for a topic that it does not own."""
+    """An owner's memory of a topic; an empty tuple stands for a topic that it does not own."""
 
     next: int
-    acknowledged: int
-    """The position that consumers have reached."""
-    saved: int
-    """The position that is in the journal."""
+    acknowledged: int  # the position that consumers have reached
+    saved: int  # the position that is in the journal
 
 
 class Told(NamedTuple):
-    """What somebody outside has seen of a topic, and may rely on."""
+    """Answers about a topic that clients may rely on."""
 
-    values: tuple[int, ...] = ()
-    """By offset; 0 where nothing was told."""
-    position: int = 0
-    """Up to where an acknowledged position was confirmed."""
+    values: tuple[int, ...] = ()  # by offset; 0 where nothing was told
+    position: int = 0  # up to where an acknowledged position was confirmed
 
 
 class Role:
-    """What a broker is doing; from `TASK` on, the part of the protocol whose number it is."""
+    """The task of a broker; from `TASK` on, the number of a part of the protocol."""
 
     DEAD = 0
     UP = 1
@@ -102,16 +92,14 @@ class Broker(NamedTuple):
     """One broker."""
 
     role: int
-    home: int = NOBODY
-    """The journal that it writes to."""
+    home: int = NOBODY  # the journal that it writes to
     owned: tuple[tuple[int, ...], ...] = ((),) * TOPICS
     step: int = 0
-    data: tuple[object, ...] = ()
-    """What its task remembers."""
+    data: tuple[object, ...] = ()  # what its task remembers
 
 
 class Budget(NamedTuple):
-    """What may still happen."""
+    """Counts of events that may still happen."""
 
     writes: int = 2
     consumes: int = 1
@@ -159,7 +147,7 @@ def first_state(budget: Budget, brokers: int, *, spread: bool = False) -> State:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What can be found of a topic."""
+    """One topic as a reader finds it."""
 
     values: tuple[int, ...]
     position: int
@@ -167,7 +155,7 @@ class Stored:
 
 
 def stored(journals: tuple[Journal, ...], topic: int, meta: Topic, *, durable: bool) -> Stored:
-    """What someone finds who knows the metadata: all that is written, or only what survives a power cut."""
+    """Read a topic by its metadata: all that is written, or only what survives a power cut."""
     values = list(meta.kept)
     position = 0
     for epoch in meta.epochs:

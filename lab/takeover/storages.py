@@ -51,16 +51,14 @@ _PATIENCE_S = 300.0
 
 @dataclass(slots=True)
 class Topic:
-    """What was told of one topic to anybody."""
+    """Answers about one topic, to any client."""
 
     topic_id: int
     told: dict[int, bytes] = field(default_factory=dict)
     """By offset: what producers were told is stored, and what readers were shown."""
     sent: set[bytes] = field(default_factory=set)
-    confirmed: int = 0
-    """The highest position of the subscription that is surely stored."""
-    retained: bool = False
-    """Whether retention may have taken something."""
+    confirmed: int = 0  # the highest position of the subscription that is surely stored
+    retained: bool = False  # whether retention may have taken something
 
 
 @dataclass(slots=True, eq=False)
@@ -71,10 +69,8 @@ class Life:
     storage: SharedStorage | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     release: set[int] = field(default_factory=set)
-    pending: dict[int, list["asyncio.Future[Any]"]] = field(default_factory=dict)
-    """What was handed to its journal and is not answered yet, by topic."""
-    newest: dict[int, int] = field(default_factory=dict)
-    """Where the subscription of a topic stands; it never goes back."""
+    pending: dict[int, list["asyncio.Future[Any]"]] = field(default_factory=dict)  # appends without an answer, by topic
+    newest: dict[int, int] = field(default_factory=dict)  # positions of subscriptions, by topic; they never go back
 
 
 class StuckError(Exception):
@@ -136,7 +132,6 @@ class SharedRun(ABC):
     # What happens
 
     def send(self) -> None:
-        """Append a few records."""
         life, topic = self.some_topic()
         if life is None or topic.topic_id in life.release:
             return
@@ -163,7 +158,6 @@ class SharedRun(ABC):
             )
 
     def read(self) -> None:
-        """Have somebody look at a topic."""
         life, topic = self.some_topic()
         if life is not None:
             self.spawn(life, lambda: self.look(self.log(life, topic), topic), f"reads {topic.topic_id}")
@@ -180,7 +174,6 @@ class SharedRun(ABC):
             self.spawn(life, lambda: storage.begin(wanted), f"begins {wanted}")
 
     def give(self) -> None:
-        """Have a topic let go of by plan."""
         life, topic = self.some_topic()
         if life is not None and life.storage is not None and topic.topic_id not in life.release:
             storage = life.storage
@@ -197,7 +190,6 @@ class SharedRun(ABC):
             self.spawn(life, storage.retire_journals, "retires")
 
     def retain(self) -> None:
-        """Have topics let go of what was consumed."""
         for life, storage in self.some_storage():
             self.spawn(life, partial(self.let_go, storage), "retains")
 
@@ -229,20 +221,17 @@ class SharedRun(ABC):
                 self.note(f"{life.machine.number} is cancelled: {task.get_name()}")
 
     def pause(self) -> None:
-        """Have a broker do nothing for a while."""
         for life in self.some_life():
             life.machine.pause()
             self.note(f"{life.machine.number} pauses")
 
     def go_on(self) -> None:
-        """Wake one."""
         paused = [life for life in self.lives.values() if life.machine.is_paused]
         for life in paused[:1]:
             life.machine.go_on()
             self.note(f"{life.machine.number} goes on")
 
     def kill(self) -> None:
-        """End a broker."""
         for life in self.some_life():
             self.end(life.machine.number, "is killed")
 
@@ -263,7 +252,6 @@ class SharedRun(ABC):
     # How
 
     def start(self, number: int) -> None:
-        """Begin a life of a broker."""
         if number in self.lives:
             self.end(number, "is restarted")
         life = self.lives[number] = Life(Machine(number, self.disk.join(), self.clock, self.chance))
@@ -293,7 +281,7 @@ class SharedRun(ABC):
         return TaskScope("simulation").spawn(work, what)
 
     async def carefully(self, life: Life, work: Callable[[], Awaitable[object]], what: str) -> None:
-        """What is refused is refused; anything else that goes wrong is a fault."""
+        """Run work that may be refused; any other error is a fault."""
         try:
             await work()
         except (DanubeError, MachineOffError, OSError) as error:
@@ -376,7 +364,6 @@ class SharedRun(ABC):
             self.wrong(f"topic {topic.topic_id}: offset {offset} is {_short(text)}, which nobody sent")
 
     def confirm(self, topic: Topic, position: int) -> None:
-        """The position is stored."""
         topic.confirmed = max(topic.confirmed, position)
 
     def log(self, life: Life, topic: Topic) -> TieredLog:
@@ -409,11 +396,9 @@ class SharedRun(ABC):
         return self.chance.choice(owned) if owned else (None, self.topics[1])
 
     def note(self, what: str) -> None:
-        """For whoever reads how it came."""
         self.happened.append(what)
 
     def wrong(self, what: str) -> None:
-        """A promise is broken."""
         self.faults.append(what)
 
     async def patiently(self, work: Coroutine[Any, Any, object], what: str) -> None:
@@ -434,7 +419,6 @@ class SharedRun(ABC):
         """Have somebody take over what is left, and note what is wrong."""
 
     async def end_life(self) -> None:
-        """End what is left."""
         for number in [*self.lives]:
             self.end(number, "is over")
         await end_tasks(self.clock)

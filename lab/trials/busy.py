@@ -34,7 +34,7 @@ CPU_PERCENT_MIN = 90.0
 
 @dataclass(frozen=True, slots=True, order=True)
 class Lead:
-    """Who leads Raft, in the eyes of one broker."""
+    """The Raft leader and term that one broker sees."""
 
     leader_id: str | None  # the node's id; None for nobody
     term: int
@@ -54,7 +54,6 @@ class Sample:
     at_s: float
 
     def text(self) -> str:
-        """On one line."""
         return f"the leader's broker at {self.cpu_percent:.0f} % of a processor, {self.messages:,} messages"
 
 
@@ -69,22 +68,19 @@ class BusyReport:
 
     @property
     def cpu_percent(self) -> float:
-        """Median over the samples."""
         return statistics.median(sample.cpu_percent for sample in self.samples)
 
     @property
     def elections(self) -> Sequence[Lead]:
-        """What was seen of other leaders, other terms, and of none."""
+        """Other leaders and terms that were seen, or no leader."""
         seen = {lead for sample in (*self.ramp, *self.samples) for lead in sample.leads if lead is not None}
         return sorted(seen - {self.before}, key=lambda lead: lead.term)
 
     @property
     def is_good(self) -> bool:
-        """Whether it was busy, and led all the time."""
         return not self.elections and self.cpu_percent >= CPU_PERCENT_MIN
 
     def text(self) -> str:
-        """For a person."""
         lines = [
             f"time:      {self._seconds():,.0f} s, {len(self.samples):,} samples of three brokers",
             f"processor: {self._processor()}",
@@ -167,7 +163,6 @@ class Clients:
             pause.wait(_POLL_S)
 
     def messages(self) -> int:
-        """Messages sent and read by all of them."""
         return sum(map(_moved, self._programs))
 
     def check(self) -> None:
@@ -213,7 +208,7 @@ class Trial:
         return Clients(self._leader.endpoints.service_url, topic, folder)
 
     async def sample(self, clients: Clients) -> Sample:
-        """What the next second brings: who leads in the eyes of each broker, and what the leader's broker does."""
+        """The next second: the leader that each broker sees, and the work of the leader's broker."""
         before = await self._runner.run(lambda: _Use.of(self._leader))
         await asyncio.sleep(_SAMPLE_S)
         views = await asyncio.gather(*map(_view, self._gateways))
@@ -234,7 +229,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class _Use:
-    """What a broker has had of the processors until a moment."""
+    """A broker's use of the processors until a moment."""
 
     at_s: float
     cpu_s: float
@@ -290,13 +285,13 @@ async def _samples(trial: Trial, clients: Clients, seconds: float, tell: Tell) -
 
 
 def _is_enough(ramp: Sequence[Sample]) -> bool:
-    """Whether more clients would bring no more; the newest samples say it."""
+    """True if the newest samples show a processor that is used up."""
     newest = [sample.cpu_percent for sample in ramp[-_RAMP_SAMPLES:]]
     return bool(newest) and statistics.median(newest) >= _ENOUGH_PERCENT
 
 
 async def _view(gateway: AdminGateway) -> ClusterDescription | None:
-    """What a broker says; None when it does not answer in time, which is no election."""
+    """The answer of a broker; None when it does not answer in time, which is no election."""
     try:
         return await gateway.describe_cluster()
     except DanubeError:

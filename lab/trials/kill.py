@@ -14,11 +14,12 @@ import statistics
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from danube.metadata.store import MetadataStore
 from danube.model.errors import DanubeError, UnavailableError, UnknownOutcomeError
 from danube.runtime.tasks import TaskScope
-from lab.metadata.raft_group import RaftGroup
+from lab.metadata.clusters import RaftCluster
 
 MEDIAN_S_MAX = 5.0
 """The cluster must be back sooner in half of the rounds."""
@@ -36,7 +37,7 @@ class Revival:
 
 @dataclass(slots=True)
 class Writes:
-    """What clients were told, over all rounds."""
+    """Answers to clients, over all rounds."""
 
     acknowledged: dict[str, bytes] = field(default_factory=dict)
     unknown: int = 0  # writes that ended in UnknownOutcomeError: there or not, both is right
@@ -64,11 +65,9 @@ class KillAllReport:
 
     @property
     def is_good(self) -> bool:
-        """Whether the promises were kept."""
         return not self.lost and self.median_s < MEDIAN_S_MAX
 
     def text(self) -> str:
-        """For a person."""
         served_s = sorted(self.served_s)
         open_s = statistics.median(one.open_s for one in self.revivals)
         times = (
@@ -109,7 +108,7 @@ Tell = Callable[[str], None]
 class KillAll:
     """The group, its clients, and the rounds."""
 
-    def __init__(self, group: RaftGroup, clients: int) -> None:
+    def __init__(self, group: RaftCluster, clients: int) -> None:
         """`clients` of each member."""
         self._group = group
         self._clients = clients
@@ -119,7 +118,7 @@ class KillAll:
 
     async def start(self) -> None:
         """Form the cluster and begin to write. Raises UnavailableError when it does not form."""
-        await self._group.start(MEMBERS)
+        await self._group.start()
         for member, client in itertools.product(MEMBERS, range(self._clients)):
             self._tasks.spawn(self._write_on(member, client), f"write {member}-{client}")
 
@@ -131,20 +130,22 @@ class KillAll:
         await asyncio.sleep(random.uniform(*_WRITING_S))  # noqa: S311 - when to kill is no secret
         await self._something_new(known)
         tell("all three are killed, and start again")
-        await self._group.kill(*MEMBERS)
-        await self._group.launch(MEMBERS)
+        for member in MEMBERS:
+            self._group.kill(member)
+        for member in MEMBERS:
+            await self._group.launch(member)
         started_s = time.monotonic()
         open_s, served_s = await asyncio.gather(self._majority_open(started_s), self._first_write(started_s))
         tell("everything acknowledged is looked for")
         return Revival(open_s, served_s, await self.missing(self._round % len(MEMBERS)))
 
     async def missing(self, member: int) -> list[str]:
-        """What a member lacks of all that was acknowledged until now. Its first answer is linearizable."""
+        """Acknowledged keys that a member lacks. Its first answer is linearizable."""
         expected = Writes(dict(self.writes.acknowledged))
-        await self._group[member].wait()
+        await self._group.process(member).wait()
         found: dict[str, bytes] = {}
         for number in range(self._round + 1):  # an answer is a line, and lines are bounded
-            entries = await self._group[member].list(_prefix(number), linearizable=not number)
+            entries = await self._group.process(member).list(_prefix(number), linearizable=not number)
             found |= {entry.key: entry.value for entry in entries}
         return expected.missing_in(found)
 
@@ -170,7 +171,7 @@ class KillAll:
         return sorted(await asyncio.gather(*(self._open(member, started_s) for member in MEMBERS)))[len(MEMBERS) // 2]
 
     async def _open(self, member: int, started_s: float) -> float:
-        await self._group[member].wait_open()
+        await self._group.process(member).wait_open()
         return time.monotonic() - started_s
 
     async def _first_write(self, started_s: float) -> float:
@@ -189,17 +190,17 @@ class KillAll:
 
     async def _try_on(self, member: int) -> None:
         for attempt in itertools.count():
-            if await self._write(self._group[member], f"{_prefix(self._round)}first-{member}-{attempt}"):
+            if await self._write(self._group.process(member), f"{_prefix(self._round)}first-{member}-{attempt}"):
                 return
             await asyncio.sleep(_PAUSE_S)
 
     async def _write_on(self, member: int, client: int) -> None:
         for number in itertools.count():
-            await self._write(self._group[member], f"{_prefix(self._round)}{member}-{client}-{number}")
+            await self._write(self._group.process(member), f"{_prefix(self._round)}{member}-{client}-{number}")
             await asyncio.sleep(_PAUSE_S)
 
     async def _write(self, store: MetadataStore, key: str) -> bool:
-        """Whether it was acknowledged."""
+        """True if it was acknowledged."""
         value = key.encode()
         try:
             await store.put(key, value)
@@ -213,8 +214,15 @@ class KillAll:
         return False
 
 
+def trial_group(folder: Path) -> RaftCluster:
+    """A group with the log bounds of production, on an empty folder."""
+    group = RaftCluster(folder, len(MEMBERS))
+    group.log_entries = 0
+    return group
+
+
 async def kill_all(
-    group: RaftGroup, rounds: int, *, clients: int = CLIENTS, tell: Tell, on_round: Tell
+    group: RaftCluster, rounds: int, *, clients: int = CLIENTS, tell: Tell, on_round: Tell
 ) -> KillAllReport:
     """Run the rounds on a group that was not started, and end it.
 

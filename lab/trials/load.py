@@ -38,8 +38,7 @@ class Counts:
 
     sent: int = 0
     read: int = 0
-    failed: int = 0
-    """Calls."""
+    failed: int = 0  # calls
 
 
 async def _send(producer: Producer, counts: Counts) -> None:

@@ -25,9 +25,8 @@ from pathlib import Path
 
 from danube.model.errors import DanubeError
 from danube.runtime.console import is_terminal, say, write
-from lab.metadata.raft_group import RaftGroup, write_secret
 from lab.trials.busy import BusyReport, busy
-from lab.trials.kill import MEMBERS, KillAllReport, kill_all
+from lab.trials.kill import KillAllReport, kill_all, trial_group
 
 _PROGRAM = "raft_trials"
 _CLEAR = "\r\x1b[2K"
@@ -46,7 +45,6 @@ class Progress:
             sys.stderr.flush()
 
     def print(self, line: str) -> None:
-        """A line of the output."""
         self.tell("")
         write(f"{line}\n")
 
@@ -90,9 +88,7 @@ def _run(trial: Callable[[Progress], Awaitable[KillAllReport | BusyReport]]) -> 
 def _trial_of(options: argparse.Namespace, place: Path) -> Callable[[Progress], Awaitable[KillAllReport | BusyReport]]:
     async def made(progress: Progress) -> KillAllReport | BusyReport:
         if options.trial == "kill-all":
-            write_secret(place)
-            group = RaftGroup(place, len(MEMBERS))
-            return await kill_all(group, options.rounds, tell=progress.tell, on_round=progress.print)
+            return await kill_all(trial_group(place), options.rounds, tell=progress.tell, on_round=progress.print)
         return await busy(place, options.minutes * 60, tell=progress.tell)
 
     return made

@@ -10,7 +10,8 @@ import pytest
 from danube.metadata.store import MetadataStore
 from danube.model.errors import MetadataError, PreconditionFailedError, UnavailableError, UnknownOutcomeError
 from danube.testing.patience import PATIENCE_S
-from lab.metadata.raft_group import RaftGroup, write_secret
+from lab.metadata.clusters import write_secret
+from tests.cluster.raft_group import RaftGroup
 from tests.cluster.seeing import until
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]

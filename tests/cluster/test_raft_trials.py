@@ -2,14 +2,13 @@
 
 import asyncio
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
-from lab.metadata.raft_group import RaftGroup, write_secret
+from lab.metadata.clusters import RaftCluster
 from lab.trials.busy import BusyReport, Lead, Sample, busy
-from lab.trials.kill import MEMBERS, KillAllReport, Revival, Writes, kill_all
+from lab.trials.kill import KillAllReport, Revival, Writes, kill_all, trial_group
 from lab.trials.raft import main
 
 processes = [pytest.mark.cluster, pytest.mark.nightly, pytest.mark.timeout(240)]
@@ -33,35 +32,29 @@ def kept_busy(*leads: Lead | None, cpu_percent: float = 99.0) -> BusyReport:
     return BusyReport(before=BEFORE, ramp=(), samples=samples, clients=2)
 
 
-class ForgetfulGroup(RaftGroup):
+class ForgetfulGroup(RaftCluster):
     """Its members lose their folders whenever they are started."""
 
-    async def launch(self, numbers: Iterable[int]) -> None:
-        numbers = list(numbers)
-        for number in numbers:
-            await asyncio.to_thread(shutil.rmtree, self.folder / f"member-{number}", ignore_errors=True)
-        await super().launch(numbers)
+    log_entries = 0
 
-
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    write_secret(tmp_path)
-    return tmp_path
+    async def launch(self, node: int) -> None:
+        await asyncio.to_thread(shutil.rmtree, self.folder / f"member-{node}", ignore_errors=True)
+        await super().launch(node)
 
 
 class TestKillAll:
     pytestmark = processes
 
-    async def test_two_rounds_lose_nothing_that_was_acknowledged(self, folder: Path) -> None:
+    async def test_two_rounds_lose_nothing_that_was_acknowledged(self, tmp_path: Path) -> None:
         lines: list[str] = []
-        report = await kill_all(RaftGroup(folder, len(MEMBERS)), 2, tell=ignore, on_round=lines.append)
+        report = await kill_all(trial_group(tmp_path), 2, tell=ignore, on_round=lines.append)
         assert (report.lost, len(report.revivals), len(lines)) == (frozenset(), 2, 2)
         assert len(report.writes.acknowledged) > 2
         assert all(min(one.open_s, one.served_s) > 0 for one in report.revivals)
         assert "lost:          0\n" in report.text()
 
-    async def test_members_that_forget_are_found_out(self, folder: Path) -> None:
-        report = await kill_all(ForgetfulGroup(folder, len(MEMBERS)), 1, tell=ignore, on_round=ignore)
+    async def test_members_that_forget_are_found_out(self, tmp_path: Path) -> None:
+        report = await kill_all(ForgetfulGroup(tmp_path), 1, tell=ignore, on_round=ignore)
         assert report.lost
         assert not report.is_good
         assert "ACKNOWLEDGED WRITES WERE LOST" in report.text()

@@ -11,23 +11,17 @@ from typing import Any
 from danube.model.errors import DanubeError, PreconditionFailedError, UnavailableError
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.free_ports import free_port
+from lab.metadata.clusters import KEY_FILE
 from lab.metadata.member import MEMBER_PROGRAM, MemberProcess
 
-KEY_FILE = "secret"
 _POLL_S = 0.05
-
-
-def write_secret(folder: Path) -> None:
-    """What members of a group in this folder know each other by."""
-    (folder / KEY_FILE).write_bytes(b"a secret that only this test knows")
 
 
 class RaftGroup:
     """Members by number. Those below `seeds` form the cluster, others have to be added. `write_secret` comes first."""
 
     def __init__(self, folder: Path, seeds: int, *, flags: Sequence[str] = ()) -> None:
-        self.folder = folder
-        """With the folders and the logs of its members."""
+        self.folder = folder  # with the folders and the logs of its members
         self._flags = list(flags)
         self._ports: dict[int, int] = {}
         self._founders = set(range(seeds))
@@ -39,7 +33,6 @@ class RaftGroup:
         return self._processes[number]
 
     def address(self, number: int) -> str:
-        """Where this member listens."""
         if number not in self._ports:
             self._ports[number] = free_port()
         return f"127.0.0.1:{self._ports[number]}"
@@ -71,7 +64,6 @@ class RaftGroup:
             await self._processes[number].close()
 
     async def status(self, number: int) -> dict[str, Any]:
-        """What this member says of the group."""
         status: dict[str, Any] = await self[number].call("status")
         return status
 
@@ -98,7 +90,7 @@ class RaftGroup:
     async def until(
         self, number: int, holds: Callable[[dict[str, Any]], bool], within_s: float = PATIENCE_S
     ) -> dict[str, Any]:
-        """What a member says of the group as soon as this holds. Raises TimeoutError."""
+        """The status of a member as soon as this holds of it. Raises TimeoutError."""
         deadline_s = time.monotonic() + within_s
         while not holds(status := await self.status(number)):
             if time.monotonic() > deadline_s:
@@ -120,7 +112,7 @@ class RaftGroup:
     async def _repeated(
         self, asked: int, method: str, argument: str | int, *refusals: type[DanubeError]
     ) -> dict[str, Any]:
-        """What a member answers once it does not refuse any more. Raises TimeoutError with what it said at last."""
+        """The answer of a member once it no longer refuses. Raises TimeoutError with its last refusal."""
         refused: DanubeError | None = None
         try:
             async with asyncio.timeout(PATIENCE_S):
@@ -140,12 +132,10 @@ class RaftGroup:
         return (self.folder / f"{number}.log").read_text(errors="replace")
 
     async def close(self) -> None:
-        """Kill all of them."""
         for process in self._processes.values():
             await process.close()
 
     def command(self, number: int) -> list[str]:
-        """What starts this member."""
         seeds = [flag for seed in self._seeds for flag in ("--seed", seed)]
         return [
             *(sys.executable, "-m", MEMBER_PROGRAM, "raft"),
