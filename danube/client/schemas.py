@@ -1,6 +1,6 @@
 """The schema registry, as applications use it. It is asked at the service URL: every broker has the whole of it."""
 
-from typing import Self
+from typing import Self, TypeVar
 
 from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
@@ -8,7 +8,11 @@ from danube.client.connection.transport import Transport
 from danube.model.calls.client import SchemaReference
 from danube.model.errors import PreconditionFailedError, UnsupportedError
 from danube.model.schema import CompatibilityMode, RegisterSchema, SchemaInfo, SchemaType, TopicSchemaConfig
-from danube.wire import decode_schemas, encode_schemas
+from danube.wire import schema_messages as messages
+from danube.wire.codec import Codec
+
+Request = TypeVar("Request")
+Answer = TypeVar("Answer")
 
 _CREATED_BY = "danube-py"
 
@@ -30,33 +34,36 @@ class SchemaRegistryClient:
 
     async def get_schema_version(self, schema_id: int, version: int | None = None) -> SchemaInfo:
         """One version of the subject with this id; None is the latest."""
-        return decode_schemas.schema_info(await self._ask("GetSchema", encode_schemas.get_schema(schema_id, version)))
+        return await self._ask("GetSchema", messages.GET_SCHEMA, (schema_id, version), messages.SCHEMA_INFO)
 
     async def get_latest_schema(self, subject: str) -> SchemaInfo:
         """The latest version of a subject."""
-        answer = await self._ask("GetLatestSchema", encode_schemas.get_latest_schema(subject))
-        return decode_schemas.schema_info(answer)
+        return await self._ask("GetLatestSchema", messages.GET_LATEST_SCHEMA, subject, messages.SCHEMA_INFO)
 
     async def list_versions(self, subject: str) -> list[int]:
         """The versions of a subject."""
-        return decode_schemas.versions(await self._ask("ListVersions", encode_schemas.list_versions(subject)))
+        versions = await self._ask("ListVersions", messages.LIST_VERSIONS, subject, messages.VERSIONS)
+        return list(versions)
 
     async def check_compatibility(
         self, subject: str, schema_data: bytes, schema_type: SchemaType, mode: CompatibilityMode | None = None
     ) -> tuple[bool, list[str]]:
         """Whether this definition could be the next version, and what is in the way."""
-        request = encode_schemas.check_compatibility(subject, schema_data, schema_type, mode)
-        return decode_schemas.compatibility(await self._ask("CheckCompatibility", request))
+        request = (subject, schema_data, schema_type, mode)
+        is_compatible, errors = await self._ask(
+            "CheckCompatibility", messages.CHECK_COMPATIBILITY, request, messages.COMPATIBILITY
+        )
+        return is_compatible, list(errors)
 
     async def set_compatibility_mode(self, subject: str, mode: CompatibilityMode) -> tuple[bool, str]:
         """Set what the next versions of a subject must stay compatible with."""
-        request = encode_schemas.set_compatibility_mode(subject, mode)
-        return decode_schemas.outcome(await self._ask("SetCompatibilityMode", request))
+        request = (subject, mode)
+        return await self._ask("SetCompatibilityMode", messages.SET_COMPATIBILITY_MODE, request, messages.OUTCOME)
 
     async def delete_schema_version(self, subject: str, version: int) -> tuple[bool, str]:
         """Delete one version of a subject."""
-        request = encode_schemas.delete_schema_version(subject, version)
-        return decode_schemas.outcome(await self._ask("DeleteSchemaVersion", request))
+        request = (subject, version)
+        return await self._ask("DeleteSchemaVersion", messages.DELETE_SCHEMA_VERSION, request, messages.OUTCOME)
 
     async def configure_topic_schema(
         self,
@@ -66,10 +73,8 @@ class SchemaRegistryClient:
         enable_payload_validation: bool = False,  # noqa: FBT001, FBT002 - the signature of danube-client 0.5.0
     ) -> tuple[bool, str]:
         """Bind a topic to a subject; the policy is `none`, `warn` or `enforce`."""
-        request = encode_schemas.configure_topic_schema(
-            topic_name, schema_subject, validation_policy, check_payloads=enable_payload_validation
-        )
-        return decode_schemas.outcome(await self._ask("ConfigureTopicSchema", request))
+        request = (topic_name, schema_subject, validation_policy, enable_payload_validation)
+        return await self._ask("ConfigureTopicSchema", messages.CONFIGURE_TOPIC_SCHEMA, request, messages.OUTCOME)
 
     async def update_topic_validation_policy(
         self,
@@ -78,19 +83,20 @@ class SchemaRegistryClient:
         enable_payload_validation: bool = False,  # noqa: FBT001, FBT002 - the signature of danube-client 0.5.0
     ) -> tuple[bool, str]:
         """Change what happens to messages of a topic that do not follow its subject."""
-        request = encode_schemas.update_topic_validation_policy(
-            topic_name, validation_policy, check_payloads=enable_payload_validation
+        request = (topic_name, validation_policy, enable_payload_validation)
+        return await self._ask(
+            "UpdateTopicValidationPolicy", messages.UPDATE_VALIDATION_POLICY, request, messages.OUTCOME
         )
-        return decode_schemas.outcome(await self._ask("UpdateTopicValidationPolicy", request))
 
     async def get_topic_schema_config(self, topic_name: str) -> TopicSchemaConfig:
         """What a topic is bound to."""
-        answer = await self._ask("GetTopicSchemaConfig", encode_schemas.get_topic_schema_config(topic_name))
-        return decode_schemas.topic_schema_config(answer)
+        return await self._ask(
+            "GetTopicSchemaConfig", messages.GET_TOPIC_SCHEMA_CONFIG, topic_name, messages.TOPIC_SCHEMA_CONFIG
+        )
 
     async def register(self, call: RegisterSchema) -> int:
         """Register a version and answer its subject's id."""
-        return decode_schemas.registered_id(await self._ask("RegisterSchema", encode_schemas.register_schema(call)))
+        return await self._ask("RegisterSchema", messages.REGISTER_SCHEMA, call, messages.REGISTERED_ID)
 
     async def resolve(self, schema: SchemaReference) -> SchemaInfo:
         """The version that a producer with this reference writes. Raises PreconditionFailedError without one."""
@@ -111,10 +117,11 @@ class SchemaRegistryClient:
             )
         return latest if version == latest.version else await self.get_schema_version(latest.schema_id, version)
 
-    async def _ask(self, method: str, request: bytes) -> bytes:
+    async def _ask(self, method: str, request: Codec[Request], value: Request, answer: Codec[Answer]) -> Answer:
+        path = f"{paths.SCHEMA_REGISTRY}/{method}"
         try:
             address = BrokerAddress.direct(self._uri)
-            return await self._transport.call(address, f"{paths.SCHEMA_REGISTRY}/{method}", request)
+            return answer.decode(await self._transport.call(address, path, request.encode(value)))
         except UnsupportedError as error:
             raise UnsupportedError(
                 f"the broker at {self._uri} has no schema registry: work without schemas, or use a broker that has one"

@@ -1,71 +1,36 @@
-"""Protobuf bytes -> model values, for the calls of the client port: requests for brokers, answers for clients.
+"""Protobuf bytes -> model values, by hand, for what is sent once per message or per batch.
 
 What the model rejects is rejected here: InvalidNameError for names, InvalidRequestError for bytes that are no such
-message, for enum numbers without a meaning and for messages without their `msg_id`.
+message and for messages without their `msg_id`.
 """
 
 from google.protobuf.message import DecodeError
 
-from danube.model.calls.client import (
-    NO_ATTRIBUTES,
-    AccessMode,
-    Acknowledge,
-    Authenticate,
-    ClientKind,
-    CreateProducer,
-    HealthCheck,
-    HealthStatus,
-    Lookup,
-    LookupAnswer,
-    LookupKind,
-    NegativeAcknowledge,
-    PartitionsAnswer,
-    ProducerCreated,
-    Receive,
-    ReceivedMessage,
-    SchemaReference,
-    SendMessage,
-    Subscribe,
-    Subscribed,
+from danube.model.calls.client import NO_ATTRIBUTES, Acknowledge, NegativeAcknowledge, ReceivedMessage, SendMessage
+from danube.model.calls.stream import (
+    FetchedBatch,
+    PublishAcknowledged,
+    PublishBatch,
+    PublishOpen,
+    PublishOpened,
+    PublishRefused,
 )
-from danube.model.errors import InvalidRequestError
-from danube.model.limits.broker import KIB
-from danube.model.subscription import SubscriptionType
-from danube.model.topic import DispatchStrategy
-from danube.wire.gen import DanubeApi_pb2, DanubeAuth_pb2
-from danube.wire.interceptors import member, member_name, parse, topic_name, undecodable
+from danube.model.errors import InvalidBatchError, InvalidRequestError
+from danube.model.limits.broker import KIB, RPC_STATUS_MESSAGE_CHARS_MAX
+from danube.wire.client_messages import PUBLISH_OPEN, PUBLISH_OPENED
+from danube.wire.gen import DanubeApi_pb2, DanubeStream_pb2
+from danube.wire.parsing import member_name, parse, topic_name, undecodable
 from danube.wire.raw import delimited_size
+from danube.wire.status import StatusCode, error_from
 
 _MEASURED_BYTES_MIN = 128 * KIB
 """From here on walking over a message costs less than the copy of its payload that asking for it makes."""
+_UINT64_MAX = 2**64 - 1
 
 _StreamMessage = DanubeApi_pb2.StreamMessage
 _parse_stream_message = _StreamMessage.FromString
 
-
-# Requests
-
-
-def create_producer(request: bytes) -> CreateProducer:
-    """A ProducerRequest."""
-    message = parse(DanubeApi_pb2.ProducerRequest, request)
-    return CreateProducer(
-        request_id=message.request_id,
-        topic=topic_name(message.topic_name),
-        producer_name=member_name("producer", message.producer_name),
-        strategy=member(DispatchStrategy, message.dispatch_strategy),
-        access_mode=member(AccessMode, message.producer_access_mode),
-        schema=schema_reference(message.schema_ref) if message.HasField("schema_ref") else None,
-    )
-
-
-def schema_reference(message: DanubeApi_pb2.SchemaReference) -> SchemaReference:
-    """A SchemaReference within a request."""
-    return SchemaReference(
-        subject=member_name("schema subject", message.subject),
-        pinned_version=message.pinned_version if message.HasField("pinned_version") else None,
-        min_version=message.min_version if message.HasField("min_version") else None,
-    )
+# Messages
 
 
 def send_message(request: bytes) -> SendMessage:
@@ -105,27 +70,34 @@ def _payload_size(request: bytes) -> int:
     return delimited_size(request, _StreamMessage.PAYLOAD_FIELD_NUMBER)
 
 
+def received_message(response: bytes) -> ReceivedMessage:
+    """A StreamMessage off a consumer's stream."""
+    message = parse(_StreamMessage, response)
+    if not message.HasField("msg_id"):
+        raise _no_msg_id()
+    msg_id = message.msg_id
+    attributes = message.attributes
+    return ReceivedMessage(
+        message.request_id,
+        msg_id.producer_id,
+        msg_id.topic_name,
+        msg_id.broker_addr,
+        msg_id.topic_offset,
+        message.payload,
+        message.publish_time,
+        message.producer_name,
+        dict(attributes) if attributes else NO_ATTRIBUTES,
+        message.schema_id if message.HasField("schema_id") else None,
+        message.schema_version if message.HasField("schema_version") else None,
+        message.routing_key if message.HasField("routing_key") else None,
+    )
+
+
 def _no_msg_id() -> InvalidRequestError:
     return InvalidRequestError("the request has no msg_id; set it, with the topic's name in it")
 
 
-def subscribe(request: bytes) -> Subscribe:
-    """A ConsumerRequest."""
-    message = parse(DanubeApi_pb2.ConsumerRequest, request)
-    return Subscribe(
-        request_id=message.request_id,
-        topic=topic_name(message.topic_name),
-        consumer_name=member_name("consumer", message.consumer_name),
-        subscription=member_name("subscription", message.subscription),
-        type=member(SubscriptionType, message.subscription_type),
-        key_filters=tuple(message.key_filters),
-    )
-
-
-def receive(request: bytes) -> Receive:
-    """A ReceiveRequest."""
-    message = parse(DanubeApi_pb2.ReceiveRequest, request)
-    return Receive(request_id=message.request_id, consumer_id=message.consumer_id)
+# Acknowledgements
 
 
 def acknowledge(request: bytes) -> Acknowledge:
@@ -157,93 +129,68 @@ def negative_acknowledge(request: bytes) -> NegativeAcknowledge:
     )
 
 
-def lookup(request: bytes) -> Lookup:
-    """A TopicLookupRequest: of TopicLookup and of TopicPartitions."""
-    message = parse(DanubeApi_pb2.TopicLookupRequest, request)
-    return Lookup(request_id=message.request_id, topic=topic_name(message.topic))
-
-
-def health_check(request: bytes) -> HealthCheck:
-    """A HealthCheckRequest."""
-    message = parse(DanubeApi_pb2.HealthCheckRequest, request)
-    return HealthCheck(request_id=message.request_id, client=member(ClientKind, message.client), id=message.id)
-
-
-def authenticate(request: bytes) -> Authenticate:
-    """An AuthRequest."""
-    return Authenticate(api_key=parse(DanubeAuth_pb2.AuthRequest, request).api_key)
-
-
-# Answers
-
-
 def echo(response: bytes) -> int:
     """The request id in the answer to SendMessage, Ack or Nack: all there is in it."""
     return parse(DanubeApi_pb2.MessageResponse, response).request_id
 
 
-def producer_created(response: bytes) -> ProducerCreated:
-    """A ProducerResponse."""
-    message = parse(DanubeApi_pb2.ProducerResponse, response)
-    return ProducerCreated(
-        request_id=message.request_id, producer_id=message.producer_id, producer_name=message.producer_name
-    )
+# Batches
 
 
-def subscribed(response: bytes) -> Subscribed:
-    """A ConsumerResponse."""
-    message = parse(DanubeApi_pb2.ConsumerResponse, response)
-    return Subscribed(
-        request_id=message.request_id, consumer_id=message.consumer_id, consumer_name=message.consumer_name
-    )
+def publish_request(request: bytes) -> PublishOpen | PublishBatch:
+    """A PublishRequest."""
+    message = parse(DanubeStream_pb2.PublishRequest, request)
+    match message.WhichOneof("request"):
+        case "batch":
+            return PublishBatch(_sequence(message.batch.sequence), message.batch.body)
+        case "open":
+            return PUBLISH_OPEN.read(message.open)
+    raise InvalidRequestError("an empty PublishRequest says nothing: open the stream or send a batch")
 
 
-def received_message(response: bytes) -> ReceivedMessage:
-    """A StreamMessage off a consumer's stream."""
-    message = parse(_StreamMessage, response)
-    if not message.HasField("msg_id"):
-        raise _no_msg_id()
-    msg_id = message.msg_id
-    attributes = message.attributes
-    return ReceivedMessage(
-        message.request_id,
-        msg_id.producer_id,
-        msg_id.topic_name,
-        msg_id.broker_addr,
-        msg_id.topic_offset,
-        message.payload,
-        message.publish_time,
-        message.producer_name,
-        dict(attributes) if attributes else NO_ATTRIBUTES,
-        message.schema_id if message.HasField("schema_id") else None,
-        message.schema_version if message.HasField("schema_version") else None,
-        message.routing_key if message.HasField("routing_key") else None,
-    )
+def _sequence(number: int) -> int:
+    if number == _UINT64_MAX:
+        raise InvalidRequestError(f"batch {number} has no next one: begin a stream with a smaller number")
+    return number
 
 
-def lookup_answer(response: bytes) -> LookupAnswer:
-    """A TopicLookupResponse."""
-    message = parse(DanubeApi_pb2.TopicLookupResponse, response)
-    return LookupAnswer(
-        request_id=message.request_id,
-        kind=member(LookupKind, message.response_type),
-        connect_url=message.connect_url,
-        broker_url=message.broker_url,
-        proxy=message.proxy,
-    )
+def shared_topic(shared: bytes) -> str:
+    """The topic that the shared part of a batch of payloads names.
+
+    Raises InvalidBatchError when it is no StreamMessage, or brings a payload of its own.
+    """
+    try:
+        message = parse(DanubeApi_pb2.StreamMessage, shared)
+    except InvalidRequestError as error:
+        raise InvalidBatchError(f"what the records of a batch share cannot be read: {error}") from error
+    if message.payload:
+        raise InvalidBatchError("what the records of a batch share must not have a payload: each record is one")
+    return message.msg_id.topic_name
 
 
-def partitions_answer(response: bytes) -> PartitionsAnswer:
-    """A TopicPartitionsResponse."""
-    message = parse(DanubeApi_pb2.TopicPartitionsResponse, response)
-    return PartitionsAnswer(request_id=message.request_id, partitions=tuple(map(topic_name, message.partitions)))
+def publish_response(response: bytes) -> PublishOpened | PublishAcknowledged | PublishRefused:
+    """A PublishResponse."""
+    message = parse(DanubeStream_pb2.PublishResponse, response)
+    match message.WhichOneof("response"):
+        case "acknowledged":
+            return PublishAcknowledged(message.acknowledged.sequence, tuple(message.acknowledged.base_offsets))
+        case "opened":
+            return PUBLISH_OPENED.read(message.opened)
+        case "refused":
+            return _refused(message.refused)
+    raise InvalidRequestError("the broker sent an empty PublishResponse: it speaks another version of the protocol")
 
 
-def health_status(response: bytes) -> HealthStatus:
-    """A HealthCheckResponse."""
-    return member(HealthStatus, parse(DanubeApi_pb2.HealthCheckResponse, response).status)
+def _refused(message: DanubeStream_pb2.PublishRefused) -> PublishRefused:
+    """With the class of its code; of a code that is unknown here, one that is retryable when the broker says so."""
+    status = StatusCode.UNAVAILABLE if message.retryable else StatusCode.INVALID_ARGUMENT
+    text = message.message[:RPC_STATUS_MESSAGE_CHARS_MAX]
+    return PublishRefused(message.sequence, error_from(status, text, message.code))
 
 
-def token(response: bytes) -> str:
-    """The token in an AuthResponse."""
-    return parse(DanubeAuth_pb2.AuthResponse, response).token
+def fetched(response: bytes) -> list[FetchedBatch]:
+    """A FetchResponse."""
+    return [
+        FetchedBatch(batch.base_offset, batch.count, batch.append_time_ms, batch.body, batch.first, batch.end)
+        for batch in parse(DanubeStream_pb2.FetchResponse, response).batches
+    ]

@@ -1,29 +1,32 @@
-"""Model values -> protobuf bytes, for the calls of the client port: requests for clients, answers for brokers."""
+"""Model values -> protobuf bytes, by hand, for what is sent once per message or per batch.
 
-from danube.model.calls.client import (
-    Acknowledge,
-    Authenticate,
-    CreateProducer,
-    HealthCheck,
-    HealthStatus,
-    Lookup,
-    LookupAnswer,
-    NegativeAcknowledge,
-    OutgoingMessage,
-    PartitionsAnswer,
-    ProducerCreated,
-    Receive,
-    SchemaReference,
-    Subscribe,
-    Subscribed,
+A body is copied once, into the message.
+"""
+
+from collections.abc import Sequence
+
+from danube.model.calls.client import Acknowledge, NegativeAcknowledge, OutgoingMessage
+from danube.model.calls.stream import (
+    FetchedBatch,
+    PublishAcknowledged,
+    PublishBatch,
+    PublishOpen,
+    PublishOpened,
+    PublishRefused,
 )
-from danube.wire.gen import DanubeApi_pb2, DanubeAuth_pb2
+from danube.wire.client_messages import PUBLISH_OPEN, PUBLISH_OPENED
+from danube.wire.gen import DanubeApi_pb2, DanubeStream_pb2
 from danube.wire.raw import varint
+from danube.wire.status import status_of
 
 _PAYLOAD_TAG = b"\x1a"  # StreamMessage field 3, delimited
 _STAMP_HEADS = tuple(bytes((0x12, 1 + size, 0x28)) for size in range(11))
 """By the size of the offset: StreamMessage field 2, its length, MsgID field 5."""
-
+_SEQUENCE_TAG = b"\x08"  # PublishBatch field 1, a number
+_BODY_TAG = b"\x12"  # PublishBatch field 2, delimited
+_BATCH_TAG = b"\x12"  # PublishRequest field 2, delimited
+_FETCHED_TAG = b"\x0a"  # FetchResponse field 1, delimited
+_FETCHED_BODY_TAG = b"\x32"  # FetchedBatch field 6, delimited
 
 # Messages
 
@@ -70,50 +73,7 @@ def record_of_payload(shared: bytes, payload: bytes) -> bytes:
     return b"".join((shared, _PAYLOAD_TAG, varint(len(payload)), payload))
 
 
-# Requests
-
-
-def create_producer(call: CreateProducer) -> bytes:
-    """A ProducerRequest."""
-    message = DanubeApi_pb2.ProducerRequest(
-        request_id=call.request_id,
-        producer_name=call.producer_name,
-        topic_name=str(call.topic),
-        schema_ref=schema_reference(call.schema) if call.schema else None,
-        producer_access_mode=call.access_mode,
-        dispatch_strategy=call.strategy,
-    )
-    return message.SerializeToString()
-
-
-def schema_reference(schema: SchemaReference) -> DanubeApi_pb2.SchemaReference:
-    """The message itself, to be put into a request."""
-    message = DanubeApi_pb2.SchemaReference(subject=schema.subject)
-    if schema.pinned_version is not None:
-        message.pinned_version = schema.pinned_version
-    elif schema.min_version is not None:
-        message.min_version = schema.min_version
-    else:
-        message.use_latest = True
-    return message
-
-
-def subscribe(call: Subscribe) -> bytes:
-    """A ConsumerRequest."""
-    message = DanubeApi_pb2.ConsumerRequest(
-        request_id=call.request_id,
-        topic_name=str(call.topic),
-        consumer_name=call.consumer_name,
-        subscription=call.subscription,
-        subscription_type=call.type,
-        key_filters=call.key_filters,
-    )
-    return message.SerializeToString()
-
-
-def receive(call: Receive) -> bytes:
-    """A ReceiveRequest."""
-    return DanubeApi_pb2.ReceiveRequest(request_id=call.request_id, consumer_id=call.consumer_id).SerializeToString()
+# Acknowledgements
 
 
 def acknowledge(call: Acknowledge) -> bytes:
@@ -138,74 +98,60 @@ def negative_acknowledge(call: NegativeAcknowledge) -> bytes:
     return message.SerializeToString()
 
 
-def lookup(call: Lookup) -> bytes:
-    """A TopicLookupRequest: for TopicLookup and for TopicPartitions."""
-    return DanubeApi_pb2.TopicLookupRequest(request_id=call.request_id, topic=str(call.topic)).SerializeToString()
-
-
-def health_check(call: HealthCheck) -> bytes:
-    """A HealthCheckRequest."""
-    message = DanubeApi_pb2.HealthCheckRequest(request_id=call.request_id, client=call.client, id=call.id)
-    return message.SerializeToString()
-
-
-def authenticate(call: Authenticate) -> bytes:
-    """An AuthRequest."""
-    return DanubeAuth_pb2.AuthRequest(api_key=call.api_key).SerializeToString()
-
-
-# Answers
-
-
 def echo(request_id: int) -> bytes:
     """The answer to SendMessage, Ack or Nack: three messages with one layout, the request id as field 1."""
     return b"\x08" + varint(request_id)
 
 
-def producer_created(answer: ProducerCreated) -> bytes:
-    """A ProducerResponse."""
-    message = DanubeApi_pb2.ProducerResponse(
-        request_id=answer.request_id, producer_id=answer.producer_id, producer_name=answer.producer_name
+# Batches
+
+
+def publish_open(call: PublishOpen) -> bytes:
+    """A PublishRequest that opens."""
+    return DanubeStream_pb2.PublishRequest(open=PUBLISH_OPEN.write(call)).SerializeToString()
+
+
+def publish_batch(batch: PublishBatch) -> bytes:
+    """A PublishRequest with a batch."""
+    head = b"".join((_SEQUENCE_TAG, varint(batch.sequence), _BODY_TAG, varint(len(batch.body))))
+    return b"".join((_BATCH_TAG, varint(len(head) + len(batch.body)), head, batch.body))
+
+
+def publish_opened(answer: PublishOpened) -> bytes:
+    """A PublishResponse to the opening."""
+    return DanubeStream_pb2.PublishResponse(opened=PUBLISH_OPENED.write(answer)).SerializeToString()
+
+
+def publish_acknowledged(answer: PublishAcknowledged) -> bytes:
+    """A PublishResponse for batches that are stored."""
+    acknowledged = DanubeStream_pb2.PublishAcknowledged(sequence=answer.sequence, base_offsets=answer.base_offsets)
+    return DanubeStream_pb2.PublishResponse(acknowledged=acknowledged).SerializeToString()
+
+
+def publish_refused(answer: PublishRefused) -> bytes:
+    """A PublishResponse for a batch that is not stored; of an error that is not public it says nothing."""
+    status = status_of(answer.error)
+    refused = DanubeStream_pb2.PublishRefused(
+        sequence=answer.sequence, code=status.error_code, message=status.message, retryable=answer.error.retryable
     )
-    return message.SerializeToString()
+    return DanubeStream_pb2.PublishResponse(refused=refused).SerializeToString()
 
 
-def subscribed(answer: Subscribed) -> bytes:
-    """A ConsumerResponse."""
-    message = DanubeApi_pb2.ConsumerResponse(
-        request_id=answer.request_id, consumer_id=answer.consumer_id, consumer_name=answer.consumer_name
+def fetched(batches: Sequence[FetchedBatch]) -> bytes:
+    """A FetchResponse."""
+    parts: list[bytes] = []
+    for batch in batches:
+        head = _fetched_head(batch)
+        parts += (_FETCHED_TAG, varint(len(head) + len(batch.body)), head, batch.body)
+    return b"".join(parts)
+
+
+def _fetched_head(batch: FetchedBatch) -> bytes:
+    fields = DanubeStream_pb2.FetchedBatch(
+        base_offset=batch.base_offset,
+        count=batch.count,
+        append_time_ms=batch.append_time_ms,
+        first=batch.first,
+        end=batch.end,
     )
-    return message.SerializeToString()
-
-
-def lookup_answer(answer: LookupAnswer) -> bytes:
-    """A TopicLookupResponse. Raises ValueError for a URL without a scheme: official clients use them as they are."""
-    for url in (answer.connect_url, answer.broker_url):
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"{url!r} is not a URL that clients can use: it must start with http:// or https://")
-    message = DanubeApi_pb2.TopicLookupResponse(
-        request_id=answer.request_id,
-        response_type=answer.kind,
-        connect_url=answer.connect_url,
-        broker_url=answer.broker_url,
-        proxy=answer.proxy,
-    )
-    return message.SerializeToString()
-
-
-def partitions_answer(answer: PartitionsAnswer) -> bytes:
-    """A TopicPartitionsResponse."""
-    message = DanubeApi_pb2.TopicPartitionsResponse(
-        request_id=answer.request_id, partitions=[str(topic) for topic in answer.partitions]
-    )
-    return message.SerializeToString()
-
-
-def health_status(status: HealthStatus) -> bytes:
-    """A HealthCheckResponse."""
-    return DanubeApi_pb2.HealthCheckResponse(status=status).SerializeToString()
-
-
-def token(text: str) -> bytes:
-    """An AuthResponse."""
-    return DanubeAuth_pb2.AuthResponse(token=text).SerializeToString()
+    return b"".join((fields.SerializeToString(), _FETCHED_BODY_TAG, varint(len(batch.body))))

@@ -17,7 +17,7 @@ from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.stream import StreamPeer
 from danube.testing.processes.broker import BrokerProcess
-from danube.wire import encode_stream
+from danube.wire import encode
 
 pytestmark = [pytest.mark.cluster, pytest.mark.timeout(180)]
 
@@ -60,7 +60,7 @@ async def send_on_and_never_read(peer: StreamPeer) -> None:
     """Open a stream of batches, send what it must refuse, and go on sending until that is known."""
     line = peer.publish()
     opening = PublishOpen(topic=TOPIC_NAME, producer_name="p", strategy=DispatchStrategy.RELIABLE)
-    await line.stream.send(encode_stream.publish_open(opening))
+    await line.stream.send(encode.publish_open(opening))
     try:
         while True:
             await line.stream.send(b"no message at all")

@@ -18,7 +18,7 @@ from danube.model.policies import FailurePolicy, SubscriptionName
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Service, UnaryCall, UnaryHandler
-from danube.wire import decode_admin, decode_cluster, decode_policies, encode_admin, encode_cluster, encode_policies
+from danube.wire import admin_messages
 
 KEYS_OF_A_NAMESPACE = 2
 """Metadata keys below each, and so how often each is listed."""
@@ -96,63 +96,63 @@ Answer = Callable[[OriginalBroker, bytes], bytes]
 
 
 def _leader(broker: OriginalBroker, request: bytes) -> bytes:
-    return encode_admin.leader(broker.raft.leader_id if broker.raft else None)
+    return admin_messages.LEADER.encode(broker.raft.leader_id if broker.raft else None)
 
 
 def _namespaces(broker: OriginalBroker, request: bytes) -> bytes:
-    return encode_admin.namespaces(sorted(broker.namespaces) * KEYS_OF_A_NAMESPACE)
+    return admin_messages.NAMESPACES.encode(sorted(broker.namespaces) * KEYS_OF_A_NAMESPACE)
 
 
 def _cluster_status(broker: OriginalBroker, request: bytes) -> bytes:
     if broker.raft is None:
         raise UnsupportedError("not supported in standalone mode")
-    return encode_admin.cluster_status(broker.raft)
+    return admin_messages.CLUSTER_STATUS.encode(broker.raft)
 
 
 def _add_node(broker: OriginalBroker, request: bytes) -> bytes:
-    wanted = decode_cluster.add_node(request)
+    wanted = admin_messages.ADD_NODE.decode(request)
     if broker.raft is None or wanted.node_id is None:
         raise InvalidRequestError("node_id must not be 0")
     broker.raft = replace(broker.raft, learners=(*broker.raft.learners, wanted.node_id))
-    return encode_cluster.node_added(wanted.node_id)
+    return admin_messages.NODE_ADDED.encode((True, wanted.node_id, "added"))
 
 
 def _promote_node(broker: OriginalBroker, request: bytes) -> bytes:
-    node_id = decode_cluster.node(request)
+    node_id = admin_messages.NODE.decode(request)
     if broker.raft is not None:
         learners = tuple(each for each in broker.raft.learners if each != node_id)
         broker.raft = replace(broker.raft, voters=(*broker.raft.voters, node_id), learners=learners)
-    return encode_cluster.node_promoted(node_id)
+    return admin_messages.NODE_CHANGED.encode((True, "changed"))
 
 
 def _remove_node(broker: OriginalBroker, request: bytes) -> bytes:
-    node_id = decode_cluster.node(request)
+    node_id = admin_messages.NODE.decode(request)
     if broker.raft is not None:
         broker.raft = replace(broker.raft, voters=tuple(each for each in broker.raft.voters if each != node_id))
-    return encode_cluster.node_removed(node_id)
+    return admin_messages.NODE_CHANGED.encode((True, "changed"))
 
 
 def _create_namespace(broker: OriginalBroker, request: bytes) -> bytes:
-    name = decode_admin.namespace(request)
+    name = admin_messages.NAMESPACE.decode(request)
     if name in broker.namespaces:
         raise NotFoundError(f"unable to create: namespace {name} already exists")
     broker.namespaces.add(name)
-    return encode_admin.success()
+    return admin_messages.DONE.encode(None)
 
 
 def _delete_namespace(broker: OriginalBroker, request: bytes) -> bytes:
-    name = decode_admin.namespace(request)
+    name = admin_messages.NAMESPACE.decode(request)
     if name not in broker.namespaces or _of_namespace(broker, name):
         raise NotFoundError(f"unable to delete {name}")
     broker.namespaces.remove(name)
-    return encode_admin.success()
+    return admin_messages.DONE.encode(None)
 
 
 def _policies(broker: OriginalBroker, request: bytes) -> bytes:
-    name = decode_admin.namespace(request)
+    name = admin_messages.NAMESPACE.decode(request)
     if name not in broker.namespaces:
         raise NotFoundError(f"no policies of {name}")
-    return encode_admin.policies(NamespacePolicies(max_message_size=0))
+    return admin_messages.POLICIES.encode(NamespacePolicies(max_message_size=0))
 
 
 def _of_namespace(broker: OriginalBroker, namespace: str) -> list[str]:
@@ -161,25 +161,26 @@ def _of_namespace(broker: OriginalBroker, namespace: str) -> list[str]:
 
 
 def _namespace_topics(broker: OriginalBroker, request: bytes) -> bytes:
-    return encode_admin.topics(map(broker.info, _of_namespace(broker, decode_admin.namespace(request))))
+    names = _of_namespace(broker, admin_messages.NAMESPACE.decode(request))
+    return admin_messages.TOPICS.encode([broker.info(name) for name in names])
 
 
 def _broker_topics(broker: OriginalBroker, request: bytes) -> bytes:
-    known = decode_admin.broker(request) == broker.brokers[0].broker_id
-    return encode_admin.topics(map(broker.info, broker.topics if known else ()))
+    known = admin_messages.BROKER.decode(request) == broker.brokers[0].broker_id
+    return admin_messages.TOPICS.encode([broker.info(name) for name in (broker.topics if known else ())])
 
 
 def _create_topic(broker: OriginalBroker, request: bytes) -> bytes:
-    wanted: CreateTopic = decode_admin.create_topic(request)
+    wanted: CreateTopic = admin_messages.CREATE_TOPIC.decode(request)
     _create(broker, wanted.topic, wanted.strategy)
-    return encode_admin.success()
+    return admin_messages.DONE.encode(None)
 
 
 def _create_partitioned(broker: OriginalBroker, request: bytes) -> bytes:
-    wanted: CreatePartitionedTopic = decode_admin.create_partitioned_topic(request)
+    wanted: CreatePartitionedTopic = admin_messages.CREATE_PARTITIONED_TOPIC.decode(request)
     for index in range(wanted.partitions):
         _create(broker, wanted.base.partition(index), wanted.strategy)
-    return encode_admin.success()
+    return admin_messages.DONE.encode(None)
 
 
 def _create(broker: OriginalBroker, topic: TopicName, strategy: DispatchStrategy) -> None:
@@ -189,7 +190,7 @@ def _create(broker: OriginalBroker, topic: TopicName, strategy: DispatchStrategy
 
 
 def _delete_topic(broker: OriginalBroker, request: bytes) -> bytes:
-    name = str(decode_admin.topic(request))
+    name = str(admin_messages.TOPIC.decode(request))
     broker.deleted.append(name)
     if broker.raft is None:
         gone = [name]
@@ -202,49 +203,49 @@ def _delete_topic(broker: OriginalBroker, request: bytes) -> bytes:
     for each in gone:
         broker.topics.pop(each, None)
         broker.subscriptions.pop(each, None)
-    return encode_admin.success()
+    return admin_messages.DONE.encode(None)
 
 
 def _subscriptions(broker: OriginalBroker, request: bytes) -> bytes:
-    return encode_admin.subscriptions(broker.listed_subscriptions(decode_admin.topic(request)))
+    return admin_messages.SUBSCRIPTIONS.encode(broker.listed_subscriptions(admin_messages.TOPIC.decode(request)))
 
 
 def _describe_topic(broker: OriginalBroker, request: bytes) -> bytes:
-    topic = decode_admin.topic(request)
+    topic = admin_messages.TOPIC.decode(request)
     names = tuple(broker.listed_subscriptions(topic))
-    return encode_admin.topic_details(TopicDetails(info=broker.info(str(topic)), subscriptions=names))
+    return admin_messages.TOPIC_DETAILS.encode(TopicDetails(info=broker.info(str(topic)), subscriptions=names))
 
 
 def _unsubscribe(broker: OriginalBroker, request: bytes) -> bytes:
-    wanted: Unsubscribe = decode_admin.unsubscribe(request)
+    wanted: Unsubscribe = admin_messages.UNSUBSCRIBE.decode(request)
     key = (str(wanted.topic), wanted.subscription)
     if wanted.subscription not in broker.subscriptions.get(key[0], ()) or key in broker.connected:
         raise NotFoundError("the subscription has active consumers")
     broker.subscriptions[key[0]].remove(wanted.subscription)
-    return encode_admin.success()
+    return admin_messages.DONE.encode(None)
 
 
 def _set_failure_policy(broker: OriginalBroker, request: bytes) -> bytes:
-    wanted = decode_policies.set_failure_policy(request)
+    wanted = admin_messages.SET_FAILURE_POLICY.decode(request)
     if broker.topics.get(str(wanted.name.topic)) is not DispatchStrategy.RELIABLE:
         raise PreconditionFailedError("failure policies are only supported for reliable topics")
     broker.failure_policies[_key(wanted.name)] = wanted.policy
-    return encode_admin.success()
+    return admin_messages.DONE.encode(None)
 
 
 def _failure_policy(broker: OriginalBroker, request: bytes) -> bytes:
-    name = decode_policies.get_failure_policy(request)
-    return encode_policies.failure_policy((broker.failure_policies.get(_key(name)), SubscriptionType.EXCLUSIVE))
+    name = admin_messages.SUBSCRIPTION.decode(request)
+    return admin_messages.FAILURE_POLICY.encode((broker.failure_policies.get(_key(name)), SubscriptionType.EXCLUSIVE))
 
 
 def _set_window(broker: OriginalBroker, request: bytes) -> bytes:
-    wanted = decode_policies.set_dispatch_window(request)
+    wanted = admin_messages.SET_DISPATCH_WINDOW.decode(request)
     broker.windows[_key(wanted.name)] = wanted.window
-    return encode_admin.success()
+    return admin_messages.DONE.encode(None)
 
 
 def _window(broker: OriginalBroker, request: bytes) -> bytes:
-    return encode_policies.dispatch_window(broker.windows.get(_key(decode_policies.get_failure_policy(request))))
+    return admin_messages.DISPATCH_WINDOW.encode(broker.windows.get(_key(admin_messages.SUBSCRIPTION.decode(request))))
 
 
 def _key(name: SubscriptionName) -> tuple[str, str]:
@@ -252,7 +253,7 @@ def _key(name: SubscriptionName) -> tuple[str, str]:
 
 
 BROKER_CALLS: dict[str, Answer] = {
-    "ListBrokers": lambda broker, _: encode_admin.brokers(broker.brokers),
+    "ListBrokers": lambda broker, _: admin_messages.BROKERS.encode(broker.brokers),
     "GetLeaderBroker": _leader,
     "ListNamespaces": _namespaces,
 }

@@ -19,7 +19,7 @@ from danube.model.calls.stream import PublishAcknowledged
 from danube.model.message import producer_id
 from danube.testing.peers.client import Peer
 from danube.testing.peers.stream import PUBLISH
-from danube.wire import decode_stream
+from danube.wire import decode
 from tests.fuzz.calls import Call, call_of, calls, served
 from tests.fuzz.judge import ROUNDS, Judge, judged_broker
 from tests.fuzz.vocabulary import MEMBERS, TOPICS
@@ -27,7 +27,7 @@ from tests.fuzz.vocabulary import MEMBERS, TOPICS
 CALLS_AT_ONCE = 10
 TRIES_MAX = 1_000
 """Of one method, one after the other, until one is good."""
-GOOD_ANSWERS = {PUBLISH: lambda answer: isinstance(decode_stream.publish_response(answer), PublishAcknowledged)}
+GOOD_ANSWERS = {PUBLISH: lambda answer: isinstance(decode.publish_response(answer), PublishAcknowledged)}
 """Of methods whose first answer says too little."""
 
 

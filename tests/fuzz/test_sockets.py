@@ -21,7 +21,7 @@ from danube.runtime.clock import SystemClock
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
 from danube.testing.processes.broker import BrokerProcess
-from danube.wire import encode_stream
+from danube.wire import encode
 from tests.fuzz.calls import Call, Ending, calls
 from tests.fuzz.judge import ROUNDS, Judge, LogWatch, prepare
 
@@ -110,7 +110,7 @@ async def test_metadata_and_messages_that_are_too_large_fail_alone(judge: Judge)
 
 
 async def test_streams_refused_while_more_is_on_its_way_are_ended_quietly(judge: Judge) -> None:
-    absent = encode_stream.publish_open(
+    absent = encode.publish_open(
         PublishOpen(topic=TopicName("absent", "t"), producer_name="p", strategy=DispatchStrategy.RELIABLE)
     )
     again = Call("/danube.stream.StreamService/Publish", (absent,) * 3, is_stream=True)

@@ -9,7 +9,7 @@ from danube.model.message import consumer_id, producer_id
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.peers.stream import PUBLISH, payload_batch
-from danube.wire import encode_stream
+from danube.wire import encode
 
 SERVED = {
     "danube.ProducerService",
@@ -41,7 +41,7 @@ _BATCHES = (
 )
 
 OPENINGS = {
-    PUBLISH: encode_stream.publish_open(
+    PUBLISH: encode.publish_open(
         PublishOpen(topic=RELIABLE, producer_name=MEMBERS[0], strategy=DispatchStrategy.RELIABLE)
     )
 }

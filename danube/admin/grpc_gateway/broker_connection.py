@@ -18,7 +18,6 @@ from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.rpc.grpc.credentials import channel_credentials
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
-from danube.wire.encode_admin import EMPTY
 
 _ANY_HOST = {"0.0.0.0", "::"}  # noqa: S104 - what brokers advertise that were told no better; compared, not bound
 
@@ -32,7 +31,7 @@ class BrokerConnection:
         self._target = target
         self._metadata = (("authorization", f"Bearer {target.token}"),) if target.token else ()
 
-    async def call(self, path: str, request: bytes = EMPTY) -> bytes:
+    async def call(self, path: str, request: bytes = b"") -> bytes:
         """One unary call. Raises DanubeError."""
         try:
             return await self._channel.call(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)

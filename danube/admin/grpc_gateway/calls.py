@@ -13,7 +13,7 @@ from danube.model.errors import (
     UnsupportedError,
 )
 from danube.model.topic import TopicName
-from danube.wire import decode_admin, decode_cluster, encode_admin, encode_cluster
+from danube.wire import admin_messages
 
 BROKERS = "/danube_admin.BrokerAdmin"
 CLUSTER = "/danube_admin.ClusterAdmin"
@@ -37,14 +37,14 @@ class AdminCalls:
         self._require_success(path, await self.at(topic, path, request))
 
     def _require_success(self, path: str, answer: bytes) -> None:
-        if not decode_admin.success(answer):
+        if not admin_messages.DONE.decode(answer):
             raise InternalError(f"the broker at {self._line.url} answered {path} without an error and without success")
 
     # Brokers and namespaces
 
     async def brokers(self) -> Sequence[BrokerInfo]:
         """Every broker, with addresses that can be dialled from here."""
-        infos = decode_admin.brokers(await self._line.call(f"{BROKERS}/ListBrokers"))
+        infos = admin_messages.BROKERS.decode(await self._line.call(f"{BROKERS}/ListBrokers"))
         by_id = {info.broker_id: reachable(info, self._lines) for info in infos}
         return [by_id[broker_id] for broker_id in sorted(by_id)]
 
@@ -55,7 +55,7 @@ class AdminCalls:
     async def raft_status(self) -> RaftStatus:
         """How the brokers agree. Raises UnsupportedError outside a cluster."""
         try:
-            return decode_admin.cluster_status(await self._line.call(f"{CLUSTER}/ClusterStatus"))
+            return admin_messages.CLUSTER_STATUS.decode(await self._line.call(f"{CLUSTER}/ClusterStatus"))
         except UnsupportedError:
             raise UnsupportedError(
                 f"the broker at {self._line.url} stands alone: there are no others that it agrees with"
@@ -71,27 +71,29 @@ class AdminCalls:
 
     async def waiting_node(self, wanted: AddNode) -> AddNode:
         """The original's way: a broker that waits is asked, at its admin URL, for its node id and Raft address."""
-        status = decode_admin.cluster_status(await self._lines.to(wanted.address).call(f"{CLUSTER}/ClusterStatus"))
+        status = admin_messages.CLUSTER_STATUS.decode(
+            await self._lines.to(wanted.address).call(f"{CLUSTER}/ClusterStatus")
+        )
         if wanted.node_id not in {None, status.self_node_id}:
             raise NotFoundError(f"{wanted.address} is node {status.self_node_id} and not {wanted.node_id}")
         return AddNode(address=status.raft_addr, node_id=status.self_node_id)
 
     async def add_node(self, wanted: AddNode) -> str:
         """Have a node take part; answers its id."""
-        answer = await self._line.call(f"{CLUSTER}/AddNode", encode_cluster.add_node(wanted))
-        added, node_id, said = decode_cluster.node_added(answer)
+        answer = await self._line.call(f"{CLUSTER}/AddNode", admin_messages.ADD_NODE.encode(wanted))
+        added, node_id, said = admin_messages.NODE_ADDED.decode(answer)
         self._require_done(added, said)
         return node_id
 
     async def promote_node(self, node_id: str) -> None:
         """Give it a vote."""
-        answer = await self._line.call(f"{CLUSTER}/PromoteNode", encode_cluster.node(node_id))
-        self._require_done(*decode_cluster.node_changed(answer))
+        answer = await self._line.call(f"{CLUSTER}/PromoteNode", admin_messages.NODE.encode(node_id))
+        self._require_done(*admin_messages.NODE_CHANGED.decode(answer))
 
     async def remove_node(self, node_id: str) -> None:
         """Have it take part no more."""
-        answer = await self._line.call(f"{CLUSTER}/RemoveNode", encode_cluster.node(node_id))
-        self._require_done(*decode_cluster.node_changed(answer))
+        answer = await self._line.call(f"{CLUSTER}/RemoveNode", admin_messages.NODE.encode(node_id))
+        self._require_done(*admin_messages.NODE_CHANGED.decode(answer))
 
     def _require_done(self, is_done: bool, said: str) -> None:  # noqa: FBT001 - as it is answered
         if not is_done:
@@ -99,41 +101,43 @@ class AdminCalls:
 
     async def namespaces(self) -> Sequence[str]:
         """Every namespace."""
-        return sorted(set(decode_admin.namespaces(await self._line.call(f"{BROKERS}/ListNamespaces"))))
+        return sorted(set(admin_messages.NAMESPACES.decode(await self._line.call(f"{BROKERS}/ListNamespaces"))))
 
     async def delete_namespace(self, namespace: str) -> None:
         """Delete it."""
-        await self.done(f"{NAMESPACES}/DeleteNamespace", encode_admin.namespace(namespace))
+        await self.done(f"{NAMESPACES}/DeleteNamespace", admin_messages.NAMESPACE.encode(namespace))
 
     # Topics
 
     async def topics(self, namespace: str) -> Sequence[TopicInfo]:
         """The topics of a namespace. The original lists those of `defaulted` under `default` too: they are left out."""
-        answer = await self._line.call(f"{TOPICS}/ListNamespaceTopics", encode_admin.namespace(namespace))
-        return _in_order(info for info in decode_admin.topics(answer) if info.topic.namespace == namespace)
+        answer = await self._line.call(f"{TOPICS}/ListNamespaceTopics", admin_messages.NAMESPACE.encode(namespace))
+        return _in_order(info for info in admin_messages.TOPICS.decode(answer) if info.topic.namespace == namespace)
 
     async def topics_on(self, broker_id: str) -> Sequence[TopicInfo]:
         """The topics of a broker."""
-        answer = await self._line.call(f"{TOPICS}/ListBrokerTopics", encode_admin.broker(broker_id))
-        return _in_order(decode_admin.topics(answer))
+        answer = await self._line.call(f"{TOPICS}/ListBrokerTopics", admin_messages.BROKER.encode(broker_id))
+        return _in_order(admin_messages.TOPICS.decode(answer))
 
     async def topic(self, topic: TopicName) -> TopicDetails:
         """What the broker says of a topic."""
-        return decode_admin.topic_details(await self._line.call(f"{TOPICS}/DescribeTopic", encode_admin.topic(topic)))
+        return admin_messages.TOPIC_DETAILS.decode(
+            await self._line.call(f"{TOPICS}/DescribeTopic", admin_messages.TOPIC.encode(topic))
+        )
 
     async def subscriptions(self, topic: TopicName) -> Sequence[str]:
         """What the broker lists as a topic's subscriptions."""
-        answer = await self._line.call(f"{TOPICS}/ListSubscriptions", encode_admin.topic(topic))
-        return sorted(set(decode_admin.subscriptions(answer)))
+        answer = await self._line.call(f"{TOPICS}/ListSubscriptions", admin_messages.TOPIC.encode(topic))
+        return sorted(set(admin_messages.SUBSCRIPTIONS.decode(answer)))
 
     async def delete_topic(self, topic: TopicName) -> None:
         """Delete it."""
-        await self.done(f"{TOPICS}/DeleteTopic", encode_admin.topic(topic))
+        await self.done(f"{TOPICS}/DeleteTopic", admin_messages.TOPIC.encode(topic))
 
     async def unsubscribe(self, wanted: Unsubscribe) -> None:
         """Delete a subscription, at the broker that serves its topic: the original's others know nothing of it."""
         line = await self.line_to(wanted.topic)
-        await self.done(f"{TOPICS}/Unsubscribe", encode_admin.unsubscribe(wanted), line=line)
+        await self.done(f"{TOPICS}/Unsubscribe", admin_messages.UNSUBSCRIBE.encode(wanted), line=line)
 
     async def at(self, topic: TopicName, path: str, request: bytes) -> bytes:
         """A call about a topic, or a base name: where the broker behind the endpoint does not serve it, to the one that

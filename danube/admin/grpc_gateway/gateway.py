@@ -44,14 +44,7 @@ from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
-from danube.wire import (
-    decode_admin,
-    decode_cluster,
-    decode_control,
-    encode_admin,
-    encode_cluster,
-    encode_control,
-)
+from danube.wire import admin_messages, control_messages
 
 _INSPECTION = "/danube.control.Inspection"
 _CLUSTER = "/danube.control.Cluster"
@@ -96,14 +89,14 @@ class GrpcGateway(RuleCalls):
         return await self._calls.brokers()
 
     async def leader(self) -> str | None:
-        return decode_admin.leader(await self._line.call(f"{BROKERS}/GetLeaderBroker"))
+        return admin_messages.LEADER.decode(await self._line.call(f"{BROKERS}/GetLeaderBroker"))
 
     async def raft_status(self) -> RaftStatus:
         return await self._calls.raft_status()
 
     async def describe_cluster(self) -> ClusterDescription:
         await self._require_ours("tell who takes part in its cluster")
-        return decode_cluster.cluster_description(await self._line.call(f"{_CLUSTER}/DescribeCluster"))
+        return control_messages.CLUSTER_DESCRIPTION.decode(await self._line.call(f"{_CLUSTER}/DescribeCluster"))
 
     async def add_node(self, wanted: AddNode) -> str:
         if not await self._is_ours():
@@ -112,13 +105,15 @@ class GrpcGateway(RuleCalls):
 
     async def transfer_leadership(self, node_id: str | None) -> str:
         await self._require_ours("let another one lead")
-        request = encode_cluster.transfer_leadership(node_id)
-        return decode_cluster.leadership_transferred(await self._line.call(f"{_CLUSTER}/TransferLeadership", request))
+        request = control_messages.TRANSFER_LEADERSHIP.encode(node_id)
+        return control_messages.LEADERSHIP_TRANSFERRED.decode(
+            await self._line.call(f"{_CLUSTER}/TransferLeadership", request)
+        )
 
     async def describe_broker(self) -> BrokerDescription:
         await self._require_ours("tell its load and its journal")
-        answer = await self._line.call(f"{_INSPECTION}/DescribeBroker", encode_control.describe_broker())
-        description = decode_control.broker_description(answer)
+        answer = await self._line.call(f"{_INSPECTION}/DescribeBroker", control_messages.DESCRIBE_BROKER.encode(None))
+        description = control_messages.BROKER_DESCRIPTION.decode(answer)
         connect_url = self._lines.dialled(description.connect_url)
         return replace(description, info=reachable(description.info, self._lines), connect_url=connect_url)
 
@@ -128,12 +123,12 @@ class GrpcGateway(RuleCalls):
         return await self._calls.namespaces()
 
     async def namespace_policies(self, namespace: str) -> NamespacePolicies:
-        request = encode_admin.namespace(namespace)
-        return decode_admin.policies(await self._line.call(f"{NAMESPACES}/GetNamespacePolicies", request))
+        request = admin_messages.NAMESPACE.encode(namespace)
+        return admin_messages.POLICIES.decode(await self._line.call(f"{NAMESPACES}/GetNamespacePolicies", request))
 
     async def create_namespace(self, namespace: str) -> None:
         try:
-            await self._calls.done(f"{NAMESPACES}/CreateNamespace", encode_admin.namespace(namespace))
+            await self._calls.done(f"{NAMESPACES}/CreateNamespace", admin_messages.NAMESPACE.encode(namespace))
         except NotFoundError as error:
             if await self._is_ours():
                 raise
@@ -164,16 +159,16 @@ class GrpcGateway(RuleCalls):
 
     async def describe_topics(self, wanted: DescribeTopics) -> TopicsPage:
         await self._require_ours("tell lag and consumers")
-        request, path = encode_control.describe_topics(wanted), f"{_INSPECTION}/DescribeTopics"
+        request, path = control_messages.DESCRIBE_TOPICS.encode(wanted), f"{_INSPECTION}/DescribeTopics"
         if len(wanted.topics) == 1:  # several may be served by several brokers, and are asked for one by one
-            return decode_control.topics_page(await self._calls.at(wanted.topics[0], path, request))
-        return decode_control.topics_page(await self._line.call(path, request))
+            return control_messages.TOPICS_PAGE.decode(await self._calls.at(wanted.topics[0], path, request))
+        return control_messages.TOPICS_PAGE.decode(await self._line.call(path, request))
 
     async def create_topic(self, wanted: CreateTopic) -> None:
-        await self._create(f"{TOPICS}/CreateTopic", encode_admin.create_topic(wanted), wanted.topic)
+        await self._create(f"{TOPICS}/CreateTopic", admin_messages.CREATE_TOPIC.encode(wanted), wanted.topic)
 
     async def create_partitioned_topic(self, wanted: CreatePartitionedTopic) -> None:
-        request = encode_admin.create_partitioned_topic(wanted)
+        request = admin_messages.CREATE_PARTITIONED_TOPIC.encode(wanted)
         await self._create(f"{TOPICS}/CreatePartitionedTopic", request, wanted.base)
 
     async def subscriptions(self, topic: TopicName) -> Sequence[str]:

@@ -8,7 +8,7 @@ from danube.model.limits.broker import PLANS_MAX, PLANS_PAGE_MAX
 from danube.model.plans.plan import Decision, ListPlans, Plan, PlanApplication, PlanRequest
 from danube.model.records.audit import AuditEntry, AuditPage, AuditReceipt, ReadAudit
 from danube.model.topic import TopicName
-from danube.wire import decode_oversight, encode_oversight
+from danube.wire import plan_messages
 
 
 class PlansAndAudit(Protocol):
@@ -36,17 +36,17 @@ class BrokerPlansAndAudit:
         self._line = line
 
     async def create_plan(self, request: PlanRequest) -> Plan:
-        return await self._plan("CreatePlan", encode_oversight.create_plan(request))
+        return await self._plan("CreatePlan", plan_messages.CREATE_PLAN.encode(request))
 
     async def plan(self, plan_id: str) -> Plan:
-        return await self._plan("GetPlan", encode_oversight.get_plan(plan_id))
+        return await self._plan("GetPlan", plan_messages.GET_PLAN.encode(plan_id))
 
     async def plans(self) -> Sequence[Plan]:
         found: list[Plan] = []
         wanted = ListPlans(page_size=PLANS_PAGE_MAX)
         while len(found) <= PLANS_MAX:
-            answer = await self._line.call("/danube.control.Plans/ListPlans", encode_oversight.list_plans(wanted))
-            page = decode_oversight.plans_page(answer)
+            answer = await self._line.call("/danube.control.Plans/ListPlans", plan_messages.LIST_PLANS.encode(wanted))
+            page = plan_messages.PLANS_PAGE.decode(answer)
             found += page.plans
             if page.next is None or not page.plans:
                 break
@@ -54,19 +54,19 @@ class BrokerPlansAndAudit:
         return found
 
     async def decide_plan(self, decision: Decision) -> Plan:
-        return await self._plan("DecidePlan", encode_oversight.decide_plan(decision))
+        return await self._plan("DecidePlan", plan_messages.DECIDE_PLAN.encode(decision))
 
     async def apply_plan(self, application: PlanApplication) -> Plan:
-        return await self._plan("ApplyPlan", encode_oversight.apply_plan(application))
+        return await self._plan("ApplyPlan", plan_messages.APPLY_PLAN.encode(application))
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
-        answer = await self._line.call("/danube.control.Audit/Record", encode_oversight.audit_entry(entry))
-        return decode_oversight.audit_receipt(answer)
+        answer = await self._line.call("/danube.control.Audit/Record", plan_messages.AUDIT_ENTRY.encode(entry))
+        return plan_messages.AUDIT_RECEIPT.decode(answer)
 
     async def audit(self, start: int, limit: int, topic: TopicName | None = None) -> AuditPage:
         """Records of the log that the broker writes itself, or of another one that it serves."""
-        request = encode_oversight.read_audit(ReadAudit(start=start, limit=limit, topic=topic))
-        return decode_oversight.audit_page(await self._line.call("/danube.control.Audit/Read", request))
+        request = plan_messages.READ_AUDIT.encode(ReadAudit(start=start, limit=limit, topic=topic))
+        return plan_messages.decode_audit_page(await self._line.call("/danube.control.Audit/Read", request))
 
     async def _plan(self, method: str, request: bytes) -> Plan:
-        return decode_oversight.plan(await self._line.call(f"/danube.control.Plans/{method}", request))
+        return plan_messages.PLAN.decode(await self._line.call(f"/danube.control.Plans/{method}", request))

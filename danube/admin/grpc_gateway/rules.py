@@ -25,7 +25,7 @@ from danube.model.policies import (
 )
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
-from danube.wire import decode_policies, decode_positions, encode_policies, encode_positions
+from danube.wire import admin_messages, control_messages
 
 _POLICIES = "/danube.control.Policies"
 _POSITIONS = "/danube.control.Positions"
@@ -44,29 +44,29 @@ class RuleCalls:
     # whatever names it is given, so it is asked whether they are there.
 
     async def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType]:
-        request = encode_policies.get_failure_policy(name)
+        request = admin_messages.SUBSCRIPTION.encode(name)
         answer = await self._calls.at(name.topic, f"{TOPICS}/GetSubscriptionFailurePolicy", request)
-        policy, kind = decode_policies.failure_policy(answer)
+        policy, kind = admin_messages.FAILURE_POLICY.decode(answer)
         if policy is None:
             await self._require_subscription(name)
         return policy, kind
 
     async def set_failure_policy(self, wanted: SetFailurePolicy) -> None:
         await self._require_topic(wanted.name.topic)
-        request = encode_policies.set_failure_policy(wanted)
+        request = admin_messages.SET_FAILURE_POLICY.encode(wanted)
         await self._calls.done_at(wanted.name.topic, f"{TOPICS}/SetSubscriptionFailurePolicy", request)
 
     async def dispatch_window(self, name: SubscriptionName) -> int | None:
-        request = encode_policies.get_failure_policy(name)  # the two requests have one layout
+        request = admin_messages.SUBSCRIPTION.encode(name)  # the two requests have one layout
         answer = await self._calls.at(name.topic, f"{TOPICS}/GetSubscriptionDispatchConfig", request)
-        window = decode_policies.dispatch_window(answer)
+        window = admin_messages.DISPATCH_WINDOW.decode(answer)
         if window is None:
             await self._require_subscription(name)
         return window
 
     async def set_dispatch_window(self, wanted: SetDispatchWindow) -> None:
         await self._require_topic(wanted.name.topic)
-        request = encode_policies.set_dispatch_window(wanted)
+        request = admin_messages.SET_DISPATCH_WINDOW.encode(wanted)
         await self._calls.done_at(wanted.name.topic, f"{TOPICS}/SetSubscriptionDispatchConfig", request)
 
     async def _require_topic(self, topic: TopicName) -> None:
@@ -81,23 +81,29 @@ class RuleCalls:
 
     async def namespace_limits(self, namespace: str) -> PoliciesView:
         await self._require_ours("tell all limits of a namespace")
-        request = encode_policies.namespace_policies_of(namespace)
-        return decode_policies.policies_view(await self._line.call(f"{_POLICIES}/GetNamespacePolicies", request))
+        request = control_messages.NAMESPACE_POLICIES_OF.encode(namespace)
+        return control_messages.POLICIES_VIEW.decode(
+            await self._line.call(f"{_POLICIES}/GetNamespacePolicies", request)
+        )
 
     async def set_namespace_policies(self, wanted: SetNamespacePolicies) -> PoliciesView:
         await self._require_ours("change limits while it runs")
-        request = encode_policies.set_policies(wanted)
-        return decode_policies.policies_view(await self._line.call(f"{_POLICIES}/SetNamespacePolicies", request))
+        request = control_messages.SET_NAMESPACE_POLICIES.encode(wanted)
+        return control_messages.POLICIES_VIEW.decode(
+            await self._line.call(f"{_POLICIES}/SetNamespacePolicies", request)
+        )
 
     async def topic_policies(self, topic: TopicName) -> PoliciesView:
         await self._require_ours("tell limits of a topic")
-        request = encode_policies.topic_policies_of(topic)
-        return decode_policies.policies_view(await self._calls.at(topic, f"{_POLICIES}/GetTopicPolicies", request))
+        request = control_messages.TOPIC_POLICIES_OF.encode(topic)
+        return control_messages.POLICIES_VIEW.decode(
+            await self._calls.at(topic, f"{_POLICIES}/GetTopicPolicies", request)
+        )
 
     async def set_topic_policies(self, wanted: SetTopicPolicies) -> PoliciesView:
         await self._require_ours("set limits of a topic")
-        request = encode_policies.set_policies(wanted)
-        return decode_policies.policies_view(
+        request = control_messages.SET_TOPIC_POLICIES.encode(wanted)
+        return control_messages.POLICIES_VIEW.decode(
             await self._calls.at(wanted.topic, f"{_POLICIES}/SetTopicPolicies", request)
         )
 
@@ -105,33 +111,37 @@ class RuleCalls:
 
     async def create_subscription(self, wanted: CreateSubscription) -> SubscriptionPosition:
         await self._require_ours("create subscriptions that nobody subscribes to")
-        request = encode_positions.create_subscription(wanted)
-        return decode_positions.position(
+        request = control_messages.CREATE_SUBSCRIPTION.encode(wanted)
+        return control_messages.POSITION.decode(
             await self._calls.at(wanted.name.topic, f"{_POSITIONS}/CreateSubscription", request)
         )
 
     async def retry_blocked(self, name: SubscriptionName) -> SubscriptionPosition:
         await self._require_ours("retry what blocks a subscription")
-        request = encode_positions.subscription(name)
-        return decode_positions.position(await self._calls.at(name.topic, f"{_POSITIONS}/RetryBlocked", request))
+        request = control_messages.SUBSCRIPTION.encode(name)
+        return control_messages.POSITION.decode(await self._calls.at(name.topic, f"{_POSITIONS}/RetryBlocked", request))
 
     async def peek(self, wanted: PeekMessages) -> PeekedPage:
         await self._require_ours("show stored messages")
-        return decode_positions.peeked(
-            await self._calls.at(wanted.topic, f"{_POSITIONS}/Peek", encode_positions.peek(wanted))
+        return control_messages.PEEKED.decode(
+            await self._calls.at(wanted.topic, f"{_POSITIONS}/Peek", control_messages.PEEK.encode(wanted))
         )
 
     async def add_partitions(self, wanted: AddPartitions) -> Sequence[TopicName]:
         await self._require_ours("add partitions")
-        request = encode_positions.add_partitions(wanted)
-        return decode_positions.partitions(await self._calls.at(wanted.base, f"{_POSITIONS}/AddPartitions", request))
+        request = control_messages.ADD_PARTITIONS.encode(wanted)
+        return control_messages.PARTITIONS.decode(
+            await self._calls.at(wanted.base, f"{_POSITIONS}/AddPartitions", request)
+        )
 
     async def topic_connections(self, topic: TopicName) -> tuple[Sequence[Connection], int]:
         await self._require_ours("tell who is connected")
-        request = encode_positions.list_connections(topic)
-        return decode_positions.connections(await self._calls.at(topic, f"{_POSITIONS}/ListConnections", request))
+        request = control_messages.LIST_CONNECTIONS.encode(topic)
+        return control_messages.CONNECTIONS.decode(
+            await self._calls.at(topic, f"{_POSITIONS}/ListConnections", request)
+        )
 
     async def disconnect(self, wanted: DisconnectClient) -> None:
         await self._require_ours("disconnect clients")
-        request = encode_positions.disconnect_client(wanted)
+        request = control_messages.DISCONNECT_CLIENT.encode(wanted)
         await self._calls.at(wanted.topic, f"{_POSITIONS}/DisconnectClient", request)

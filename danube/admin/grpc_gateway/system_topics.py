@@ -10,7 +10,7 @@ from danube.client.consume.fetch import messages_of
 from danube.model.calls.stream import Bounds, Fetch, TopicBounds
 from danube.model.limits.broker import ADMIN_SYSTEM_READ_BYTES_MAX
 from danube.model.topic import TopicName
-from danube.wire import decode_stream, encode_stream
+from danube.wire import client_messages, decode
 
 
 async def read_system_topic(
@@ -20,8 +20,8 @@ async def read_system_topic(
 
     What is older than that many messages is not read at all. Raises DanubeError.
     """
-    request = encode_stream.bounds(Bounds(topic=topic, append_times_ms=(since_ms,)))
-    bounds = decode_stream.topic_bounds(await line.call(paths.BOUNDS, request))
+    request = client_messages.BOUNDS.encode(Bounds(topic=topic, append_times_ms=(since_ms,)))
+    bounds = client_messages.TOPIC_BOUNDS.decode(await line.call(paths.BOUNDS, request))
     first = _first(bounds, limit)
     if first >= bounds.end_offset:
         return ()
@@ -36,10 +36,10 @@ def _first(bounds: TopicBounds, limit: int) -> int:
 async def _read(line: BrokerConnection, wanted: Fetch, count: int) -> Sequence[SystemRecord]:
     records: deque[SystemRecord] = deque(maxlen=count)
     held_bytes = 0
-    stream = line.stream(paths.FETCH, encode_stream.fetch(wanted))
+    stream = line.stream(paths.FETCH, client_messages.FETCH.encode(wanted))
     try:
         while (raw := await stream.receive()) is not None:
-            for batch in decode_stream.fetched(raw):
+            for batch in decode.fetched(raw):
                 for message in messages_of(batch):
                     records.append(SystemRecord(offset=message.offset, payload=message.payload))
                     held_bytes += len(message.payload)

@@ -1,36 +1,35 @@
-"""ConsumerService: subscribe, receive, acknowledge."""
+"""Calls of consumers: subscribe, receive, acknowledge."""
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from functools import partial
 
 from danube.broker.clients.consumers import Membership
 from danube.broker.policy.pacing import PacedStream
 from danube.broker.services.context import ServiceContext
 from danube.broker.topics.topic import AnyTopic
-from danube.model.calls.client import Subscribed
+from danube.model.calls.client import Subscribe, Subscribed
 from danube.model.errors import AcknowledgeError, DanubeError, SubscriptionNotFoundError
 from danube.model.limits.broker import RECEIVE_FAILURE_DELAY_S
 from danube.model.topic import TopicName
-from danube.rpc.carrier import ServerStream, Service, UnaryCall
+from danube.rpc.carrier import ServerStream, UnaryCall, UnaryHandler
 from danube.runtime.clock import TimerHandle
-from danube.wire import decode, encode
+from danube.wire import client_messages, decode, encode
 
 
-def consumer_service(context: ServiceContext) -> Service:
-    """`danube.ConsumerService`."""
+def subscribe(context: ServiceContext) -> Callable[[Subscribe], Awaitable[Subscribed]]:
+    """Join a subscription."""
 
-    def subscribe(request: bytes, call: UnaryCall) -> None:
-        wanted = decode.subscribe(request)
+    async def join(wanted: Subscribe) -> Subscribed:
+        identity = await context.admission.subscribe(wanted)
+        return Subscribed(request_id=wanted.request_id, consumer_id=identity, consumer_name=wanted.consumer_name)
 
-        async def work() -> bytes:
-            identity = await context.admission.subscribe(wanted)
-            return encode.subscribed(
-                Subscribed(request_id=wanted.request_id, consumer_id=identity, consumer_name=wanted.consumer_name)
-            )
+    return join
 
-        context.answer_later(call, "subscribe", work)
 
-    def acknowledge(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+def acknowledge(context: ServiceContext) -> UnaryHandler:
+    """Acknowledge one message."""
+
+    def handle(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
         done = decode.acknowledge(request)
         topic = _topic(context, done.topic)
         if topic is None:
@@ -41,7 +40,13 @@ def consumer_service(context: ServiceContext) -> Service:
             raise AcknowledgeError(f"error acknowledging message: {error}") from None
         return encode.echo(done.request_id)
 
-    def nack(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+    return handle
+
+
+def negative_acknowledge(context: ServiceContext) -> UnaryHandler:
+    """Have one message sent again."""
+
+    def handle(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
         refused = decode.negative_acknowledge(request)
         topic = _topic(context, refused.topic)
         if topic is None:
@@ -52,11 +57,7 @@ def consumer_service(context: ServiceContext) -> Service:
             raise AcknowledgeError(f"error negatively acknowledging message: {error}") from None
         return encode.echo(refused.request_id)
 
-    return Service(
-        "danube.ConsumerService",
-        unary={"Subscribe": subscribe, "Ack": acknowledge, "Nack": nack},
-        server_streams={"ReceiveMessages": lambda stream: _Receiving(context, stream)},
-    )
+    return handle
 
 
 def _topic(context: ServiceContext, name: TopicName) -> AnyTopic | None:
@@ -70,7 +71,7 @@ def _topic(context: ServiceContext, name: TopicName) -> AnyTopic | None:
     return topic
 
 
-class _Receiving:
+class ReceiveStream:
     """One ReceiveMessages stream.
 
     One that fails is answered late: official clients open it again at once, without a pause.
@@ -85,7 +86,7 @@ class _Receiving:
 
     def on_message(self, message: bytes) -> None:
         try:
-            self._open(decode.receive(message).consumer_id)
+            self._open(client_messages.RECEIVE.decode(message).consumer_id)
         except DanubeError as error:
             # A traceback would hold this object.
             self._do_in(RECEIVE_FAILURE_DELAY_S, partial(self._stream.fail, error.with_traceback(None)))

@@ -1,18 +1,28 @@
-"""Discovery: which broker serves a topic, and what its partitions are."""
+"""Calls by which clients find topics and learn whether they are still attached."""
+
+from collections.abc import Callable
 
 from danube.broker.services.context import ServiceContext
 from danube.metadata.records.catalog import TopicRecord
-from danube.model.calls.client import Lookup, LookupAnswer, LookupKind, PartitionsAnswer
+from danube.model.calls.client import (
+    ClientKind,
+    HealthCheck,
+    HealthStatus,
+    Lookup,
+    LookupAnswer,
+    LookupKind,
+    PartitionsAnswer,
+)
 from danube.model.errors import TopicNotFoundError
-from danube.rpc.carrier import Service, UnaryCall
-from danube.wire import decode, encode
+from danube.rpc.carrier import UnaryCall, UnaryHandler
+from danube.wire.client_messages import LOOKUP, LOOKUP_ANSWER, PARTITIONS_ANSWER
 
 
-def discovery_service(context: ServiceContext) -> Service:
-    """`danube.Discovery`. What is not known here is asked of the whole cluster before it is said not to be there."""
+def topic_lookup(context: ServiceContext) -> UnaryHandler:
+    """Tell where a topic is served. The whole cluster is asked before a topic is said not to exist."""
 
-    def topic_lookup(request: bytes, call: UnaryCall) -> bytes | None:
-        wanted = decode.lookup(request)
+    def handle(request: bytes, call: UnaryCall) -> bytes | None:
+        wanted = LOOKUP.decode(request)
         if context.topics.find(str(wanted.topic)) is not None:
             return _here(context, wanted)
         record = context.topics.other(wanted.topic)
@@ -33,20 +43,45 @@ def discovery_service(context: ServiceContext) -> Service:
         context.answer_later(call, "lookup", ask)
         return None
 
-    def topic_partitions(request: bytes, call: UnaryCall) -> bytes | None:
-        wanted = decode.lookup(request)
+    return handle
+
+
+def topic_partitions(context: ServiceContext) -> UnaryHandler:
+    """Tell the topics behind a name, as above."""
+
+    def handle(request: bytes, call: UnaryCall) -> bytes | None:
+        wanted = LOOKUP.decode(request)
         found = context.topics.matching(wanted.topic)
         if found or not context.topics.is_of_cluster:
-            return encode.partitions_answer(PartitionsAnswer(request_id=wanted.request_id, partitions=tuple(found)))
+            return PARTITIONS_ANSWER.encode(PartitionsAnswer(request_id=wanted.request_id, partitions=tuple(found)))
 
         async def ask() -> bytes:
             names = tuple(record.name for record in await context.topics.of_cluster(wanted.topic))
-            return encode.partitions_answer(PartitionsAnswer(request_id=wanted.request_id, partitions=names))
+            return PARTITIONS_ANSWER.encode(PartitionsAnswer(request_id=wanted.request_id, partitions=names))
 
         context.answer_later(call, "partitions", ask)
         return None
 
-    return Service("danube.Discovery", unary={"TopicLookup": topic_lookup, "TopicPartitions": topic_partitions})
+    return handle
+
+
+def health_check(context: ServiceContext) -> Callable[[HealthCheck], HealthStatus]:
+    """Tell whether a producer or consumer is still attached here.
+
+    One that must leave, and an unknown id, gets CLOSE, twice at most, and then NOT_FOUND: leftover pollers of official
+    clients keep asking about ids they have given up, and each further CLOSE would make them attach once more.
+    """
+
+    def check(asked: HealthCheck) -> HealthStatus:
+        if asked.client is ClientKind.PRODUCER:
+            is_known = context.producers.is_attached(asked.id)
+        else:
+            is_known = context.consumers.is_known(asked.id)
+        if is_known and not context.disconnected_clients.is_leaving(asked.client, asked.id):
+            return HealthStatus.OK
+        return context.disconnected_clients.health(asked.client, asked.id)
+
+    return check
 
 
 def _here(context: ServiceContext, wanted: Lookup) -> bytes:
@@ -62,7 +97,7 @@ def _there(context: ServiceContext, wanted: Lookup, record: TopicRecord) -> byte
 
 
 def _answer(wanted: Lookup, kind: LookupKind, connect_url: str, broker_url: str) -> bytes:
-    return encode.lookup_answer(
+    return LOOKUP_ANSWER.encode(
         LookupAnswer(
             request_id=wanted.request_id,
             kind=kind,

@@ -1,7 +1,8 @@
-"""What holds for every call, once: no call while the broker goes down, and each counted by its outcome."""
+"""Interceptors, which every call passes: none is served while the broker stops, and each is counted by its outcome."""
 
 from collections.abc import Callable, Mapping
 
+from danube.broker.services.call import Call
 from danube.broker.services.context import ServiceContext
 from danube.model.errors import DanubeError
 from danube.rpc.carrier import Caller, ServerStream, Service, StreamFactory, StreamHandler, UnaryCall, UnaryHandler
@@ -9,14 +10,24 @@ from danube.rpc.carrier import Caller, ServerStream, Service, StreamFactory, Str
 _OK = "ok"
 
 
-def intercept(service: Service, context: ServiceContext) -> Service:
-    """The same service, with every handler behind the interceptors."""
-    return Service(
-        service.name,
-        unary={name: _unary(f"{service.name}/{name}", handler, context) for name, handler in service.unary.items()},
-        server_streams=_streams(service.name, service.server_streams, context),
-        streams=_streams(service.name, service.streams, context),
-    )
+def services_of(calls: Mapping[str, Mapping[str, Call]], context: ServiceContext) -> list[Service]:
+    """Services of catalogue entries, with every handler behind the interceptors."""
+    return [_service(name, methods, context) for name, methods in calls.items()]
+
+
+def _service(name: str, methods: Mapping[str, Call], context: ServiceContext) -> Service:
+    unary: dict[str, UnaryHandler] = {}
+    server_streams: dict[str, StreamFactory] = {}
+    streams: dict[str, StreamFactory] = {}
+    for method, call in methods.items():
+        path = f"{name}/{method}"
+        if call.unary is not None:
+            unary[method] = _unary(path, call.unary(context), context)
+        if call.server_stream is not None:
+            server_streams[method] = _stream(path, call.server_stream(context), context)
+        if call.stream is not None:
+            streams[method] = _stream(path, call.stream(context), context)
+    return Service(name, unary=unary, server_streams=server_streams, streams=streams)
 
 
 class _CountedCall:
@@ -61,10 +72,6 @@ def _unary(method: str, handler: UnaryHandler, context: ServiceContext) -> Unary
         return answer
 
     return handle
-
-
-def _streams(service: str, factories: Mapping[str, StreamFactory], context: ServiceContext) -> dict[str, StreamFactory]:
-    return {name: _stream(f"{service}/{name}", factory, context) for name, factory in factories.items()}
 
 
 def _stream(method: str, factory: StreamFactory, context: ServiceContext) -> StreamFactory:

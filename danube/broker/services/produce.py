@@ -1,29 +1,30 @@
-"""ProducerService: attach producers, take messages."""
+"""Calls of producers that send message by message: attach, send."""
+
+from collections.abc import Awaitable, Callable
 
 from danube.broker.services.context import ServiceContext
-from danube.model.calls.client import ProducerCreated
+from danube.model.calls.client import CreateProducer, ProducerCreated
 from danube.model.errors import DanubeError, MessageTooLargeError
 from danube.model.limits.broker import MESSAGE_BYTES_MAX
-from danube.rpc.carrier import Service, UnaryCall
+from danube.rpc.carrier import UnaryCall, UnaryHandler
 from danube.wire import decode, encode
 
 
-def producer_service(context: ServiceContext) -> Service:
-    """`danube.ProducerService`."""
+def create_producer(context: ServiceContext) -> Callable[[CreateProducer], Awaitable[ProducerCreated]]:
+    """Attach a producer to its topic."""
+
+    async def create(wanted: CreateProducer) -> ProducerCreated:
+        identity = await context.producers.create(wanted)
+        return ProducerCreated(request_id=wanted.request_id, producer_id=identity, producer_name=wanted.producer_name)
+
+    return create
+
+
+def send_message(context: ServiceContext) -> UnaryHandler:
+    """Publish one message. It is answered once the message is durable, or as durable as the topic promises."""
     producers = context.producers
 
-    def create_producer(request: bytes, call: UnaryCall) -> None:
-        wanted = decode.create_producer(request)
-
-        async def work() -> bytes:
-            identity = await producers.create(wanted)
-            return encode.producer_created(
-                ProducerCreated(request_id=wanted.request_id, producer_id=identity, producer_name=wanted.producer_name)
-            )
-
-        context.answer_later(call, "create producer", work)
-
-    def send_message(request: bytes, call: UnaryCall) -> None:
+    def handle(request: bytes, call: UnaryCall) -> None:
         if len(request) > MESSAGE_BYTES_MAX:
             raise MessageTooLargeError(
                 f"a message of {len(request)} bytes is larger than {MESSAGE_BYTES_MAX}, the most that consumers could "
@@ -42,4 +43,4 @@ def producer_service(context: ServiceContext) -> Service:
 
         topic.publish(request, published)
 
-    return Service("danube.ProducerService", unary={"CreateProducer": create_producer, "SendMessage": send_message})
+    return handle

@@ -1,10 +1,9 @@
-"""StreamService: whole batches, up and down, which offsets there are, and clients that close."""
+"""Calls of clients that send and read whole batches, and of clients that close."""
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from danube.broker.clients.fetch import FetchSession, bounds_of
 from danube.broker.clients.producers import ProducerStream
-from danube.broker.services.answers import answer_later
 from danube.broker.services.context import ServiceContext
 from danube.broker.topics.deduplication import SequencedStream
 from danube.broker.topics.publish_stream import PublishSession
@@ -23,36 +22,37 @@ from danube.model.errors import DanubeError, InternalError, InvalidRequestError,
 from danube.model.limits.broker import BATCH_BYTES_MAX, DEDUPLICATION_BATCHES_MAX, PUBLISH_WINDOW_BYTES
 from danube.model.message import numbering_id
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.rpc.carrier import ServerStream, Service, UnaryCall
-from danube.wire import decode_stream, encode_stream
-
-SERVICE = "danube.stream.StreamService"
+from danube.rpc.carrier import ServerStream, UnaryCall, UnaryHandler
+from danube.wire import client_messages, decode, encode
 
 
-def stream_service(context: ServiceContext) -> Service:
-    """`danube.stream.StreamService`."""
+def bounds(context: ServiceContext) -> Callable[[Bounds], Awaitable[TopicBounds]]:
+    """Tell which offsets a topic has."""
 
-    async def bounds(wanted: Bounds) -> TopicBounds:
+    async def find(wanted: Bounds) -> TopicBounds:
         return await bounds_of(_reliable(context, wanted.topic).log, wanted.append_times_ms)
 
-    def close_producer(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
-        context.producers.closed(decode_stream.close_producer(request))
+    return find
+
+
+def close_producer(context: ServiceContext) -> UnaryHandler:
+    """Detach a producer."""
+
+    def handle(request: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - answered at once
+        context.producers.closed(client_messages.CLOSE_PRODUCER.decode(request))
         return b""
 
-    def close_consumer(request: bytes, call: UnaryCall) -> bytes:
-        context.consumers.close(decode_stream.close_consumer(request), call.caller.address)
+    return handle
+
+
+def close_consumer(context: ServiceContext) -> UnaryHandler:
+    """Detach a consumer."""
+
+    def handle(request: bytes, call: UnaryCall) -> bytes:
+        context.consumers.close(client_messages.CLOSE_CONSUMER.decode(request), call.caller.address)
         return b""
 
-    return Service(
-        SERVICE,
-        unary={
-            "Bounds": answer_later(context, decode_stream.bounds, bounds, encode_stream.topic_bounds),
-            "CloseProducer": close_producer,
-            "CloseConsumer": close_consumer,
-        },
-        server_streams={"Fetch": lambda stream: _Fetching(context, stream)},
-        streams={"Publish": lambda stream: _Publishing(context, stream)},
-    )
+    return handle
 
 
 def _reliable(context: ServiceContext, name: TopicName) -> ReliableTopic:
@@ -63,7 +63,7 @@ def _reliable(context: ServiceContext, name: TopicName) -> ReliableTopic:
     return topic
 
 
-class _Publishing:
+class PublishStream:
     """One Publish stream."""
 
     def __init__(self, context: ServiceContext, stream: ServerStream) -> None:
@@ -75,7 +75,7 @@ class _Publishing:
 
     def on_message(self, message: bytes) -> None:
         try:
-            request = decode_stream.publish_request(message)
+            request = decode.publish_request(message)
             if isinstance(request, PublishOpen):
                 self._open(request)
             else:
@@ -151,7 +151,7 @@ class _Publishing:
             batches_max=DEDUPLICATION_BATCHES_MAX if producer_state else 0,
             epoch=attached.hold.epoch if attached.hold else 0,
         )
-        self._stream.write(encode_stream.publish_opened(opened))
+        self._stream.write(encode.publish_opened(opened))
         self._stream.resume_reading()
         if self._half_closed:
             self._session.half_close()
@@ -171,14 +171,14 @@ class _PublishAnswers:
         return self._stream.room
 
     def acknowledge(self, answer: PublishAcknowledged) -> None:
-        self._stream.write(encode_stream.publish_acknowledged(answer))
+        self._stream.write(encode.publish_acknowledged(answer))
 
     def refuse(self, answer: PublishRefused) -> None:
-        self._stream.write(encode_stream.publish_refused(answer))
+        self._stream.write(encode.publish_refused(answer))
         self._stream.finish()
 
 
-class _Fetching:
+class FetchStream:
     """One Fetch stream."""
 
     def __init__(self, context: ServiceContext, stream: ServerStream) -> None:
@@ -187,7 +187,7 @@ class _Fetching:
         self._session: FetchSession | None = None
 
     def on_message(self, message: bytes) -> None:
-        wanted = decode_stream.fetch(message)
+        wanted = client_messages.FETCH.decode(message)
         topic = _reliable(self._context, wanted.topic)
         self._session = FetchSession(topic, wanted, _FetchAnswers(self._stream), self._context.tasks)
         self._context.tasks.spawn(self._begin(self._session), "begin a fetch")
@@ -226,4 +226,4 @@ class _FetchAnswers:
         return self._stream.room
 
     def write(self, batches: Sequence[FetchedBatch]) -> None:
-        self._stream.write(encode_stream.fetched(batches))
+        self._stream.write(encode.fetched(batches))

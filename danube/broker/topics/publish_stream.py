@@ -32,7 +32,7 @@ from danube.runtime.clock import Clock, TimerHandle
 from danube.storage.batches.batch import BatchHeader, CheckedBody, RecordKind, RecordView, check
 from danube.storage.batches.placeholder import PLACEHOLDER_PRODUCER_ID, is_marker
 from danube.storage.log.protocol import AppendDone
-from danube.wire.decode_stream import shared_topic
+from danube.wire.decode import shared_topic
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
 

@@ -16,7 +16,7 @@ from danube.model.errors import UnsupportedError
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX, CLIENT_DETACH_TIMEOUT_S, CONNECT_TIMEOUT_S
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
-from danube.wire import decode, encode, encode_stream
+from danube.wire import client_messages
 
 _log = logging.getLogger(__name__)
 
@@ -58,15 +58,15 @@ class Connection:
     async def check_health(self, kind: ClientKind, link: Link) -> HealthStatus:
         """Ask the link's broker whether it holds. Raises DanubeError."""
         call = HealthCheck(request_id=next(self.request_ids), client=kind, id=link.member_id)
-        request = encode.health_check(call)
+        request = client_messages.HEALTH_CHECK.encode(call)
         answer = await self.transport.call(link.address, paths.HEALTH_CHECK, request, timeout_s=CONNECT_TIMEOUT_S)
-        return decode.health_status(answer)
+        return client_messages.HEALTH_STATUS.decode(answer)
 
     async def close_producer(self, link: Link) -> None:
         """Tell the link's broker that a producer is closed. Raises nothing: a broker that is not told notices later."""
         if link.address.broker_url in self.without_streams:
             return
-        request = encode_stream.close_producer(link.member_id)
+        request = client_messages.CLOSE_PRODUCER.encode(link.member_id)
         try:
             await self.transport.call(link.address, paths.CLOSE_PRODUCER, request, timeout_s=CLIENT_DETACH_TIMEOUT_S)
         except Exception as error:  # the application's token supplier may raise anything

@@ -9,7 +9,7 @@ from danube.model.calls.client import Lookup, LookupKind
 from danube.model.errors import LookupError as TopicLookupError
 from danube.model.limits.broker import CONNECT_TIMEOUT_S
 from danube.model.topic import TopicName
-from danube.wire import decode, encode
+from danube.wire import client_messages
 
 
 class LookupService:
@@ -21,15 +21,15 @@ class LookupService:
 
     async def locate(self, url: str, topic: TopicName) -> BrokerAddress:
         """The broker that serves `topic`, by the word of the one at `url`. Raises DanubeError."""
-        answer = decode.lookup_answer(await self._ask(paths.TOPIC_LOOKUP, url, topic))
+        answer = client_messages.LOOKUP_ANSWER.decode(await self._ask(paths.TOPIC_LOOKUP, url, topic))
         if answer.kind is LookupKind.FAILED or not answer.connect_url:
             raise TopicLookupError(f"the broker at {url} cannot say who serves {topic}: try again later")
         return BrokerAddress(answer.connect_url, answer.broker_url, answer.proxy)
 
     async def partitions(self, url: str, topic: TopicName) -> tuple[TopicName, ...]:
         """The topics behind a name: itself, its partitions, or nothing. Raises DanubeError."""
-        return decode.partitions_answer(await self._ask(paths.TOPIC_PARTITIONS, url, topic)).partitions
+        return client_messages.PARTITIONS_ANSWER.decode(await self._ask(paths.TOPIC_PARTITIONS, url, topic)).partitions
 
     async def _ask(self, path: str, url: str, topic: TopicName) -> bytes:
-        request = encode.lookup(Lookup(request_id=next(self._request_ids), topic=topic))
+        request = client_messages.LOOKUP.encode(Lookup(request_id=next(self._request_ids), topic=topic))
         return await self._transport.call(BrokerAddress.direct(url), path, request, timeout_s=CONNECT_TIMEOUT_S)

@@ -15,7 +15,7 @@ from danube.model.calls.stream import Bounds, Fetch, FetchedBatch, TopicBounds
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import CLIENT_RETRY_TOTAL_S
 from danube.storage.batches.batch import RecordKind, RecordView, check
-from danube.wire import decode, decode_stream, encode_stream
+from danube.wire import client_messages, decode
 
 
 async def fetch_messages(connection: Connection, wanted: Fetch) -> AsyncGenerator[Message, None]:
@@ -47,19 +47,19 @@ async def fetch_batches(
 async def topic_bounds(connection: Connection, wanted: Bounds) -> TopicBounds:
     """Which offsets a reliable topic holds now. Raises DanubeError."""
     address = await connection.lookup.locate(connection.service_url, wanted.topic)
-    request = encode_stream.bounds(wanted)
+    request = client_messages.BOUNDS.encode(wanted)
     with naming_redirect(connection.service_url, address):
-        return decode_stream.topic_bounds(await connection.transport.call(address, paths.BOUNDS, request))
+        return client_messages.TOPIC_BOUNDS.decode(await connection.transport.call(address, paths.BOUNDS, request))
 
 
 async def _answers(connection: Connection, wanted: Fetch) -> AsyncGenerator[list[FetchedBatch], None]:
     """One stream, from where the topic is now."""
     address = await connection.lookup.locate(connection.service_url, wanted.topic)
     with naming_redirect(connection.service_url, address):
-        stream = await connection.transport.open_stream(address, paths.FETCH, encode_stream.fetch(wanted))
+        stream = await connection.transport.open_stream(address, paths.FETCH, client_messages.FETCH.encode(wanted))
         try:
             while (raw := await stream.receive()) is not None:
-                if batches := decode_stream.fetched(raw):
+                if batches := decode.fetched(raw):
                     yield batches
         finally:
             stream.cancel()

@@ -27,7 +27,7 @@ from danube.model.topic import TopicName
 from danube.rpc.carrier import ClientStream
 from danube.runtime.clock import sleep_for
 from danube.runtime.tasks import TaskScope
-from danube.wire import decode, encode, encode_stream
+from danube.wire import client_messages, decode, encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +107,7 @@ class TopicConsumer:
         await self._attachment.close()
         if link is None:
             return in_order
-        request, call = encode_stream.close_consumer(link.member_id), self._connection.transport.call
+        request, call = client_messages.CLOSE_CONSUMER.encode(link.member_id), self._connection.transport.call
         try:
             await call(link.address, paths.CLOSE_CONSUMER, request, timeout_s=CLIENT_CLOSE_GRACE_S)
         except DanubeError:
@@ -120,7 +120,9 @@ class TopicConsumer:
 
     async def _read(self, link: Link, queue: MessageQueue) -> DanubeError | None:
         """Answer how the stream ended; None is in good order."""
-        request = encode.receive(Receive(request_id=next(self._request_ids), consumer_id=link.member_id))
+        request = client_messages.RECEIVE.encode(
+            Receive(request_id=next(self._request_ids), consumer_id=link.member_id)
+        )
         try:
             stream = await self._connection.transport.open_stream(link.address, paths.RECEIVE_MESSAGES, request)
         except DanubeError as error:
@@ -153,10 +155,12 @@ class TopicConsumer:
             key_filters=self._spec.key_filters,
         )
         try:
-            answer = await self._connection.transport.call(address, paths.SUBSCRIBE, encode.subscribe(call))
+            answer = await self._connection.transport.call(
+                address, paths.SUBSCRIBE, client_messages.SUBSCRIBE.encode(call)
+            )
         except AlreadyExistsError as error:
             raise UnrecoverableError(f"the consumer cannot subscribe: {error}") from error
-        return decode.subscribed(answer).consumer_id
+        return client_messages.SUBSCRIBED.decode(answer).consumer_id
 
     async def check_health(self, link: Link) -> HealthStatus:
         return await self._connection.check_health(ClientKind.CONSUMER, link)

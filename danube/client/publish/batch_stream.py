@@ -31,7 +31,7 @@ from danube.rpc.carrier import ClientStream
 from danube.rpc.wakeup import Wakeup
 from danube.runtime.clock import TimerHandle
 from danube.runtime.tasks import TaskScope
-from danube.wire import decode_stream, encode_stream
+from danube.wire import decode, encode
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
 
@@ -160,7 +160,7 @@ class BatchStream:
         state = _StreamState(stream, self._connection)
         try:
             opening = self._producer_identity.opening(self._opening, self._producer_state)
-            await stream.send(encode_stream.publish_open(opening))
+            await stream.send(encode.publish_open(opening))
             await self._attach(link, state)
             sender = scope.spawn(self._send_all(link, state), "sender")
             try:
@@ -265,7 +265,7 @@ class _StreamState:
         self.in_flight += 1
         self._in_flight_bytes += len(batch.body)
         try:
-            await self._stream.send(encode_stream.publish_batch(PublishBatch(batch.sequence, batch.body)))
+            await self._stream.send(encode.publish_batch(PublishBatch(batch.sequence, batch.body)))
         except DanubeError:
             return False
         return True
@@ -282,7 +282,7 @@ class _StreamState:
             raise UnavailableError("the broker ended the stream")
         self._heard_s = self._clock.monotonic_s()
         self._opening = False
-        return decode_stream.publish_response(raw)
+        return decode.publish_response(raw)
 
     def give_up(self, reason: Exception) -> None:
         """Drop the stream because of something at this end."""

@@ -30,7 +30,7 @@ from danube.model.errors import AlreadyExistsError, MessageTooLargeError, Unreco
 from danube.model.limits.broker import CLIENT_SENDS_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope
-from danube.wire import decode, encode
+from danube.wire import client_messages, decode, encode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -159,14 +159,14 @@ class TopicProducer:
             access_mode=AccessMode.EXCLUSIVE if self._producer_identity.is_exclusive else AccessMode.SHARED,
             schema=self._spec.schema,
         )
-        request = encode.create_producer(call)
+        request = client_messages.CREATE_PRODUCER.encode(call)
         try:
             answer = await self._connection.transport.call(address, paths.CREATE_PRODUCER, request)
         except AlreadyExistsError as error:
             raise UnrecoverableError(f"the producer cannot be created: {error}") from error
         if self._spec.schema is not None and self._schema_id is None:
             await self._resolve(self._spec.schema)
-        return decode.producer_created(answer).producer_id
+        return client_messages.PRODUCER_CREATED.decode(answer).producer_id
 
     async def _resolve(self, schema: SchemaReference) -> None:
         registry = SchemaRegistryClient(self._connection.transport, self._connection.service_url)

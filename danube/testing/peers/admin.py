@@ -1,5 +1,7 @@
 """An administrator that makes each call by itself and retries nothing, on a channel to the admin port."""
 
+from collections.abc import Sequence
+
 from danube.model.calls.admin import (
     BrokerDescription,
     BrokerInfo,
@@ -54,18 +56,7 @@ from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel
 from danube.testing.patience import PATIENCE_S
-from danube.wire import (
-    decode_admin,
-    decode_control,
-    decode_oversight,
-    decode_policies,
-    decode_positions,
-    encode_admin,
-    encode_control,
-    encode_oversight,
-    encode_policies,
-    encode_positions,
-)
+from danube.wire import admin_messages, control_messages, plan_messages
 
 PERSON = Caller(who="ada@desk", face=Face.CLI)
 ASSISTANT = Caller(who="ada@desk", face=Face.MCP, client="host 1.0")
@@ -78,80 +69,80 @@ class AdminPeer:
         self._channel = channel
         self._timeout_s = timeout_s
 
-    async def call(self, path: str, request: bytes = encode_admin.EMPTY) -> bytes:
+    async def call(self, path: str, request: bytes = b"") -> bytes:
         """One unary call, as it is."""
         return await self._channel.call(path, request, timeout_s=self._timeout_s)
 
     async def create_topic(self, topic: TopicName, strategy: DispatchStrategy = DispatchStrategy.RELIABLE) -> None:
         """Create a topic."""
-        request = encode_admin.create_topic(CreateTopic(topic=topic, strategy=strategy))
+        request = admin_messages.CREATE_TOPIC.encode(CreateTopic(topic=topic, strategy=strategy))
         await self._done("/danube_admin.TopicAdmin/CreateTopic", request)
 
     async def create_partitioned_topic(self, base: TopicName, partitions: int) -> None:
         """Create the partitions of a reliable topic."""
         request = CreatePartitionedTopic(base=base, partitions=partitions, strategy=DispatchStrategy.RELIABLE)
         await self._done(
-            "/danube_admin.TopicAdmin/CreatePartitionedTopic", encode_admin.create_partitioned_topic(request)
+            "/danube_admin.TopicAdmin/CreatePartitionedTopic", admin_messages.CREATE_PARTITIONED_TOPIC.encode(request)
         )
 
     async def delete_topic(self, topic: TopicName) -> None:
         """Delete a topic, or all partitions of a base name."""
-        await self._done("/danube_admin.TopicAdmin/DeleteTopic", encode_admin.topic(topic))
+        await self._done("/danube_admin.TopicAdmin/DeleteTopic", admin_messages.TOPIC.encode(topic))
 
-    async def topics(self, namespace: str) -> tuple[TopicInfo, ...]:
+    async def topics(self, namespace: str) -> Sequence[TopicInfo]:
         """List the topics of a namespace."""
         path = "/danube_admin.TopicAdmin/ListNamespaceTopics"
-        return decode_admin.topics(await self.call(path, encode_admin.namespace(namespace)))
+        return admin_messages.TOPICS.decode(await self.call(path, admin_messages.NAMESPACE.encode(namespace)))
 
-    async def topics_on(self, broker_id: str) -> tuple[TopicInfo, ...]:
+    async def topics_on(self, broker_id: str) -> Sequence[TopicInfo]:
         """List the topics of a broker."""
         path = "/danube_admin.TopicAdmin/ListBrokerTopics"
-        return decode_admin.topics(await self.call(path, encode_admin.broker(broker_id)))
+        return admin_messages.TOPICS.decode(await self.call(path, admin_messages.BROKER.encode(broker_id)))
 
     async def topic(self, topic: TopicName) -> TopicDetails:
         """Show a topic."""
-        answer = await self.call("/danube_admin.TopicAdmin/DescribeTopic", encode_admin.topic(topic))
-        return decode_admin.topic_details(answer)
+        answer = await self.call("/danube_admin.TopicAdmin/DescribeTopic", admin_messages.TOPIC.encode(topic))
+        return admin_messages.TOPIC_DETAILS.decode(answer)
 
-    async def subscriptions(self, topic: TopicName) -> tuple[str, ...]:
+    async def subscriptions(self, topic: TopicName) -> Sequence[str]:
         """List the subscriptions of a topic."""
-        answer = await self.call("/danube_admin.TopicAdmin/ListSubscriptions", encode_admin.topic(topic))
-        return decode_admin.subscriptions(answer)
+        answer = await self.call("/danube_admin.TopicAdmin/ListSubscriptions", admin_messages.TOPIC.encode(topic))
+        return admin_messages.SUBSCRIPTIONS.decode(answer)
 
     async def unsubscribe(self, topic: TopicName, subscription: str = "subscription") -> None:
         """Delete a subscription."""
-        request = encode_admin.unsubscribe(Unsubscribe(topic=topic, subscription=subscription))
+        request = admin_messages.UNSUBSCRIBE.encode(Unsubscribe(topic=topic, subscription=subscription))
         await self._done("/danube_admin.TopicAdmin/Unsubscribe", request)
 
-    async def namespaces(self) -> tuple[str, ...]:
+    async def namespaces(self) -> Sequence[str]:
         """List the namespaces."""
-        return decode_admin.namespaces(await self.call("/danube_admin.BrokerAdmin/ListNamespaces"))
+        return admin_messages.NAMESPACES.decode(await self.call("/danube_admin.BrokerAdmin/ListNamespaces"))
 
-    async def namespace_topics(self, namespace: str) -> tuple[TopicName, ...]:
+    async def namespace_topics(self, namespace: str) -> Sequence[TopicName]:
         """List the names of a namespace's topics, by the call that leaves the leading slash out."""
         path = "/danube_admin.NamespaceAdmin/GetNamespaceTopics"
-        return decode_admin.namespace_topics(await self.call(path, encode_admin.namespace(namespace)))
+        return admin_messages.NAMESPACE_TOPICS.decode(await self.call(path, admin_messages.NAMESPACE.encode(namespace)))
 
     async def policies(self, namespace: str) -> NamespacePolicies:
         """Show the limits of a namespace."""
         path = "/danube_admin.NamespaceAdmin/GetNamespacePolicies"
-        return decode_admin.policies(await self.call(path, encode_admin.namespace(namespace)))
+        return admin_messages.POLICIES.decode(await self.call(path, admin_messages.NAMESPACE.encode(namespace)))
 
     async def create_namespace(self, namespace: str) -> None:
         """Create a namespace."""
-        await self._done("/danube_admin.NamespaceAdmin/CreateNamespace", encode_admin.namespace(namespace))
+        await self._done("/danube_admin.NamespaceAdmin/CreateNamespace", admin_messages.NAMESPACE.encode(namespace))
 
     async def delete_namespace(self, namespace: str) -> None:
         """Delete a namespace."""
-        await self._done("/danube_admin.NamespaceAdmin/DeleteNamespace", encode_admin.namespace(namespace))
+        await self._done("/danube_admin.NamespaceAdmin/DeleteNamespace", admin_messages.NAMESPACE.encode(namespace))
 
-    async def brokers(self) -> tuple[BrokerInfo, ...]:
+    async def brokers(self) -> Sequence[BrokerInfo]:
         """List the brokers."""
-        return decode_admin.brokers(await self.call("/danube_admin.BrokerAdmin/ListBrokers"))
+        return admin_messages.BROKERS.decode(await self.call("/danube_admin.BrokerAdmin/ListBrokers"))
 
     async def leader(self) -> str | None:
         """Ask who leads."""
-        return decode_admin.leader(await self.call("/danube_admin.BrokerAdmin/GetLeaderBroker"))
+        return admin_messages.LEADER.decode(await self.call("/danube_admin.BrokerAdmin/GetLeaderBroker"))
 
     async def describe_page(
         self,
@@ -163,7 +154,9 @@ class AdminPeer:
         """Describe a page of topics."""
         wanted = DescribeTopics(namespace=namespace, topics=topics, page_size=page_size, after=after)
         path = "/danube.control.Inspection/DescribeTopics"
-        return decode_control.topics_page(await self.call(path, encode_control.describe_topics(wanted)))
+        return control_messages.TOPICS_PAGE.decode(
+            await self.call(path, control_messages.DESCRIBE_TOPICS.encode(wanted))
+        )
 
     async def describe(self, *topics: TopicName) -> tuple[TopicDescription, ...]:
         """Describe topics that fit on one page."""
@@ -172,7 +165,9 @@ class AdminPeer:
     async def describe_broker(self) -> BrokerDescription:
         """Describe the broker that is asked."""
         path = "/danube.control.Inspection/DescribeBroker"
-        return decode_control.broker_description(await self.call(path, encode_control.describe_broker()))
+        return control_messages.BROKER_DESCRIPTION.decode(
+            await self.call(path, control_messages.DESCRIBE_BROKER.encode(None))
+        )
 
     async def plan(
         self,
@@ -193,46 +188,46 @@ class AdminPeer:
             needs_approval=needs_approval,
             dry_run=dry_run,
         )
-        return decode_oversight.plan(
-            await self.call("/danube.control.Plans/CreatePlan", encode_oversight.create_plan(request))
+        return plan_messages.PLAN.decode(
+            await self.call("/danube.control.Plans/CreatePlan", plan_messages.CREATE_PLAN.encode(request))
         )
 
     async def get_plan(self, plan_id: str) -> Plan:
         """Show a plan."""
-        answer = await self.call("/danube.control.Plans/GetPlan", encode_oversight.get_plan(plan_id))
-        return decode_oversight.plan(answer)
+        answer = await self.call("/danube.control.Plans/GetPlan", plan_messages.GET_PLAN.encode(plan_id))
+        return plan_messages.PLAN.decode(answer)
 
     async def plans_page(
         self, *, page_size: int = PLANS_PAGE_MAX, open_only: bool = False, after: PlanCursor | None = None
     ) -> PlansPage:
         """List a page of plans."""
         wanted = ListPlans(page_size=page_size, open_only=open_only, after=after)
-        answer = await self.call("/danube.control.Plans/ListPlans", encode_oversight.list_plans(wanted))
-        return decode_oversight.plans_page(answer)
+        answer = await self.call("/danube.control.Plans/ListPlans", plan_messages.LIST_PLANS.encode(wanted))
+        return plan_messages.PLANS_PAGE.decode(answer)
 
     async def decide(self, plan_id: str, *, approve: bool = True, caller: Caller = PERSON) -> Plan:
         """Approve or reject a plan."""
         decision = Decision(plan_id=plan_id, approve=approve, caller=caller)
-        answer = await self.call("/danube.control.Plans/DecidePlan", encode_oversight.decide_plan(decision))
-        return decode_oversight.plan(answer)
+        answer = await self.call("/danube.control.Plans/DecidePlan", plan_messages.DECIDE_PLAN.encode(decision))
+        return plan_messages.PLAN.decode(answer)
 
     async def apply(self, plan: Plan, *, caller: Caller = PERSON) -> Plan:
         """Apply a plan, for the operation and arguments that it was made for."""
         application = PlanApplication(
             plan_id=plan.plan_id, operation=plan.operation, arguments=plan.arguments, caller=caller
         )
-        answer = await self.call("/danube.control.Plans/ApplyPlan", encode_oversight.apply_plan(application))
-        return decode_oversight.plan(answer)
+        answer = await self.call("/danube.control.Plans/ApplyPlan", plan_messages.APPLY_PLAN.encode(application))
+        return plan_messages.PLAN.decode(answer)
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
         """Write an entry into the audit log."""
-        answer = await self.call("/danube.control.Audit/Record", encode_oversight.audit_entry(entry))
-        return decode_oversight.audit_receipt(answer)
+        answer = await self.call("/danube.control.Audit/Record", plan_messages.AUDIT_ENTRY.encode(entry))
+        return plan_messages.AUDIT_RECEIPT.decode(answer)
 
     async def audit(self, start: int = 0, limit: int = AUDIT_PAGE_MAX, topic: TopicName | None = None) -> AuditPage:
         """Read a page of the broker's own audit log, or of another one."""
-        request = encode_oversight.read_audit(ReadAudit(start=start, limit=limit, topic=topic))
-        return decode_oversight.audit_page(await self.call("/danube.control.Audit/Read", request))
+        request = plan_messages.READ_AUDIT.encode(ReadAudit(start=start, limit=limit, topic=topic))
+        return plan_messages.decode_audit_page(await self.call("/danube.control.Audit/Read", request))
 
     async def set_failure_policy(
         self, topic: TopicName, policy: FailurePolicy, subscription: str = "subscription"
@@ -240,7 +235,7 @@ class AdminPeer:
         """Replace the failure policy of a subscription."""
         call = SetFailurePolicy(name=SubscriptionName(topic=topic, subscription=subscription), policy=policy)
         path = "/danube_admin.TopicAdmin/SetSubscriptionFailurePolicy"
-        await self._done(path, encode_policies.set_failure_policy(call))
+        await self._done(path, admin_messages.SET_FAILURE_POLICY.encode(call))
 
     async def failure_policy(
         self, topic: TopicName, subscription: str = "subscription"
@@ -248,41 +243,54 @@ class AdminPeer:
         """Ask for the failure policy that was set, and for the subscription's type."""
         name = SubscriptionName(topic=topic, subscription=subscription)
         path = "/danube_admin.TopicAdmin/GetSubscriptionFailurePolicy"
-        return decode_policies.failure_policy(await self.call(path, encode_policies.get_failure_policy(name)))
+        policy, kind = admin_messages.FAILURE_POLICY.decode(
+            await self.call(path, admin_messages.SUBSCRIPTION.encode(name))
+        )
+        return policy, kind
 
     async def set_window(self, topic: TopicName, window: int, subscription: str = "subscription") -> None:
         """Replace how many messages a consumer may hold unacknowledged."""
         call = SetDispatchWindow(name=SubscriptionName(topic=topic, subscription=subscription), window=window)
         path = "/danube_admin.TopicAdmin/SetSubscriptionDispatchConfig"
-        await self._done(path, encode_policies.set_dispatch_window(call))
+        await self._done(path, admin_messages.SET_DISPATCH_WINDOW.encode(call))
 
     async def window(self, topic: TopicName, subscription: str = "subscription") -> int | None:
         """Ask how many messages a consumer may hold unacknowledged, if that was set."""
         name = SubscriptionName(topic=topic, subscription=subscription)
         path = "/danube_admin.TopicAdmin/GetSubscriptionDispatchConfig"
-        return decode_policies.dispatch_window(await self.call(path, encode_policies.get_failure_policy(name)))
+        return admin_messages.DISPATCH_WINDOW.decode(await self.call(path, admin_messages.SUBSCRIPTION.encode(name)))
 
     async def namespace_policies(self, namespace: str) -> PoliciesView:
         """Ask for the limits of a namespace, as they were set and as they hold."""
         path = "/danube.control.Policies/GetNamespacePolicies"
-        return decode_policies.policies_view(await self.call(path, encode_policies.namespace_policies_of(namespace)))
+        return control_messages.POLICIES_VIEW.decode(
+            await self.call(path, control_messages.NAMESPACE_POLICIES_OF.encode(namespace))
+        )
 
     async def set_namespace_policies(self, namespace: str, *unset: str, **limits: int) -> PoliciesView:
         """Set some limits of a namespace and unset others."""
         change = PolicyChange(given=Policies(**limits), unset=frozenset(unset))
-        request = encode_policies.set_policies(SetNamespacePolicies(namespace=namespace, change=change))
-        return decode_policies.policies_view(await self.call("/danube.control.Policies/SetNamespacePolicies", request))
+        request = control_messages.SET_NAMESPACE_POLICIES.encode(
+            SetNamespacePolicies(namespace=namespace, change=change)
+        )
+        return control_messages.POLICIES_VIEW.decode(
+            await self.call("/danube.control.Policies/SetNamespacePolicies", request)
+        )
 
     async def topic_policies(self, topic: TopicName) -> PoliciesView:
         """Ask for the limits of a topic, as they were set and as they hold."""
         path = "/danube.control.Policies/GetTopicPolicies"
-        return decode_policies.policies_view(await self.call(path, encode_policies.topic_policies_of(topic)))
+        return control_messages.POLICIES_VIEW.decode(
+            await self.call(path, control_messages.TOPIC_POLICIES_OF.encode(topic))
+        )
 
     async def set_topic_policies(self, topic: TopicName, *unset: str, **limits: int) -> PoliciesView:
         """Set some limits of a topic and unset others."""
         change = PolicyChange(given=Policies(**limits), unset=frozenset(unset))
-        request = encode_policies.set_policies(SetTopicPolicies(topic=topic, change=change))
-        return decode_policies.policies_view(await self.call("/danube.control.Policies/SetTopicPolicies", request))
+        request = control_messages.SET_TOPIC_POLICIES.encode(SetTopicPolicies(topic=topic, change=change))
+        return control_messages.POLICIES_VIEW.decode(
+            await self.call("/danube.control.Policies/SetTopicPolicies", request)
+        )
 
     async def create_subscription(
         self,
@@ -293,19 +301,21 @@ class AdminPeer:
     ) -> SubscriptionPosition:
         """Create a subscription that nobody has subscribed to."""
         name = SubscriptionName(topic=topic, subscription=subscription)
-        request = encode_positions.create_subscription(CreateSubscription(name=name, type=kind, start=start))
-        return decode_positions.position(await self.call("/danube.control.Positions/CreateSubscription", request))
+        request = control_messages.CREATE_SUBSCRIPTION.encode(CreateSubscription(name=name, type=kind, start=start))
+        return control_messages.POSITION.decode(
+            await self.call("/danube.control.Positions/CreateSubscription", request)
+        )
 
     async def seek(self, topic: TopicName, to: FetchStart, subscription: str = "subscription") -> SubscriptionPosition:
         """Put a subscription elsewhere, where no unread message is passed over."""
         name = SubscriptionName(topic=topic, subscription=subscription)
-        request = encode_positions.seek(SeekSubscription(name=name, to=to))
-        return decode_positions.position(await self.call("/danube.control.Positions/Seek", request))
+        request = control_messages.SEEK.encode(SeekSubscription(name=name, to=to))
+        return control_messages.POSITION.decode(await self.call("/danube.control.Positions/Seek", request))
 
     async def retry_blocked(self, topic: TopicName, subscription: str = "subscription") -> SubscriptionPosition:
         """Send what blocks a subscription again."""
-        request = encode_positions.subscription(SubscriptionName(topic=topic, subscription=subscription))
-        return decode_positions.position(await self.call("/danube.control.Positions/RetryBlocked", request))
+        request = control_messages.SUBSCRIPTION.encode(SubscriptionName(topic=topic, subscription=subscription))
+        return control_messages.POSITION.decode(await self.call("/danube.control.Positions/RetryBlocked", request))
 
     async def peek(
         self,
@@ -317,23 +327,27 @@ class AdminPeer:
     ) -> PeekedPage:
         """Look at stored messages."""
         wanted = PeekMessages(topic=topic, start=start, count=count, payload_bytes_max=payload_bytes_max)
-        return decode_positions.peeked(await self.call("/danube.control.Positions/Peek", encode_positions.peek(wanted)))
+        return control_messages.PEEKED.decode(
+            await self.call("/danube.control.Positions/Peek", control_messages.PEEK.encode(wanted))
+        )
 
-    async def add_partitions(self, base: TopicName, count: int) -> tuple[TopicName, ...]:
+    async def add_partitions(self, base: TopicName, count: int) -> Sequence[TopicName]:
         """Give a partitioned topic more partitions; answers all it has."""
-        request = encode_positions.add_partitions(AddPartitions(base=base, count=count))
-        return decode_positions.partitions(await self.call("/danube.control.Positions/AddPartitions", request))
+        request = control_messages.ADD_PARTITIONS.encode(AddPartitions(base=base, count=count))
+        return control_messages.PARTITIONS.decode(await self.call("/danube.control.Positions/AddPartitions", request))
 
     async def connections(self, topic: TopicName) -> tuple[tuple[Connection, ...], int]:
         """List who is connected to a topic, and how many there are."""
-        request = encode_positions.list_connections(topic)
-        return decode_positions.connections(await self.call("/danube.control.Positions/ListConnections", request))
+        request = control_messages.LIST_CONNECTIONS.encode(topic)
+        return control_messages.CONNECTIONS.decode(
+            await self.call("/danube.control.Positions/ListConnections", request)
+        )
 
     async def disconnect(self, topic: TopicName, client_id: int) -> None:
         """Detach a producer or end a consumer's stream."""
-        request = encode_positions.disconnect_client(DisconnectClient(topic=topic, client_id=client_id))
+        request = control_messages.DISCONNECT_CLIENT.encode(DisconnectClient(topic=topic, client_id=client_id))
         await self.call("/danube.control.Positions/DisconnectClient", request)
 
     async def _done(self, path: str, request: bytes) -> None:
-        if not decode_admin.success(await self.call(path, request)):
+        if not admin_messages.DONE.decode(await self.call(path, request)):
             raise AssertionError(f"{path} answered OK and no success")

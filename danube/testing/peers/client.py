@@ -20,7 +20,7 @@ from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel, ClientStream
 from danube.testing.patience import PATIENCE_S
-from danube.wire import decode, encode
+from danube.wire import client_messages, decode, encode
 
 REQUEST_ID = 7
 """Of every call: what an answer has to echo."""
@@ -71,8 +71,10 @@ class Peer:
     ) -> int:
         """Attach a producer, with a larger `request_id` as one that attaches again by itself; answers its id."""
         request = CreateProducer(request_id=request_id, topic=topic, producer_name=name, strategy=strategy)
-        answer = await self.call("/danube.ProducerService/CreateProducer", encode.create_producer(request))
-        return decode.producer_created(answer).producer_id
+        answer = await self.call(
+            "/danube.ProducerService/CreateProducer", client_messages.CREATE_PRODUCER.encode(request)
+        )
+        return client_messages.PRODUCER_CREATED.decode(answer).producer_id
 
     async def send(self, topic: TopicName, producer_id: int, payload: bytes, *, producer: str = "producer") -> int:
         """Send a message; answers the echoed request id."""
@@ -90,12 +92,12 @@ class Peer:
         request = Subscribe(
             request_id=REQUEST_ID, topic=topic, consumer_name=name, subscription=subscription, type=kind
         )
-        answer = await self.call("/danube.ConsumerService/Subscribe", encode.subscribe(request))
-        return decode.subscribed(answer).consumer_id
+        answer = await self.call("/danube.ConsumerService/Subscribe", client_messages.SUBSCRIBE.encode(request))
+        return client_messages.SUBSCRIBED.decode(answer).consumer_id
 
     async def receive(self, consumer_id: int) -> Inbox:
         """Open a consumer's stream; it is open when this returns. Raises DanubeError where it is refused."""
-        request = encode.receive(Receive(request_id=REQUEST_ID, consumer_id=consumer_id))
+        request = client_messages.RECEIVE.encode(Receive(request_id=REQUEST_ID, consumer_id=consumer_id))
         stream = self._channel.server_stream("/danube.ConsumerService/ReceiveMessages", request)
         await stream.opened()
         return Inbox(stream)
@@ -122,15 +124,17 @@ class Peer:
 
     async def lookup(self, topic: TopicName) -> LookupAnswer:
         """Ask which broker serves a topic."""
-        request = encode.lookup(Lookup(request_id=REQUEST_ID, topic=topic))
-        return decode.lookup_answer(await self.call("/danube.Discovery/TopicLookup", request))
+        request = client_messages.LOOKUP.encode(Lookup(request_id=REQUEST_ID, topic=topic))
+        return client_messages.LOOKUP_ANSWER.decode(await self.call("/danube.Discovery/TopicLookup", request))
 
     async def partitions(self, topic: TopicName) -> tuple[TopicName, ...]:
         """Ask for the topics behind a name."""
-        request = encode.lookup(Lookup(request_id=REQUEST_ID, topic=topic))
-        return decode.partitions_answer(await self.call("/danube.Discovery/TopicPartitions", request)).partitions
+        request = client_messages.LOOKUP.encode(Lookup(request_id=REQUEST_ID, topic=topic))
+        return client_messages.PARTITIONS_ANSWER.decode(
+            await self.call("/danube.Discovery/TopicPartitions", request)
+        ).partitions
 
     async def health(self, client: ClientKind, identity: int) -> HealthStatus:
         """Ask whether a producer or consumer is still attached."""
-        request = encode.health_check(HealthCheck(request_id=REQUEST_ID, client=client, id=identity))
-        return decode.health_status(await self.call("/danube.HealthCheck/HealthCheck", request))
+        request = client_messages.HEALTH_CHECK.encode(HealthCheck(request_id=REQUEST_ID, client=client, id=identity))
+        return client_messages.HEALTH_STATUS.decode(await self.call("/danube.HealthCheck/HealthCheck", request))

@@ -16,7 +16,7 @@ from danube.model.errors import UnavailableError
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.rpc.carrier import Channel, ClientStream
 from danube.storage.batches.batch import BatchOrigin, encode_payloads
-from danube.wire import decode_stream, encode, encode_stream
+from danube.wire import client_messages, decode, encode
 
 PUBLISH = "/danube.stream.StreamService/Publish"
 FETCH = "/danube.stream.StreamService/Fetch"
@@ -46,7 +46,7 @@ class PublishLine:
 
     async def open_as(self, opening: PublishOpen) -> PublishOpened:
         """Attach in any way. Raises as `open`."""
-        await self.stream.send(encode_stream.publish_open(opening))
+        await self.stream.send(encode.publish_open(opening))
         answer = await self.answer()
         if not isinstance(answer, PublishOpened):
             raise UnavailableError(f"the stream answered its opening with {answer}")
@@ -54,14 +54,14 @@ class PublishLine:
 
     async def send(self, sequence: int, body: bytes) -> None:
         """Send a batch and wait for nothing."""
-        await self.stream.send(encode_stream.publish_batch(PublishBatch(sequence, body)))
+        await self.stream.send(encode.publish_batch(PublishBatch(sequence, body)))
 
     async def answer(self) -> Answer:
         """The next answer. Raises UnavailableError when the stream has ended with OK, DanubeError when it failed."""
         raw = await self.stream.receive()
         if raw is None:
             raise UnavailableError("the stream ended")
-        return decode_stream.publish_response(raw)
+        return decode.publish_response(raw)
 
     async def stored(self, count: int) -> list[int]:
         """The base offsets of the next `count` batches. Raises the DanubeError of one that is refused."""
@@ -88,7 +88,7 @@ class FetchLine:
     async def next(self) -> list[FetchedBatch]:
         """The next answer; empty at the end. Raises the DanubeError with which the broker ended."""
         raw = await self.stream.receive()
-        return [] if raw is None else decode_stream.fetched(raw)
+        return [] if raw is None else decode.fetched(raw)
 
     async def rest(self) -> list[FetchedBatch]:
         """All batches up to the end of the stream."""
@@ -120,4 +120,4 @@ class StreamPeer:
 
     def fetch(self, call: Fetch) -> FetchLine:
         """A Fetch stream."""
-        return FetchLine(self._channel.server_stream(FETCH, encode_stream.fetch(call)))
+        return FetchLine(self._channel.server_stream(FETCH, client_messages.FETCH.encode(call)))

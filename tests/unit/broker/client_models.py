@@ -17,7 +17,7 @@ from danube.model.topic import TopicName
 from danube.rpc.carrier import Channel, ClientStream
 from danube.testing.peers.client import Peer
 from danube.testing.simulated.clock import SimClock, settle
-from danube.wire import decode, encode
+from danube.wire import client_messages, decode
 
 STEP_S = 0.05
 _JAVA_UNRECOVERABLE = (NotFoundError, NotPermittedError, PreconditionFailedError)
@@ -225,7 +225,7 @@ class ModelConsumer:
                 return
             self._failures = 0
         self.opened_s.append(self._clock.monotonic_s())
-        request = encode.receive(Receive(request_id=1, consumer_id=self._consumer_id))
+        request = client_messages.RECEIVE.encode(Receive(request_id=1, consumer_id=self._consumer_id))
         self._reading = _Reading(self._channel.server_stream("/danube.ConsumerService/ReceiveMessages", request))
 
     async def _subscribe(self) -> bool:

@@ -50,7 +50,7 @@ from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Peer
-from danube.wire import decode_cluster
+from danube.wire import control_messages
 
 ORDERS = TopicName("default", "orders")
 
@@ -265,7 +265,7 @@ async def _lists(cell: Cell, count: int) -> bool:
 
 async def standings(cell: Cell) -> dict[str, BrokerStanding]:
     answer = await cell.admin.call("/danube.control.Cluster/DescribeCluster")
-    return {each.broker_id: each for each in decode_cluster.cluster_description(answer).brokers}
+    return {each.broker_id: each for each in control_messages.CLUSTER_DESCRIPTION.decode(answer).brokers}
 
 
 async def _stands(cell: Cell, wanted: BrokerStanding) -> bool:

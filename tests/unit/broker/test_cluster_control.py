@@ -28,7 +28,7 @@ from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
 from danube.testing.in_process_broker import Cell
 from danube.testing.peers.admin import AdminPeer
-from danube.wire import decode_admin, decode_cluster, encode_cluster
+from danube.wire import admin_messages, control_messages
 from tests.unit.broker.memory_membership import MemoryMembership
 
 ADMIN = "/danube_admin.ClusterAdmin"
@@ -68,13 +68,13 @@ async def outside(tmp_path: Path) -> AsyncIterator[AdminPeer]:
 
 
 async def test_the_original_s_call_tells_leader_voters_and_learners(admin: AdminPeer) -> None:
-    status = decode_admin.cluster_status(await admin.call(f"{ADMIN}/ClusterStatus"))
+    status = admin_messages.CLUSTER_STATUS.decode(await admin.call(f"{ADMIN}/ClusterStatus"))
     assert (status.self_node_id, status.leader_id, status.current_term, status.last_applied) == ("1", "1", 1, 7)
     assert (status.voters, status.learners, status.raft_addr) == (("1", "2", "3"), ("4",), "127.0.0.1:7651")
 
 
 async def test_our_call_tells_every_member_and_the_broker_that_runs_there(admin: AdminPeer) -> None:
-    cluster = decode_cluster.cluster_description(await admin.call(f"{OURS}/DescribeCluster"))
+    cluster = control_messages.CLUSTER_DESCRIPTION.decode(await admin.call(f"{OURS}/DescribeCluster"))
     (broker,) = await admin.brokers()
     assert (cluster.kind, cluster.node_id, cluster.has_quorum) == ("raft", "1", True)
     assert [member.broker_id for member in cluster.members] == [broker.broker_id, None, None, None]
@@ -105,32 +105,32 @@ async def test_calls_and_plans_tell_what_the_leader_knows(
         return replace(known, members=(*known.members, behind))
 
     monkeypatch.setattr(membership, "look", look)
-    cluster = decode_cluster.cluster_description(await admin.call(f"{OURS}/DescribeCluster"))
+    cluster = control_messages.CLUSTER_DESCRIPTION.decode(await admin.call(f"{OURS}/DescribeCluster"))
     assert (cluster.members[-1].node_id, cluster.members[-1].lag) == ("5", 12)
-    assert decode_admin.cluster_status(await admin.call(f"{ADMIN}/ClusterStatus")).learners == ("4", "5")
+    assert admin_messages.CLUSTER_STATUS.decode(await admin.call(f"{ADMIN}/ClusterStatus")).learners == ("4", "5")
     plan = await admin.plan("promote_cluster_node", effect=Effect.MOVE, needs_approval=False, node_id="5")
     assert "which is 12 entries behind" in plan.impact.changes[0]
 
 
 async def test_a_node_is_added_with_its_address_and_adding_it_again_answers_it(admin: AdminPeer) -> None:
     for _ in range(2):
-        request = encode_cluster.add_node(AddNode(address="127.0.0.1:7654"))
-        added = decode_cluster.node_added(await admin.call(f"{ADMIN}/AddNode", request))
+        request = admin_messages.ADD_NODE.encode(AddNode(address="127.0.0.1:7654"))
+        added = admin_messages.NODE_ADDED.decode(await admin.call(f"{ADMIN}/AddNode", request))
         assert added == (True, "4", "node 4 follows")
 
 
 @pytest.mark.parametrize(("address", "error"), [("", InvalidRequestError), ("http://h:1", PreconditionFailedError)])
 async def test_what_is_no_raft_address_is_no_node(admin: AdminPeer, address: str, error: type[Exception]) -> None:
     with pytest.raises(error):
-        await admin.call(f"{ADMIN}/AddNode", encode_cluster.add_node(AddNode(address=address)))
+        await admin.call(f"{ADMIN}/AddNode", admin_messages.ADD_NODE.encode(AddNode(address=address)))
 
 
 async def test_another_node_leads_when_it_is_told_to(admin: AdminPeer, membership: MemoryMembership) -> None:
-    answer = await admin.call(f"{OURS}/TransferLeadership", encode_cluster.transfer_leadership("3"))
-    assert decode_cluster.leadership_transferred(answer) == "3"
+    answer = await admin.call(f"{OURS}/TransferLeadership", control_messages.TRANSFER_LEADERSHIP.encode("3"))
+    assert control_messages.LEADERSHIP_TRANSFERRED.decode(answer) == "3"
     assert membership.leader_id == 3
     with pytest.raises(PreconditionFailedError, match="does not vote"):
-        await admin.call(f"{OURS}/TransferLeadership", encode_cluster.transfer_leadership("4"))
+        await admin.call(f"{OURS}/TransferLeadership", control_messages.TRANSFER_LEADERSHIP.encode("4"))
 
 
 async def test_a_plan_to_promote_says_how_many_have_to_run_then(admin: AdminPeer, membership: MemoryMembership) -> None:
@@ -181,20 +181,20 @@ async def test_the_last_voter_is_not_removed(admin: AdminPeer, membership: Memor
 async def test_where_a_service_keeps_the_metadata_nobody_is_added_or_removed(outside: AdminPeer) -> None:
     for call, request in (
         ("ClusterStatus", b""),
-        ("AddNode", encode_cluster.add_node(AddNode(address="h:1"))),
-        ("PromoteNode", encode_cluster.node("1")),
-        ("RemoveNode", encode_cluster.node("1")),
+        ("AddNode", admin_messages.ADD_NODE.encode(AddNode(address="h:1"))),
+        ("PromoteNode", admin_messages.NODE.encode("1")),
+        ("RemoveNode", admin_messages.NODE.encode("1")),
     ):
         with pytest.raises(PreconditionFailedError, match="kept by etcd, a service outside"):
             await outside.call(f"{ADMIN}/{call}", request)
-    cluster = decode_cluster.cluster_description(await outside.call(f"{OURS}/DescribeCluster"))
+    cluster = control_messages.CLUSTER_DESCRIPTION.decode(await outside.call(f"{OURS}/DescribeCluster"))
     assert (cluster.kind, cluster.members, cluster.node_id) == ("etcd", (), None)
 
 
 async def test_a_broker_that_stands_alone_has_no_members(cell: Cell) -> None:
     with pytest.raises(UnsupportedError):
-        await cell.admin.call(f"{ADMIN}/RemoveNode", encode_cluster.node("1"))
-    cluster = decode_cluster.cluster_description(await cell.admin.call(f"{OURS}/DescribeCluster"))
+        await cell.admin.call(f"{ADMIN}/RemoveNode", admin_messages.NODE.encode("1"))
+    cluster = control_messages.CLUSTER_DESCRIPTION.decode(await cell.admin.call(f"{OURS}/DescribeCluster"))
     assert (cluster.kind, cluster.leader_broker_id, cluster.members) == ("sqlite", None, ())
     with pytest.raises(PreconditionFailedError, match="stands alone and keeps its metadata in sqlite"):
-        await cell.admin.call(f"{OURS}/TransferLeadership", encode_cluster.transfer_leadership(None))
+        await cell.admin.call(f"{OURS}/TransferLeadership", control_messages.TRANSFER_LEADERSHIP.encode(None))

@@ -11,8 +11,8 @@ import pytest
 from danube.broker.app import Broker
 from danube.broker.clients.fetch import FetchSession
 from danube.broker.config.settings import BrokerSettings
-from danube.broker.services.consume import _Receiving
-from danube.broker.services.stream import _Fetching
+from danube.broker.services.consume import ReceiveStream
+from danube.broker.services.stream import FetchStream
 from danube.model.calls.stream import Fetch, FetchFrom
 from danube.model.errors import ConsumerNotFoundError
 from danube.model.topic import TopicName
@@ -22,10 +22,10 @@ from danube.rpc.grpc.stream import GrpcServerStream
 from danube.runtime.clock import SystemClock
 from danube.testing.peers.client import Peer
 from danube.testing.peers.stream import FETCH
-from danube.wire import encode_stream
+from danube.wire import client_messages
 from tests.unit.freed import Freed, uncollected
 
-KINDS = (GrpcServerStream, _Receiving, _Fetching, FetchSession)
+KINDS = (GrpcServerStream, ReceiveStream, FetchStream, FetchSession)
 PAYLOADS = [bytes(512 * 1024)] * 6
 
 
@@ -77,7 +77,7 @@ async def consumer_that_is_not_known(peer: Peer, topic: TopicName) -> Callable[[
 
 async def stalled_reader(peer: Peer, topic: TopicName) -> Callable[[], None]:
     await send_all(peer, topic)
-    wanted = encode_stream.fetch(Fetch(topic=topic, start=FetchFrom.EARLIEST, follow=True))
+    wanted = client_messages.FETCH.encode(Fetch(topic=topic, start=FetchFrom.EARLIEST, follow=True))
     stream = channel_of(peer).server_stream(FETCH, wanted)
     assert await stream.receive()
     return stream.cancel

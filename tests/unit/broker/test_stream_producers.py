@@ -23,7 +23,7 @@ from danube.storage.batches.batch import BatchOrigin
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.peers.stream import PublishLine, StreamPeer, payload_batch
 from danube.testing.simulated.clock import settle
-from danube.wire import decode, encode, encode_stream
+from danube.wire import client_messages, encode
 from danube.wire.status import StatusCode, status_of
 
 KEY = 99
@@ -110,7 +110,7 @@ async def test_producer_that_closed_is_listed_no_more_and_what_it_numbered_is_kn
         assert [each.client_id for each in (await cell.admin.connections(topic))[0]] == [identity]
         line.close()
         await settle()
-        assert await cell.client.call(paths.CLOSE_PRODUCER, encode_stream.close_producer(identity)) == b""
+        assert await cell.client.call(paths.CLOSE_PRODUCER, client_messages.CLOSE_PRODUCER.encode(identity)) == b""
         assert (await cell.admin.connections(topic))[1] == 0
         assert (await cell.admin.describe(topic))[0].producers == 0
 
@@ -301,7 +301,9 @@ async def test_single_messages_of_a_producer_that_says_exclusive_are_refused_as_
         strategy=DispatchStrategy.RELIABLE,
         access_mode=AccessMode.EXCLUSIVE,
     )
-    created = decode.producer_created(await cell.client.call(paths.CREATE_PRODUCER, encode.create_producer(call)))
+    created = client_messages.PRODUCER_CREATED.decode(
+        await cell.client.call(paths.CREATE_PRODUCER, client_messages.CREATE_PRODUCER.encode(call))
+    )
     with pytest.raises(TopicHeldError):
         await cell.client.send(topic, created.producer_id, b"x", producer="java")
 
@@ -344,7 +346,7 @@ async def test_stream_that_is_half_closed_while_it_opens_leaves_nobody_behind(
     opening = PublishOpen(
         topic=topic, producer_name="p", strategy=DispatchStrategy.RELIABLE, access=ProducerAccess.EXCLUSIVE
     )
-    await line.stream.send(encode_stream.publish_open(opening))
+    await line.stream.send(encode.publish_open(opening))
     await line.stream.half_close()
     assert isinstance(await line.answer(), PublishOpened)
     with pytest.raises(UnavailableError, match="the stream ended"):

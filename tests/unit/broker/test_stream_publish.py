@@ -25,7 +25,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.storage.batches.batch import encode_messages, encode_payloads
 from danube.testing.in_process_broker import Cell
 from danube.testing.peers.stream import StreamPeer, payload_batch
-from danube.wire import encode, encode_stream
+from danube.wire import encode
 
 
 @pytest.fixture
@@ -202,7 +202,7 @@ async def test_random_bytes_are_refused_cleanly(
     with pytest.raises(DanubeError) as caught:
         for message in messages:
             await line.stream.send(message)
-        await line.stream.send(encode_stream.publish_batch(PublishBatch(99, b"never a batch")))
+        await line.stream.send(encode.publish_batch(PublishBatch(99, b"never a batch")))
         await line.stored(1)
     assert caught.value.code != "INTERNAL"
     fresh = await streams.opened(topic)

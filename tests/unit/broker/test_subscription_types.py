@@ -12,7 +12,7 @@ from danube.model.topic import DispatchStrategy, TopicName
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import PATIENCE_S
 from danube.testing.peers.client import Inbox
-from danube.wire import decode, encode
+from danube.wire import client_messages, encode
 
 BOTH = pytest.mark.parametrize("strategy", list(DispatchStrategy))
 
@@ -33,8 +33,8 @@ class Group:
         request = Subscribe(
             request_id=1, topic=self.topic, consumer_name=name, subscription="s", type=self.kind, key_filters=filters
         )
-        answer = await self.client.call("/danube.ConsumerService/Subscribe", encode.subscribe(request))
-        return await self.client.receive(decode.subscribed(answer).consumer_id)
+        answer = await self.client.call("/danube.ConsumerService/Subscribe", client_messages.SUBSCRIBE.encode(request))
+        return await self.client.receive(client_messages.SUBSCRIBED.decode(answer).consumer_id)
 
     async def send(self, payload: str, key: str | None = None) -> None:
         message = OutgoingMessage(

@@ -26,7 +26,7 @@ from danube.model.errors import (
 )
 from danube.model.message import consumer_id, producer_id
 from danube.rpc.carrier import Carrier, CarrierServer, ServerStream, Service, UnaryCall
-from danube.wire import decode, encode
+from danube.wire import client_messages, decode, encode
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Stream:
 
     def on_message(self, message: bytes) -> None:
         self.broker.note("ReceiveMessages", self.stream)
-        self.consumer = decode.receive(message).consumer_id
+        self.consumer = client_messages.RECEIVE.decode(message).consumer_id
         if self.consumer not in self.broker.consumers:
             raise ConsumerNotFoundError(f"The consumer with the id {self.consumer} does not exist")
         self.stream.open()
@@ -158,11 +158,11 @@ class FakeBroker:
 
     def _create(self, request: bytes, call: UnaryCall) -> bytes:
         self.note("CreateProducer", call)
-        create = decode.create_producer(request)
+        create = client_messages.CREATE_PRODUCER.decode(request)
         self.topics.setdefault(str(create.topic), [])
         member = producer_id(create.topic, create.producer_name)
         self.producers.add(member)
-        return encode.producer_created(
+        return client_messages.PRODUCER_CREATED.encode(
             ProducerCreated(request_id=create.request_id, producer_id=member, producer_name=create.producer_name)
         )
 
@@ -184,13 +184,13 @@ class FakeBroker:
 
     def _subscribe(self, request: bytes, call: UnaryCall) -> bytes:
         self.note("Subscribe", call)
-        subscribe = decode.subscribe(request)
+        subscribe = client_messages.SUBSCRIBE.decode(request)
         if str(subscribe.topic) not in self.topics:
             raise TopicNotFoundError(f"Unable to find the topic: {subscribe.topic}")
         member = consumer_id(subscribe.topic, subscribe.subscription, subscribe.consumer_name)
         self.consumers[member] = subscribe
         self.health[member] = HealthStatus.OK
-        return encode.subscribed(
+        return client_messages.SUBSCRIBED.encode(
             Subscribed(request_id=subscribe.request_id, consumer_id=member, consumer_name=subscribe.consumer_name)
         )
 
@@ -211,24 +211,28 @@ class FakeBroker:
 
     def _lookup(self, request: bytes, call: UnaryCall) -> bytes:
         self.note("TopicLookup", call)
-        lookup = decode.lookup(request)
+        lookup = client_messages.LOOKUP.decode(request)
         answer = self.answers.get(str(lookup.topic))
         if answer is not None:
-            return encode.lookup_answer(answer)
+            return client_messages.LOOKUP_ANSWER.encode(answer)
         if str(lookup.topic) not in self.topics:
             raise TopicNotFoundError(f"Unable to find the requested topic: {lookup.topic}")
-        return encode.lookup_answer(serves(self.url, request_id=lookup.request_id))
+        return client_messages.LOOKUP_ANSWER.encode(serves(self.url, request_id=lookup.request_id))
 
     def _partitions(self, request: bytes, call: UnaryCall) -> bytes:
         self.note("TopicPartitions", call)
-        lookup = decode.lookup(request)
+        lookup = client_messages.LOOKUP.decode(request)
         names = [lookup.topic, *(lookup.topic.partition(n) for n in range(8))]
         there = tuple(topic for topic in names if str(topic) in self.topics)
-        return encode.partitions_answer(PartitionsAnswer(request_id=lookup.request_id, partitions=there))
+        return client_messages.PARTITIONS_ANSWER.encode(
+            PartitionsAnswer(request_id=lookup.request_id, partitions=there)
+        )
 
     def _health(self, request: bytes, call: UnaryCall) -> bytes:
         self.note("HealthCheck", call)
-        return encode.health_status(self.health.get(decode.health_check(request).id, HealthStatus.OK))
+        return client_messages.HEALTH_STATUS.encode(
+            self.health.get(client_messages.HEALTH_CHECK.decode(request).id, HealthStatus.OK)
+        )
 
 
 def serves(url: str, *, broker_url: str | None = None, proxy: bool = False, request_id: int = 0) -> LookupAnswer:

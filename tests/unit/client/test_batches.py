@@ -45,7 +45,7 @@ from danube.storage.batches.batch import read_header
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock, settle
-from danube.wire import decode_stream, encode_stream
+from danube.wire import decode, encode
 from tests.unit.client.fake_broker import FakeBroker
 
 TOPIC = "/default/orders"
@@ -317,18 +317,18 @@ class Window:
         self.batches: list[PublishBatch] = []
 
     def on_message(self, message: bytes) -> None:
-        request = decode_stream.publish_request(message)
+        request = decode.publish_request(message)
         if isinstance(request, PublishBatch):
             self.batches.append(request)
         else:
             opened = PublishOpened(producer_id=1, window_bytes=self.window_bytes, batch_bytes_max=1 << 20)
-            self.stream.write(encode_stream.publish_opened(opened))
+            self.stream.write(encode.publish_opened(opened))
 
     def acknowledge(self, sequence: int, *base_offsets: int) -> None:
-        self.stream.write(encode_stream.publish_acknowledged(PublishAcknowledged(sequence, base_offsets)))
+        self.stream.write(encode.publish_acknowledged(PublishAcknowledged(sequence, base_offsets)))
 
     def refuse(self, sequence: int, error: DanubeError) -> None:
-        self.stream.write(encode_stream.publish_refused(PublishRefused(sequence, error)))
+        self.stream.write(encode.publish_refused(PublishRefused(sequence, error)))
         self.stream.finish()
 
     def on_half_close(self) -> None:

@@ -17,7 +17,7 @@ from danube.rpc.carrier import Carrier, Service, UnaryCall
 from danube.rpc.memory.carrier import MemoryCarrier
 from danube.testing.in_process_broker import Cell, running_broker
 from danube.testing.simulated.clock import SimClock
-from danube.wire import decode_stream
+from danube.wire import client_messages
 from tests.unit.client.fake_broker import FakeBroker
 
 TOPIC = TopicName("default", "orders")
@@ -74,7 +74,7 @@ class MuteBroker(FakeBroker):
 
     def _close(self, request: bytes, call: UnaryCall) -> None:
         del call
-        self.closed.append(decode_stream.close_producer(request))
+        self.closed.append(client_messages.CLOSE_PRODUCER.decode(request))
 
 
 async def test_mute_broker_is_waited_for_a_moment_and_once_for_all_partitions(

@@ -29,7 +29,7 @@ from danube.model.records import analytics, audit, telemetry
 from danube.model.untrusted_json import UntrustedJsonError, decode_json
 from danube.testing.peers.admin import PERSON
 from danube.testing.simulated.disk import SimDisk
-from danube.wire import decode_admin, decode_oversight
+from danube.wire import admin_messages, plan_messages
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
 from spark_analytics.options import parse_options
 from tests.golden.analytics.make import records as results
@@ -131,12 +131,12 @@ def _plans_and_audit(data: bytes) -> None:
         operation="x", arguments=data.decode(errors="replace"), effect="destroy"
     )
     request.caller.CopyFrom(DanubeControl_pb2.Caller(who="ada", face="cli"))
-    decode_oversight.create_plan(request.SerializeToString())
+    plan_messages.CREATE_PLAN.decode(request.SerializeToString())
 
 
 def _policies(data: bytes) -> None:
     answer = DanubeAdmin_pb2.PolicyResponse(policies=data.decode(errors="replace"))
-    decode_admin.policies(answer.SerializeToString())
+    admin_messages.POLICIES.decode(answer.SerializeToString())
 
 
 def _metadata(data: bytes) -> None:

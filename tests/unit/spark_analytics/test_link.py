@@ -12,7 +12,7 @@ from danube.model.topic import TopicName
 from danube.rpc.carrier import CarrierServer, Service, UnaryCall
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.runtime.clock import SystemClock
-from danube.wire import encode
+from danube.wire import client_messages
 from spark_analytics.options import parse_options
 from spark_analytics.source.link import connect
 
@@ -28,7 +28,9 @@ class Acceptor:
 
     def partitions(self, request: bytes, call: UnaryCall) -> bytes:
         self.tokens.append(call.caller.metadata.get("authorization", ""))
-        return encode.partitions_answer(PartitionsAnswer(request_id=1, partitions=(TopicName.parse(TOPIC),)))
+        return client_messages.PARTITIONS_ANSWER.encode(
+            PartitionsAnswer(request_id=1, partitions=(TopicName.parse(TOPIC),))
+        )
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from danube.model.errors import InvalidNameError, InvalidRequestError
 from danube.model.limits.broker import DESCRIBE_NAMES_MAX, DESCRIBE_TOPICS_DEFAULT, DESCRIBE_TOPICS_MAX, PARTITIONS_MAX
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.wire import decode_admin, decode_control, encode_admin, encode_control
+from danube.wire import admin_messages, control_messages
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
 
 UINT64, FLOATS = st.integers(0, 2**64 - 1), st.floats(0, 1e12)
@@ -102,8 +102,8 @@ class Call(NamedTuple):
 CALLS = {
     "CreateTopic": Call(
         st.builds(CreateTopic, topic=TOPICS, strategy=STRATEGIES, schema_subject=st.none() | MEMBERS),
-        encode_admin.create_topic,
-        decode_admin.create_topic,
+        admin_messages.CREATE_TOPIC.encode,
+        admin_messages.CREATE_TOPIC.decode,
     ),
     "CreatePartitionedTopic": Call(
         st.builds(
@@ -113,16 +113,18 @@ CALLS = {
             strategy=STRATEGIES,
             schema_subject=st.none() | MEMBERS,
         ),
-        encode_admin.create_partitioned_topic,
-        decode_admin.create_partitioned_topic,
+        admin_messages.CREATE_PARTITIONED_TOPIC.encode,
+        admin_messages.CREATE_PARTITIONED_TOPIC.decode,
     ),
-    "topic": Call(TOPICS, encode_admin.topic, decode_admin.topic),
+    "topic": Call(TOPICS, admin_messages.TOPIC.encode, admin_messages.TOPIC.decode),
     "Unsubscribe": Call(
-        st.builds(Unsubscribe, topic=TOPICS, subscription=MEMBERS), encode_admin.unsubscribe, decode_admin.unsubscribe
+        st.builds(Unsubscribe, topic=TOPICS, subscription=MEMBERS),
+        admin_messages.UNSUBSCRIBE.encode,
+        admin_messages.UNSUBSCRIBE.decode,
     ),
-    "namespace": Call(PARTS, encode_admin.namespace, decode_admin.namespace),
-    "broker": Call(UINT64.map(str), encode_admin.broker, decode_admin.broker),
-    "topics": Call(st.lists(INFOS, max_size=3).map(tuple), encode_admin.topics, decode_admin.topics),
+    "namespace": Call(PARTS, admin_messages.NAMESPACE.encode, admin_messages.NAMESPACE.decode),
+    "broker": Call(UINT64.map(str), admin_messages.BROKER.encode, admin_messages.BROKER.decode),
+    "topics": Call(st.lists(INFOS, max_size=3).map(tuple), admin_messages.TOPICS.encode, admin_messages.TOPICS.decode),
     "TopicDetails": Call(
         st.builds(
             TopicDetails,
@@ -130,23 +132,31 @@ CALLS = {
             subscriptions=st.lists(MEMBERS, max_size=3).map(tuple),
             schema_subject=st.none() | MEMBERS,
         ),
-        encode_admin.topic_details,
-        decode_admin.topic_details,
+        admin_messages.TOPIC_DETAILS.encode,
+        admin_messages.TOPIC_DETAILS.decode,
     ),
     "subscriptions": Call(
-        st.lists(MEMBERS, max_size=5).map(tuple), encode_admin.subscriptions, decode_admin.subscriptions
+        st.lists(MEMBERS, max_size=5).map(tuple),
+        admin_messages.SUBSCRIPTIONS.encode,
+        admin_messages.SUBSCRIPTIONS.decode,
     ),
-    "namespaces": Call(st.lists(PARTS, max_size=5).map(tuple), encode_admin.namespaces, decode_admin.namespaces),
+    "namespaces": Call(
+        st.lists(PARTS, max_size=5).map(tuple), admin_messages.NAMESPACES.encode, admin_messages.NAMESPACES.decode
+    ),
     "namespace_topics": Call(
-        st.lists(TOPICS, max_size=5).map(tuple), encode_admin.namespace_topics, decode_admin.namespace_topics
+        st.lists(TOPICS, max_size=5).map(tuple),
+        admin_messages.NAMESPACE_TOPICS.encode,
+        admin_messages.NAMESPACE_TOPICS.decode,
     ),
     "NamespacePolicies": Call(
         st.builds(NamespacePolicies, **dict.fromkeys(NamespacePolicies.__dataclass_fields__, st.integers(0, 2**32))),
-        encode_admin.policies,
-        decode_admin.policies,
+        admin_messages.POLICIES.encode,
+        admin_messages.POLICIES.decode,
     ),
-    "brokers": Call(st.lists(BROKERS, max_size=3).map(tuple), encode_admin.brokers, decode_admin.brokers),
-    "leader": Call(st.none() | UINT64.map(str), encode_admin.leader, decode_admin.leader),
+    "brokers": Call(
+        st.lists(BROKERS, max_size=3).map(tuple), admin_messages.BROKERS.encode, admin_messages.BROKERS.decode
+    ),
+    "leader": Call(st.none() | UINT64.map(str), admin_messages.LEADER.encode, admin_messages.LEADER.decode),
     "DescribeTopics": Call(
         st.builds(
             DescribeTopics,
@@ -155,13 +165,13 @@ CALLS = {
             page_size=st.integers(1, DESCRIBE_TOPICS_MAX),
             after=st.none() | CURSORS,
         ),
-        encode_control.describe_topics,
-        decode_control.describe_topics,
+        control_messages.DESCRIBE_TOPICS.encode,
+        control_messages.DESCRIBE_TOPICS.decode,
     ),
     "TopicsPage": Call(
         st.builds(TopicsPage, topics=st.lists(DESCRIPTIONS, max_size=2).map(tuple), next=st.none() | CURSORS),
-        encode_control.topics_page,
-        decode_control.topics_page,
+        control_messages.TOPICS_PAGE.encode,
+        control_messages.TOPICS_PAGE.decode,
     ),
     "BrokerDescription": Call(
         st.builds(
@@ -173,8 +183,8 @@ CALLS = {
             journal=JOURNALS,
             blocked_subscriptions=st.none() | UINT64,
         ),
-        encode_control.broker_description,
-        decode_control.broker_description,
+        control_messages.BROKER_DESCRIPTION.encode,
+        control_messages.BROKER_DESCRIPTION.decode,
     ),
 }
 
@@ -187,14 +197,14 @@ def test_what_one_side_encodes_the_other_decodes(name: str, data: st.DataObject)
 
 
 def test_what_was_done_says_so_in_all_three_answers_of_one_layout() -> None:
-    done = encode_admin.success()
-    assert decode_admin.success(done)
+    done = admin_messages.DONE.encode(None)
+    assert admin_messages.DONE.decode(done)
     assert DanubeAdmin_pb2.SubscriptionResponse.FromString(done).success
     assert DanubeAdmin_pb2.NamespaceResponse.FromString(done).success
 
 
 def test_policies_are_json_with_the_seven_names_of_the_original() -> None:
-    text = DanubeAdmin_pb2.PolicyResponse.FromString(encode_admin.policies(NamespacePolicies())).policies
+    text = DanubeAdmin_pb2.PolicyResponse.FromString(admin_messages.POLICIES.encode(NamespacePolicies())).policies
     assert json.loads(text) == {
         "max_producers_per_topic": 0,
         "max_subscriptions_per_topic": 0,
@@ -209,48 +219,48 @@ def test_policies_are_json_with_the_seven_names_of_the_original() -> None:
 @pytest.mark.parametrize("text", ["[]", "{}", '{"max_publish_rate": null, "max_message_size": "x"}'])
 def test_policies_that_name_no_limit_have_none(text: str) -> None:
     answer = DanubeAdmin_pb2.PolicyResponse(policies=text).SerializeToString()
-    assert decode_admin.policies(answer) == NamespacePolicies(max_message_size=0)
+    assert admin_messages.POLICIES.decode(answer) == NamespacePolicies(max_message_size=0)
 
 
 def test_policies_that_are_no_json_are_refused() -> None:
     with pytest.raises(InvalidRequestError, match="not a valid PolicyResponse"):
-        decode_admin.policies(DanubeAdmin_pb2.PolicyResponse(policies="{").SerializeToString())
+        admin_messages.POLICIES.decode(DanubeAdmin_pb2.PolicyResponse(policies="{").SerializeToString())
 
 
 def test_names_of_a_namespaces_topics_have_no_leading_slash() -> None:
-    answer = encode_admin.namespace_topics([TopicName("a", "t")])
+    answer = admin_messages.NAMESPACE_TOPICS.encode([TopicName("a", "t")])
     assert list(DanubeAdmin_pb2.TopicListResponse.FromString(answer).topics) == ["a/t"]
 
 
 def test_no_leader_is_said_in_the_originals_word() -> None:
-    assert DanubeAdmin_pb2.BrokerResponse.FromString(encode_admin.leader(None)).leader == "not_found"
+    assert DanubeAdmin_pb2.BrokerResponse.FromString(admin_messages.LEADER.encode(None)).leader == "not_found"
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "a b", "x" * 256])
 def test_bad_names_of_namespaces_are_refused(name: str) -> None:
     with pytest.raises(InvalidNameError):
-        decode_admin.namespace(DanubeAdmin_pb2.NamespaceRequest(name=name).SerializeToString())
+        admin_messages.NAMESPACE.decode(DanubeAdmin_pb2.NamespaceRequest(name=name).SerializeToString())
 
 
 def test_empty_id_of_a_broker_is_refused() -> None:
     with pytest.raises(InvalidRequestError, match="broker id is empty"):
-        decode_admin.broker(b"")
+        admin_messages.BROKER.decode(b"")
 
 
 @pytest.mark.parametrize(("asked", "given"), [(0, DESCRIBE_TOPICS_DEFAULT), (2**32 - 1, DESCRIBE_TOPICS_MAX), (7, 7)])
 def test_page_size_is_bounded(asked: int, given: int) -> None:
     request = DanubeControl_pb2.DescribeTopicsRequest(page_size=asked).SerializeToString()
-    assert decode_control.describe_topics(request).page_size == given
+    assert control_messages.DESCRIBE_TOPICS.decode(request).page_size == given
 
 
 def test_too_many_names_are_refused() -> None:
     request = DanubeControl_pb2.DescribeTopicsRequest(topics=["/a/t"] * (DESCRIBE_NAMES_MAX + 1))
     with pytest.raises(InvalidRequestError, match="name up to"):
-        decode_control.describe_topics(request.SerializeToString())
+        control_messages.DESCRIBE_TOPICS.decode(request.SerializeToString())
 
 
 @pytest.mark.parametrize("token", ["t", "/a/t\n", "/a/t\nb\nc"])
 def test_page_token_that_was_never_given_out_is_refused(token: str) -> None:
     request = DanubeControl_pb2.DescribeTopicsRequest(page_token=token)
     with pytest.raises(InvalidNameError):
-        decode_control.describe_topics(request.SerializeToString())
+        control_messages.DESCRIBE_TOPICS.decode(request.SerializeToString())

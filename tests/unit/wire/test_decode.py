@@ -9,7 +9,7 @@ from danube.model.calls.client import SchemaReference, SendMessage
 from danube.model.errors import InvalidNameError, InvalidRequestError
 from danube.model.limits.broker import MIB, PARTITIONS_MAX
 from danube.model.topic import DispatchStrategy
-from danube.wire import decode, decode_admin, decode_control
+from danube.wire import admin_messages, client_messages, control_messages, decode
 from danube.wire.gen import DanubeAdmin_pb2 as admin
 from danube.wire.gen import DanubeApi_pb2 as api
 from danube.wire.gen import DanubeControl_pb2 as control
@@ -18,41 +18,41 @@ GARBAGE = b"\xff\xff\xff"
 NO_UTF8 = b"\x2a\x01\xff"  # StreamMessage field 5, one byte that is no text
 
 DECODERS: dict[Callable[[bytes], object], str] = {
-    decode.create_producer: "ProducerRequest",
+    client_messages.CREATE_PRODUCER.decode: "ProducerRequest",
     decode.send_message: "StreamMessage",
-    decode.subscribe: "ConsumerRequest",
-    decode.receive: "ReceiveRequest",
+    client_messages.SUBSCRIBE.decode: "ConsumerRequest",
+    client_messages.RECEIVE.decode: "ReceiveRequest",
     decode.acknowledge: "AckRequest",
     decode.negative_acknowledge: "NackRequest",
-    decode.lookup: "TopicLookupRequest",
-    decode.health_check: "HealthCheckRequest",
-    decode.authenticate: "AuthRequest",
+    client_messages.LOOKUP.decode: "TopicLookupRequest",
+    client_messages.HEALTH_CHECK.decode: "HealthCheckRequest",
+    client_messages.AUTHENTICATE.decode: "AuthRequest",
     decode.echo: "MessageResponse",
-    decode.producer_created: "ProducerResponse",
-    decode.subscribed: "ConsumerResponse",
+    client_messages.PRODUCER_CREATED.decode: "ProducerResponse",
+    client_messages.SUBSCRIBED.decode: "ConsumerResponse",
     decode.received_message: "StreamMessage",
-    decode.lookup_answer: "TopicLookupResponse",
-    decode.partitions_answer: "TopicPartitionsResponse",
-    decode.health_status: "HealthCheckResponse",
-    decode.token: "AuthResponse",
-    decode_admin.create_topic: "NewTopicRequest",
-    decode_admin.create_partitioned_topic: "PartitionedTopicRequest",
-    decode_admin.topic: "TopicRequest",
-    decode_admin.unsubscribe: "SubscriptionRequest",
-    decode_admin.namespace: "NamespaceRequest",
-    decode_admin.broker: "BrokerRequest",
-    decode_admin.success: "TopicResponse",
-    decode_admin.topics: "TopicInfoListResponse",
-    decode_admin.topic_details: "DescribeTopicResponse",
-    decode_admin.subscriptions: "SubscriptionListResponse",
-    decode_admin.namespaces: "NamespaceListResponse",
-    decode_admin.namespace_topics: "TopicListResponse",
-    decode_admin.policies: "PolicyResponse",
-    decode_admin.brokers: "BrokerListResponse",
-    decode_admin.leader: "BrokerResponse",
-    decode_control.describe_topics: "DescribeTopicsRequest",
-    decode_control.topics_page: "DescribeTopicsResponse",
-    decode_control.broker_description: "DescribeBrokerResponse",
+    client_messages.LOOKUP_ANSWER.decode: "TopicLookupResponse",
+    client_messages.PARTITIONS_ANSWER.decode: "TopicPartitionsResponse",
+    client_messages.HEALTH_STATUS.decode: "HealthCheckResponse",
+    client_messages.TOKEN.decode: "AuthResponse",
+    admin_messages.CREATE_TOPIC.decode: "NewTopicRequest",
+    admin_messages.CREATE_PARTITIONED_TOPIC.decode: "PartitionedTopicRequest",
+    admin_messages.TOPIC.decode: "TopicRequest",
+    admin_messages.UNSUBSCRIBE.decode: "SubscriptionRequest",
+    admin_messages.NAMESPACE.decode: "NamespaceRequest",
+    admin_messages.BROKER.decode: "BrokerRequest",
+    admin_messages.DONE.decode: "TopicResponse",
+    admin_messages.TOPICS.decode: "TopicInfoListResponse",
+    admin_messages.TOPIC_DETAILS.decode: "DescribeTopicResponse",
+    admin_messages.SUBSCRIPTIONS.decode: "SubscriptionListResponse",
+    admin_messages.NAMESPACES.decode: "NamespaceListResponse",
+    admin_messages.NAMESPACE_TOPICS.decode: "TopicListResponse",
+    admin_messages.POLICIES.decode: "PolicyResponse",
+    admin_messages.BROKERS.decode: "BrokerListResponse",
+    admin_messages.LEADER.decode: "BrokerResponse",
+    control_messages.DESCRIBE_TOPICS.decode: "DescribeTopicsRequest",
+    control_messages.TOPICS_PAGE.decode: "DescribeTopicsResponse",
+    control_messages.BROKER_DESCRIPTION.decode: "DescribeBrokerResponse",
 }
 
 
@@ -78,15 +78,21 @@ def test_message_without_an_id_is_refused(decoder: Callable[[bytes], object]) ->
 @pytest.mark.parametrize(
     ("decoder", "message"),
     [
-        (decode.create_producer, api.ProducerRequest(topic_name="/a/t", producer_name="p", dispatch_strategy=2)),
-        (decode.create_producer, api.ProducerRequest(topic_name="/a/t", producer_name="p", producer_access_mode=9)),
         (
-            decode.subscribe,
+            client_messages.CREATE_PRODUCER.decode,
+            api.ProducerRequest(topic_name="/a/t", producer_name="p", dispatch_strategy=2),
+        ),
+        (
+            client_messages.CREATE_PRODUCER.decode,
+            api.ProducerRequest(topic_name="/a/t", producer_name="p", producer_access_mode=9),
+        ),
+        (
+            client_messages.SUBSCRIBE.decode,
             api.ConsumerRequest(topic_name="/a/t", consumer_name="c", subscription="s", subscription_type=4),
         ),
-        (decode.health_check, api.HealthCheckRequest(client=2)),
-        (decode_admin.create_topic, admin.NewTopicRequest(name="/a/t", dispatch_strategy=-1)),
-        (decode.lookup_answer, api.TopicLookupResponse(response_type=3)),
+        (client_messages.HEALTH_CHECK.decode, api.HealthCheckRequest(client=2)),
+        (admin_messages.CREATE_TOPIC.decode, admin.NewTopicRequest(name="/a/t", dispatch_strategy=-1)),
+        (client_messages.LOOKUP_ANSWER.decode, api.TopicLookupResponse(response_type=3)),
     ],
 )
 def test_enum_numbers_without_a_meaning_are_refused(decoder: Callable[[bytes], object], message: Message) -> None:
@@ -98,16 +104,16 @@ def test_enum_numbers_without_a_meaning_are_refused(decoder: Callable[[bytes], o
 def test_bad_topic_names_are_refused_wherever_they_stand(name: str) -> None:
     msg_id = api.MsgID(topic_name=name)
     for decoder, message in (
-        (decode.create_producer, api.ProducerRequest(topic_name=name, producer_name="p")),
-        (decode.subscribe, api.ConsumerRequest(topic_name=name, consumer_name="c", subscription="s")),
+        (client_messages.CREATE_PRODUCER.decode, api.ProducerRequest(topic_name=name, producer_name="p")),
+        (client_messages.SUBSCRIBE.decode, api.ConsumerRequest(topic_name=name, consumer_name="c", subscription="s")),
         (decode.acknowledge, api.AckRequest(msg_id=msg_id, subscription_name="s")),
         (decode.negative_acknowledge, api.NackRequest(msg_id=msg_id, subscription_name="s")),
-        (decode.lookup, api.TopicLookupRequest(topic=name)),
-        (decode_admin.create_topic, admin.NewTopicRequest(name=name)),
-        (decode_admin.create_partitioned_topic, admin.PartitionedTopicRequest(base_name=name, partitions=1)),
-        (decode_admin.topic, admin.TopicRequest(name=name)),
-        (decode_admin.unsubscribe, admin.SubscriptionRequest(topic=name, subscription="s")),
-        (decode_control.describe_topics, control.DescribeTopicsRequest(topics=["/a/t", name])),
+        (client_messages.LOOKUP.decode, api.TopicLookupRequest(topic=name)),
+        (admin_messages.CREATE_TOPIC.decode, admin.NewTopicRequest(name=name)),
+        (admin_messages.CREATE_PARTITIONED_TOPIC.decode, admin.PartitionedTopicRequest(base_name=name, partitions=1)),
+        (admin_messages.TOPIC.decode, admin.TopicRequest(name=name)),
+        (admin_messages.UNSUBSCRIBE.decode, admin.SubscriptionRequest(topic=name, subscription="s")),
+        (control_messages.DESCRIBE_TOPICS.decode, control.DescribeTopicsRequest(topics=["/a/t", name])),
     ):
         with pytest.raises(InvalidNameError):
             decoder(message.SerializeToString())
@@ -116,12 +122,18 @@ def test_bad_topic_names_are_refused_wherever_they_stand(name: str) -> None:
 @pytest.mark.parametrize("name", ["", "new\nline", "x" * 256])
 def test_bad_member_names_are_refused_wherever_they_stand(name: str) -> None:
     for decoder, message in (
-        (decode.create_producer, api.ProducerRequest(topic_name="/a/t", producer_name=name)),
-        (decode.subscribe, api.ConsumerRequest(topic_name="/a/t", consumer_name=name, subscription="s")),
-        (decode.subscribe, api.ConsumerRequest(topic_name="/a/t", consumer_name="c", subscription=name)),
+        (client_messages.CREATE_PRODUCER.decode, api.ProducerRequest(topic_name="/a/t", producer_name=name)),
+        (
+            client_messages.SUBSCRIBE.decode,
+            api.ConsumerRequest(topic_name="/a/t", consumer_name=name, subscription="s"),
+        ),
+        (
+            client_messages.SUBSCRIBE.decode,
+            api.ConsumerRequest(topic_name="/a/t", consumer_name="c", subscription=name),
+        ),
         (decode.acknowledge, api.AckRequest(msg_id=api.MsgID(topic_name="/a/t"), subscription_name=name)),
         (
-            decode.create_producer,
+            client_messages.CREATE_PRODUCER.decode,
             api.ProducerRequest(
                 topic_name="/a/t", producer_name="p", schema_ref=api.SchemaReference(subject=name, use_latest=True)
             ),
@@ -133,19 +145,19 @@ def test_bad_member_names_are_refused_wherever_they_stand(name: str) -> None:
 
 def test_bad_namespace_is_refused() -> None:
     with pytest.raises(InvalidNameError):
-        decode_admin.namespace(admin.NamespaceRequest(name="a/b").SerializeToString())
+        admin_messages.NAMESPACE.decode(admin.NamespaceRequest(name="a/b").SerializeToString())
 
 
 @pytest.mark.parametrize("partitions", [0, PARTITIONS_MAX + 1])
 def test_partition_counts_out_of_bounds_are_refused(partitions: int) -> None:
     request = admin.PartitionedTopicRequest(base_name="/a/t", partitions=partitions)
     with pytest.raises(InvalidRequestError, match=f"1 to {PARTITIONS_MAX}"):
-        decode_admin.create_partitioned_topic(request.SerializeToString())
+        admin_messages.CREATE_PARTITIONED_TOPIC.decode(request.SerializeToString())
 
 
 def test_schema_reference_without_a_version_means_the_latest() -> None:
     request = api.ProducerRequest(topic_name="/a/t", producer_name="p", schema_ref=api.SchemaReference(subject="s"))
-    call = decode.create_producer(request.SerializeToString())
+    call = client_messages.CREATE_PRODUCER.decode(request.SerializeToString())
     assert (call.schema, call.schema_subject) == (SchemaReference(subject="s"), "s")
 
 
@@ -162,5 +174,5 @@ def test_large_payload_is_measured_to_the_byte() -> None:
 
 def test_delivery_that_is_unknown_reads_as_not_reliable() -> None:
     answer = admin.TopicInfoListResponse(topics=[admin.TopicInfo(name="/a/t", delivery="?")])
-    (info,) = decode_admin.topics(answer.SerializeToString())
+    (info,) = admin_messages.TOPICS.decode(answer.SerializeToString())
     assert (info.strategy, info.broker_id) == (DispatchStrategy.NON_RELIABLE, None)

@@ -11,7 +11,7 @@ from danube.model.calls.client import (
     SchemaReference,
 )
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.wire import encode
+from danube.wire import client_messages, encode
 from danube.wire.gen import DanubeApi_pb2 as api
 
 TOPIC = TopicName("default", "t")
@@ -28,11 +28,13 @@ def test_lookup_answer_without_full_urls_is_never_sent(url: str) -> None:
     good = "http://127.0.0.1:6650"
     for answer in (lookup_answer(url, good), lookup_answer(good, url)):
         with pytest.raises(ValueError, match="http://"):
-            encode.lookup_answer(answer)
+            client_messages.LOOKUP_ANSWER.encode(answer)
 
 
 def test_lookup_answer_sets_its_type_and_both_urls() -> None:
-    message = api.TopicLookupResponse.FromString(encode.lookup_answer(lookup_answer("http://c:1", "https://b:2")))
+    message = api.TopicLookupResponse.FromString(
+        client_messages.LOOKUP_ANSWER.encode(lookup_answer("http://c:1", "https://b:2"))
+    )
     assert (message.response_type, message.connect_url, message.broker_url) == (1, "http://c:1", "https://b:2")
 
 
@@ -48,7 +50,7 @@ def test_schema_reference_says_which_version(schema: SchemaReference, expected: 
     call = CreateProducer(
         request_id=1, topic=TOPIC, producer_name="p", strategy=DispatchStrategy.RELIABLE, schema=schema
     )
-    assert api.ProducerRequest.FromString(encode.create_producer(call)).schema_ref == expected
+    assert api.ProducerRequest.FromString(client_messages.CREATE_PRODUCER.encode(call)).schema_ref == expected
 
 
 def test_nack_without_a_delay_leaves_the_field_out() -> None:

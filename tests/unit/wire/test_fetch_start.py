@@ -3,7 +3,7 @@
 import pytest
 
 from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
-from danube.wire.fetch_start import StartMessage, set_start, start_of
+from danube.wire.client_messages import StartMessage, start_fields, start_of
 from danube.wire.gen import DanubeControl_pb2, DanubeStream_pb2
 
 MESSAGES = (DanubeStream_pb2.FetchRequest, DanubeControl_pb2.StartPosition)
@@ -12,8 +12,7 @@ MESSAGES = (DanubeStream_pb2.FetchRequest, DanubeControl_pb2.StartPosition)
 @pytest.mark.parametrize("kind", MESSAGES)
 @pytest.mark.parametrize("start", [0, 7, FetchTime(0), FetchTime(5), FetchFrom.EARLIEST, FetchFrom.LATEST], ids=str)
 def test_a_start_comes_out_as_it_went_in(kind: type[StartMessage], start: FetchStart) -> None:
-    message = kind()
-    set_start(message, start)
+    message = kind(**start_fields(start))
     for absent in FetchFrom:
         assert start_of(message, absent) == start
 

@@ -49,7 +49,7 @@ from danube.model.policies import (
 )
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import TopicName
-from danube.wire import decode_policies, decode_positions, encode_policies, encode_positions
+from danube.wire import admin_messages, control_messages
 from danube.wire.gen import DanubeAdmin_pb2, DanubeControl_pb2
 
 UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
@@ -112,7 +112,9 @@ def changes(draw: st.DrawFn) -> PolicyChange:
 
 def test_a_truth_value_is_kept_as_a_number() -> None:
     message = DanubeControl_pb2.TopicPolicies(retention_drops_unread=True)
-    own = decode_policies.policies_view(DanubeControl_pb2.PoliciesView(own=message).SerializeToString()).own.given()
+    own = control_messages.POLICIES_VIEW.decode(
+        DanubeControl_pb2.PoliciesView(own=message).SerializeToString()
+    ).own.given()
     assert [(name, type(value), value) for name, value in own.items()] == [("retention_drops_unread", int, 1)]
 
 
@@ -125,10 +127,10 @@ def test_what_deletes_messages_is_refused_where_no_plan_is_asked_for(name: str) 
         DanubeControl_pb2.SetPoliciesRequest(name="/default/orders", unset=[name]),
     ):
         with pytest.raises(InvalidRequestError, match=f"{name} deletes messages.*plan set_topic_retention"):
-            decode_policies.set_topic_policies(request.SerializeToString())
+            control_messages.SET_TOPIC_POLICIES.decode(request.SerializeToString())
         request.name = "default"
         with pytest.raises(InvalidRequestError, match=f"{name} deletes messages.*plan set_namespace_retention"):
-            decode_policies.set_namespace_policies(request.SerializeToString())
+            control_messages.SET_NAMESPACE_POLICIES.decode(request.SerializeToString())
 
 
 @pytest.mark.parametrize("number", [0, 2])
@@ -136,15 +138,15 @@ def test_what_an_acknowledgement_means_is_refused_where_no_plan_is_asked_for(num
     setting = DanubeControl_pb2.TopicPolicies(durability=number)
     of_topic = DanubeControl_pb2.SetPoliciesRequest(name="/default/orders", policies=setting)
     with pytest.raises(InvalidRequestError, match=r"durability says what.*plan set_topic_durability"):
-        decode_policies.set_topic_policies(of_topic.SerializeToString())
+        control_messages.SET_TOPIC_POLICIES.decode(of_topic.SerializeToString())
     of_namespace = DanubeControl_pb2.SetPoliciesRequest(name="default", unset=["durability"])
     with pytest.raises(InvalidRequestError, match=r"durability says what.*plan set_namespace_durability"):
-        decode_policies.set_namespace_policies(of_namespace.SerializeToString())
+        control_messages.SET_NAMESPACE_POLICIES.decode(of_namespace.SerializeToString())
 
 
 def test_a_broker_that_does_not_tell_its_durability_is_not_taken_to_sync() -> None:
     older = DanubeControl_pb2.PoliciesView(holding=DanubeControl_pb2.TopicPolicies(message_ttl_s=5))
-    holding = decode_policies.policies_view(older.SerializeToString()).holding
+    holding = control_messages.POLICIES_VIEW.decode(older.SerializeToString()).holding
     assert (holding.message_ttl_s, holding.durability) == (5, None)
 
 
@@ -154,24 +156,24 @@ def test_the_wire_and_the_model_have_the_same_names_and_numbers() -> None:
 
 @given(st.builds(SetFailurePolicy, name=NAMES, policy=failure_policies()))
 def test_a_failure_policy_arrives_as_it_was_set(call: SetFailurePolicy) -> None:
-    assert decode_policies.set_failure_policy(encode_policies.set_failure_policy(call)) == call
+    assert admin_messages.SET_FAILURE_POLICY.decode(admin_messages.SET_FAILURE_POLICY.encode(call)) == call
 
 
 @given(st.tuples(st.none() | failure_policies(), TYPES))
 def test_a_failure_policy_is_answered_as_it_is(answer: tuple[FailurePolicy | None, SubscriptionType]) -> None:
-    assert decode_policies.failure_policy(encode_policies.failure_policy(answer)) == answer
+    assert admin_messages.FAILURE_POLICY.decode(admin_messages.FAILURE_POLICY.encode(answer)) == answer
 
 
 @given(NAMES, st.integers(1, 10_000))
 def test_a_window_arrives_as_it_was_set(name: SubscriptionName, window: int) -> None:
     call = SetDispatchWindow(name=name, window=window)
-    assert decode_policies.set_dispatch_window(encode_policies.set_dispatch_window(call)) == call
-    assert decode_policies.dispatch_window(encode_policies.dispatch_window(window)) == window
-    assert decode_policies.get_failure_policy(encode_policies.get_failure_policy(name)) == name
+    assert admin_messages.SET_DISPATCH_WINDOW.decode(admin_messages.SET_DISPATCH_WINDOW.encode(call)) == call
+    assert admin_messages.DISPATCH_WINDOW.decode(admin_messages.DISPATCH_WINDOW.encode(window)) == window
+    assert admin_messages.SUBSCRIPTION.decode(admin_messages.SUBSCRIPTION.encode(name)) == name
 
 
 def test_a_window_that_was_not_set_is_none() -> None:
-    assert decode_policies.dispatch_window(encode_policies.dispatch_window(None)) is None
+    assert admin_messages.DISPATCH_WINDOW.decode(admin_messages.DISPATCH_WINDOW.encode(None)) is None
 
 
 @given(PARTS, TOPICS, changes())
@@ -180,13 +182,16 @@ def test_a_change_of_limits_arrives_with_what_is_set_and_what_is_unset(
 ) -> None:
     of_namespace = SetNamespacePolicies(namespace=namespace, change=change)
     of_topic = SetTopicPolicies(topic=topic, change=change)
-    assert decode_policies.set_namespace_policies(encode_policies.set_policies(of_namespace)) == of_namespace
-    assert decode_policies.set_topic_policies(encode_policies.set_policies(of_topic)) == of_topic
+    assert (
+        control_messages.SET_NAMESPACE_POLICIES.decode(control_messages.SET_NAMESPACE_POLICIES.encode(of_namespace))
+        == of_namespace
+    )
+    assert control_messages.SET_TOPIC_POLICIES.decode(control_messages.SET_TOPIC_POLICIES.encode(of_topic)) == of_topic
 
 
 @given(st.builds(PoliciesView, own=POLICIES, holding=LIMITS))
 def test_limits_are_answered_with_the_difference_between_none_and_zero(view: PoliciesView) -> None:
-    assert decode_policies.policies_view(encode_policies.policies_view(view)) == view
+    assert control_messages.POLICIES_VIEW.decode(control_messages.POLICIES_VIEW.encode(view)) == view
 
 
 @given(NAMES, TYPES, PLACES)
@@ -194,10 +199,10 @@ def test_places_arrive_as_they_were_meant(name: SubscriptionName, kind: Subscrip
     created = CreateSubscription(name=name, type=kind, start=place)
     sought = SeekSubscription(name=name, to=place)
     peeked = PeekMessages(topic=name.topic, start=place, count=3, payload_bytes_max=5)
-    assert decode_positions.create_subscription(encode_positions.create_subscription(created)) == created
-    assert decode_positions.seek(encode_positions.seek(sought)) == sought
-    assert decode_positions.peek(encode_positions.peek(peeked)) == peeked
-    assert decode_positions.subscription(encode_positions.subscription(name)) == name
+    assert control_messages.CREATE_SUBSCRIPTION.decode(control_messages.CREATE_SUBSCRIPTION.encode(created)) == created
+    assert control_messages.SEEK.decode(control_messages.SEEK.encode(sought)) == sought
+    assert control_messages.PEEK.decode(control_messages.PEEK.encode(peeked)) == peeked
+    assert control_messages.SUBSCRIPTION.decode(control_messages.SUBSCRIPTION.encode(name)) == name
 
 
 @given(UINT64, UINT64, st.lists(MESSAGES, max_size=3).map(tuple))
@@ -206,8 +211,8 @@ def test_positions_and_peeked_messages_are_answered_whole(
 ) -> None:
     position = SubscriptionPosition(position=one, lag=other)
     page = PeekedPage(messages=messages, start_offset=one, end_offset=other)
-    assert decode_positions.position(encode_positions.position(position)) == position
-    assert decode_positions.peeked(encode_positions.peeked(page)) == page
+    assert control_messages.POSITION.decode(control_messages.POSITION.encode(position)) == position
+    assert control_messages.PEEKED.decode(control_messages.PEEKED.encode(page)) == page
 
 
 @given(TOPICS, st.integers(1, PARTITIONS_MAX), st.lists(CONNECTIONS, max_size=3).map(tuple))
@@ -216,11 +221,14 @@ def test_partitions_and_connections_arrive_whole(
 ) -> None:
     added = AddPartitions(base=topic, count=count)
     gone = DisconnectClient(topic=topic, client_id=count)
-    assert decode_positions.add_partitions(encode_positions.add_partitions(added)) == added
-    assert decode_positions.partitions(encode_positions.partitions([topic])) == (topic,)
-    assert decode_positions.list_connections(encode_positions.list_connections(topic)) == topic
-    assert decode_positions.connections(encode_positions.connections((connections, 7))) == (connections, 7)
-    assert decode_positions.disconnect_client(encode_positions.disconnect_client(gone)) == gone
+    assert control_messages.ADD_PARTITIONS.decode(control_messages.ADD_PARTITIONS.encode(added)) == added
+    assert control_messages.PARTITIONS.decode(control_messages.PARTITIONS.encode([topic])) == (topic,)
+    assert control_messages.LIST_CONNECTIONS.decode(control_messages.LIST_CONNECTIONS.encode(topic)) == topic
+    assert control_messages.CONNECTIONS.decode(control_messages.CONNECTIONS.encode((connections, 7))) == (
+        connections,
+        7,
+    )
+    assert control_messages.DISCONNECT_CLIENT.decode(control_messages.DISCONNECT_CLIENT.encode(gone)) == gone
 
 
 @pytest.mark.parametrize(
@@ -242,25 +250,25 @@ def test_a_failure_policy_that_cannot_be_is_refused_with_the_field_that_is_wrong
         topic="/default/t", subscription="s", failure_policy=policy
     )
     with pytest.raises(InvalidRequestError, match=said):
-        decode_policies.set_failure_policy(request.SerializeToString())
+        admin_messages.SET_FAILURE_POLICY.decode(request.SerializeToString())
 
 
 def test_requests_without_what_they_are_about_are_refused() -> None:
     empty = DanubeAdmin_pb2.SetSubscriptionFailurePolicyRequest(topic="/default/t", subscription="s")
     with pytest.raises(InvalidRequestError, match="no failure_policy"):
-        decode_policies.set_failure_policy(empty.SerializeToString())
+        admin_messages.SET_FAILURE_POLICY.decode(empty.SerializeToString())
     with pytest.raises(InvalidRequestError, match="no dispatch_config"):
-        decode_policies.set_dispatch_window(empty.SerializeToString())
+        admin_messages.SET_DISPATCH_WINDOW.decode(empty.SerializeToString())
     with pytest.raises(InvalidRequestError, match="where to"):
-        decode_positions.seek(empty.SerializeToString())
+        control_messages.SEEK.decode(empty.SerializeToString())
 
 
 @pytest.mark.parametrize("window", [0, 10_001])
 def test_a_window_beyond_its_bounds_is_refused(window: int) -> None:
     name = SubscriptionName(topic=TopicName("default", "t"), subscription="s")
-    request = encode_policies.set_dispatch_window(SetDispatchWindow(name=name, window=window))
+    request = admin_messages.SET_DISPATCH_WINDOW.encode(SetDispatchWindow(name=name, window=window))
     with pytest.raises(InvalidRequestError, match="use 1 to 10000"):
-        decode_policies.set_dispatch_window(request)
+        admin_messages.SET_DISPATCH_WINDOW.decode(request)
 
 
 def test_limits_that_are_none_of_ours_are_refused() -> None:
@@ -274,19 +282,19 @@ def test_limits_that_are_none_of_ours_are_refused() -> None:
         ),
     ):
         with pytest.raises(InvalidRequestError, match=said):
-            decode_policies.set_namespace_policies(request.SerializeToString())
+            control_messages.SET_NAMESPACE_POLICIES.decode(request.SerializeToString())
 
 
 def test_a_look_that_asks_for_too_much_gets_the_bound() -> None:
     many = DanubeControl_pb2.PeekRequest(topic="/default/t", count=2**31, payload_bytes_max=2**31)
-    wanted = decode_positions.peek(many.SerializeToString())
+    wanted = control_messages.PEEK.decode(many.SerializeToString())
     assert (wanted.count, wanted.payload_bytes_max) == (PEEK_MESSAGES_MAX, PEEK_PAYLOAD_BYTES_MAX)
     few = DanubeControl_pb2.PeekRequest(topic="/default/t")
-    assert decode_positions.peek(few.SerializeToString()).count == PEEK_MESSAGES_DEFAULT
+    assert control_messages.PEEK.decode(few.SerializeToString()).count == PEEK_MESSAGES_DEFAULT
 
 
 @pytest.mark.parametrize("count", [0, PARTITIONS_MAX + 1])
 def test_partitions_beyond_their_bounds_are_refused(count: int) -> None:
     request = DanubeControl_pb2.AddPartitionsRequest(topic="/default/t", count=count)
     with pytest.raises(InvalidRequestError, match="partitions cannot be added"):
-        decode_positions.add_partitions(request.SerializeToString())
+        control_messages.ADD_PARTITIONS.decode(request.SerializeToString())

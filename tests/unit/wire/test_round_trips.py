@@ -31,7 +31,7 @@ from danube.model.calls.client import (
 )
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.wire import decode, encode
+from danube.wire import client_messages, decode, encode
 
 UINT32, UINT64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
 PARTS = st.from_regex(r"[\w-]{1,20}", fullmatch=True)
@@ -77,13 +77,13 @@ CALLS = {
             access_mode=st.sampled_from(AccessMode),
             schema=st.none() | SCHEMAS,
         ),
-        encode.create_producer,
-        decode.create_producer,
+        client_messages.CREATE_PRODUCER.encode,
+        client_messages.CREATE_PRODUCER.decode,
     ),
     "ProducerCreated": Call(
         st.builds(ProducerCreated, request_id=UINT64, producer_id=UINT64, producer_name=st.text()),
-        encode.producer_created,
-        decode.producer_created,
+        client_messages.PRODUCER_CREATED.encode,
+        client_messages.PRODUCER_CREATED.decode,
     ),
     "Subscribe": Call(
         st.builds(
@@ -95,15 +95,19 @@ CALLS = {
             type=st.sampled_from(SubscriptionType),
             key_filters=st.lists(st.text(), max_size=3).map(tuple),
         ),
-        encode.subscribe,
-        decode.subscribe,
+        client_messages.SUBSCRIBE.encode,
+        client_messages.SUBSCRIBE.decode,
     ),
     "Subscribed": Call(
         st.builds(Subscribed, request_id=UINT64, consumer_id=UINT64, consumer_name=st.text()),
-        encode.subscribed,
-        decode.subscribed,
+        client_messages.SUBSCRIBED.encode,
+        client_messages.SUBSCRIBED.decode,
     ),
-    "Receive": Call(st.builds(Receive, request_id=UINT64, consumer_id=UINT64), encode.receive, decode.receive),
+    "Receive": Call(
+        st.builds(Receive, request_id=UINT64, consumer_id=UINT64),
+        client_messages.RECEIVE.encode,
+        client_messages.RECEIVE.decode,
+    ),
     "Acknowledge": Call(
         st.builds(Acknowledge, request_id=UINT64, topic=TOPICS, subscription=MEMBERS, offset=UINT64),
         encode.acknowledge,
@@ -123,7 +127,9 @@ CALLS = {
         decode.negative_acknowledge,
     ),
     "echo": Call(UINT64, encode.echo, decode.echo),
-    "Lookup": Call(st.builds(Lookup, request_id=UINT64, topic=TOPICS), encode.lookup, decode.lookup),
+    "Lookup": Call(
+        st.builds(Lookup, request_id=UINT64, topic=TOPICS), client_messages.LOOKUP.encode, client_messages.LOOKUP.decode
+    ),
     "LookupAnswer": Call(
         st.builds(
             LookupAnswer,
@@ -133,22 +139,28 @@ CALLS = {
             broker_url=URLS,
             proxy=st.booleans(),
         ),
-        encode.lookup_answer,
-        decode.lookup_answer,
+        client_messages.LOOKUP_ANSWER.encode,
+        client_messages.LOOKUP_ANSWER.decode,
     ),
     "PartitionsAnswer": Call(
         st.builds(PartitionsAnswer, request_id=UINT64, partitions=st.lists(TOPICS, max_size=5).map(tuple)),
-        encode.partitions_answer,
-        decode.partitions_answer,
+        client_messages.PARTITIONS_ANSWER.encode,
+        client_messages.PARTITIONS_ANSWER.decode,
     ),
     "HealthCheck": Call(
         st.builds(HealthCheck, request_id=UINT64, client=st.sampled_from(ClientKind), id=UINT64),
-        encode.health_check,
-        decode.health_check,
+        client_messages.HEALTH_CHECK.encode,
+        client_messages.HEALTH_CHECK.decode,
     ),
-    "HealthStatus": Call(st.sampled_from(HealthStatus), encode.health_status, decode.health_status),
-    "Authenticate": Call(st.builds(Authenticate, api_key=st.text()), encode.authenticate, decode.authenticate),
-    "token": Call(st.text(), encode.token, decode.token),
+    "HealthStatus": Call(
+        st.sampled_from(HealthStatus), client_messages.HEALTH_STATUS.encode, client_messages.HEALTH_STATUS.decode
+    ),
+    "Authenticate": Call(
+        st.builds(Authenticate, api_key=st.text()),
+        client_messages.AUTHENTICATE.encode,
+        client_messages.AUTHENTICATE.decode,
+    ),
+    "token": Call(st.text(), client_messages.TOKEN.encode, client_messages.TOKEN.decode),
 }
 
 

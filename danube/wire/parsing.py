@@ -1,6 +1,6 @@
-"""What all decoding starts with: bytes into a message, its numbers into enums, its texts into checked names."""
+"""First steps of all decoding: bytes into a message, numbers and words into enums, texts into checked names."""
 
-from enum import IntEnum
+from enum import Enum, IntEnum
 from functools import lru_cache
 from typing import TypeVar
 
@@ -13,6 +13,7 @@ from danube.model.topic import TopicName
 
 _M = TypeVar("_M", bound=Message)
 _E = TypeVar("_E", bound=IntEnum)
+_W = TypeVar("_W", bound=Enum)
 
 
 def parse(kind: type[_M], data: bytes) -> _M:
@@ -37,13 +38,22 @@ def member(kind: type[_E], number: int) -> _E:
         raise InvalidRequestError(f"{number} is not a {kind.__name__}: use one of {known}") from None
 
 
+def word(kind: type[_W], text: str) -> _W:
+    """The enum member with this word. Raises InvalidRequestError."""
+    try:
+        return kind(text)
+    except ValueError:
+        known = ", ".join(one.value for one in kind)
+        raise InvalidRequestError(f"{text[:40]!r} is not a word for {kind.__name__.lower()}: use {known}") from None
+
+
 @lru_cache(NAME_CACHE_ENTRIES_MAX)
 def topic_name(text: str) -> TopicName:
-    """`TopicName.parse` that remembers what it found valid."""
+    """`TopicName.parse`, cached."""
     return TopicName.parse(text)
 
 
 @lru_cache(NAME_CACHE_ENTRIES_MAX)
 def member_name(kind: str, text: str) -> str:
-    """`check_member_name` that remembers what it found valid."""
+    """`check_member_name`, cached."""
     return check_member_name(kind, text)

@@ -1,6 +1,5 @@
 import json
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -41,7 +40,8 @@ from danube.model.records.audit import (
     encode_record,
     next_record,
 )
-from danube.wire import decode_oversight, encode_oversight
+from danube.wire import plan_messages
+from danube.wire.codec import Codec
 from danube.wire.gen import DanubeControl_pb2
 
 UINT64 = st.integers(0, 2**64 - 1)
@@ -80,60 +80,49 @@ PLANS = st.builds(
 CURSORS = st.builds(PlanCursor, created_ms=UINT64, plan_id=st.text("plan-0123456789abcdef", min_size=1, max_size=20))
 
 
-class Call(NamedTuple):
-    values: st.SearchStrategy[Any]
-    encode: Callable[[Any], bytes]
-    decode: Callable[[bytes], Any]
-
-
-def call(values: st.SearchStrategy[Any], name: str) -> Call:
-    return Call(values, getattr(encode_oversight, name), getattr(decode_oversight, name))
-
-
-CALLS = {
-    one: call(values, one)
-    for one, values in {
-        "create_plan": st.builds(
-            PlanRequest,
-            operation=TEXTS,
-            arguments=ARGUMENTS,
-            effect=st.sampled_from(Effect),
-            caller=CALLERS,
-            needs_approval=st.booleans(),
-            dry_run=st.booleans(),
-        ),
-        "get_plan": TEXTS,
-        "list_plans": st.builds(
-            ListPlans,
-            page_size=st.integers(1, PLANS_PAGE_MAX),
-            open_only=st.booleans(),
-            after=st.none() | CURSORS,
-        ),
-        "decide_plan": st.builds(Decision, plan_id=TEXTS, approve=st.booleans(), caller=CALLERS),
-        "apply_plan": st.builds(PlanApplication, plan_id=TEXTS, operation=TEXTS, arguments=ARGUMENTS, caller=CALLERS),
-        "audit_entry": st.builds(
-            AuditEntry,
-            caller=CALLERS,
-            operation=TEXTS,
-            arguments=ARGUMENTS,
-            effect=st.sampled_from(Effect),
-            outcome=st.sampled_from(Outcome),
-            plan_id=st.none() | TEXTS,
-            error=st.none() | TEXTS,
-            detail=TEXTS,
-        ),
-        "read_audit": st.builds(
-            ReadAudit,
-            start=UINT64,
-            limit=st.integers(1, AUDIT_PAGE_MAX),
-            topic=st.sampled_from([None, AUDIT_TOPIC, AUDIT_TOPIC.partition(3)]),
-        ),
-        "plan": PLANS,
-        "plans_page": st.builds(
-            PlansPage, plans=st.lists(PLANS, max_size=2).map(tuple), now_ms=UINT64, next=st.none() | CURSORS
-        ),
-        "audit_receipt": st.builds(AuditReceipt, sequence=UINT64, hash=TEXTS),
-    }.items()
+CALLS: dict[Codec[Any], st.SearchStrategy[Any]] = {
+    plan_messages.CREATE_PLAN: st.builds(
+        PlanRequest,
+        operation=TEXTS,
+        arguments=ARGUMENTS,
+        effect=st.sampled_from(Effect),
+        caller=CALLERS,
+        needs_approval=st.booleans(),
+        dry_run=st.booleans(),
+    ),
+    plan_messages.GET_PLAN: TEXTS,
+    plan_messages.LIST_PLANS: st.builds(
+        ListPlans,
+        page_size=st.integers(1, PLANS_PAGE_MAX),
+        open_only=st.booleans(),
+        after=st.none() | CURSORS,
+    ),
+    plan_messages.DECIDE_PLAN: st.builds(Decision, plan_id=TEXTS, approve=st.booleans(), caller=CALLERS),
+    plan_messages.APPLY_PLAN: st.builds(
+        PlanApplication, plan_id=TEXTS, operation=TEXTS, arguments=ARGUMENTS, caller=CALLERS
+    ),
+    plan_messages.AUDIT_ENTRY: st.builds(
+        AuditEntry,
+        caller=CALLERS,
+        operation=TEXTS,
+        arguments=ARGUMENTS,
+        effect=st.sampled_from(Effect),
+        outcome=st.sampled_from(Outcome),
+        plan_id=st.none() | TEXTS,
+        error=st.none() | TEXTS,
+        detail=TEXTS,
+    ),
+    plan_messages.READ_AUDIT: st.builds(
+        ReadAudit,
+        start=UINT64,
+        limit=st.integers(1, AUDIT_PAGE_MAX),
+        topic=st.sampled_from([None, AUDIT_TOPIC, AUDIT_TOPIC.partition(3)]),
+    ),
+    plan_messages.PLAN: PLANS,
+    plan_messages.PLANS_PAGE: st.builds(
+        PlansPage, plans=st.lists(PLANS, max_size=2).map(tuple), now_ms=UINT64, next=st.none() | CURSORS
+    ),
+    plan_messages.AUDIT_RECEIPT: st.builds(AuditReceipt, sequence=UINT64, hash=TEXTS),
 }
 CALLER = DanubeControl_pb2.Caller(who="ada@desk", face="cli")
 ENTRY = AuditEntry(
@@ -146,11 +135,11 @@ ENTRY = AuditEntry(
 RECORD = next_record(ENTRY, sequence=0, at_ms=5, keeper="7", previous=GENESIS)
 
 
-@pytest.mark.parametrize("name", sorted(CALLS))
+@pytest.mark.parametrize("codec", CALLS, ids=lambda codec: codec.kind.DESCRIPTOR.name)
 @given(data=st.data())
-def test_what_one_side_encodes_the_other_decodes(name: str, data: st.DataObject) -> None:
-    value = data.draw(CALLS[name].values)
-    assert CALLS[name].decode(CALLS[name].encode(value)) == value
+def test_what_one_side_encodes_the_other_decodes(codec: Codec[Any], data: st.DataObject) -> None:
+    value = data.draw(CALLS[codec])
+    assert codec.decode(codec.encode(value)) == value
 
 
 def plan_request(**fields: Any) -> bytes:
@@ -162,7 +151,7 @@ def test_arguments_travel_in_the_one_way_to_write_them() -> None:
     request = PlanRequest(
         operation="f", arguments={"b": "ü", "a": None}, effect=Effect.MOVE, caller=ENTRY.caller, needs_approval=False
     )
-    sent = DanubeControl_pb2.CreatePlanRequest.FromString(encode_oversight.create_plan(request))
+    sent = DanubeControl_pb2.CreatePlanRequest.FromString(plan_messages.CREATE_PLAN.encode(request))
     assert sent.arguments == '{"a":null,"b":"\\u00fc"}'
 
 
@@ -190,7 +179,7 @@ def test_arguments_travel_in_the_one_way_to_write_them() -> None:
 )
 def test_requests_for_a_plan_that_make_no_sense_are_refused(fields: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidRequestError, match=said):
-        decode_oversight.create_plan(plan_request(**fields))
+        plan_messages.CREATE_PLAN.decode(plan_request(**fields))
 
 
 @pytest.mark.parametrize("field", ["operation", "detail", "error", "plan_id"])
@@ -198,41 +187,41 @@ def test_texts_longer_than_the_audit_log_takes_are_refused(field: str) -> None:
     message = DanubeControl_pb2.RecordRequest(caller=CALLER, arguments="{}", effect="read", outcome="done")
     setattr(message, field, "x" * (AUDIT_TEXT_CHARS_MAX + 1))
     with pytest.raises(InvalidRequestError, match="longer than"):
-        decode_oversight.audit_entry(message.SerializeToString())
+        plan_messages.AUDIT_ENTRY.decode(message.SerializeToString())
 
 
 def test_unknown_outcome_is_refused() -> None:
     message = DanubeControl_pb2.RecordRequest(caller=CALLER, arguments="{}", effect="read", outcome="maybe")
     with pytest.raises(InvalidRequestError, match="use started, done"):
-        decode_oversight.audit_entry(message.SerializeToString())
+        plan_messages.AUDIT_ENTRY.decode(message.SerializeToString())
 
 
 @pytest.mark.parametrize(("asked", "given"), [(0, PLANS_PAGE_MAX), (2**32 - 1, PLANS_PAGE_MAX), (7, 7)])
 def test_page_of_plans_is_bounded(asked: int, given: int) -> None:
     request = DanubeControl_pb2.ListPlansRequest(page_size=asked).SerializeToString()
-    assert decode_oversight.list_plans(request).page_size == given
+    assert plan_messages.LIST_PLANS.decode(request).page_size == given
 
 
 @pytest.mark.parametrize(("asked", "given"), [(0, AUDIT_PAGE_MAX), (2**32 - 1, AUDIT_PAGE_MAX), (7, 7)])
 def test_page_of_the_audit_log_is_bounded(asked: int, given: int) -> None:
     request = DanubeControl_pb2.ReadRequest(limit=asked).SerializeToString()
-    assert decode_oversight.read_audit(request).limit == given
+    assert plan_messages.READ_AUDIT.decode(request).limit == given
 
 
 @pytest.mark.parametrize("token", ["x", ":", "5:", ":plan-1", "-5:plan-1", "²:plan-1", "9" * 5_000 + ":plan-1"])
 def test_page_token_that_was_never_given_out_is_refused(token: str) -> None:
     request = DanubeControl_pb2.ListPlansRequest(page_token=token).SerializeToString()
     with pytest.raises(InvalidRequestError, match="no page token"):
-        decode_oversight.list_plans(request)
+        plan_messages.LIST_PLANS.decode(request)
 
 
 def test_page_of_the_audit_log_comes_as_its_records() -> None:
     stored = StoredAuditPage(records=(encode_record(RECORD),), first=0, start=0, end=9)
-    page = decode_oversight.audit_page(encode_oversight.audit_page(stored))
+    page = plan_messages.decode_audit_page(plan_messages.STORED_AUDIT_PAGE.encode(stored))
     assert page == AuditPage(records=(RECORD,), start=0, end=9)
 
 
 def test_bytes_in_the_audit_log_that_are_no_record_are_named() -> None:
     stored = StoredAuditPage(records=(encode_record(RECORD), b"\xff"), first=4, start=0, end=9)
     with pytest.raises(InvalidRequestError, match="record 5 of the audit log is damaged"):
-        decode_oversight.audit_page(encode_oversight.audit_page(stored))
+        plan_messages.decode_audit_page(plan_messages.STORED_AUDIT_PAGE.encode(stored))

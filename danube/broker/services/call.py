@@ -1,0 +1,162 @@
+"""An entry of the call catalogue: what a call acts on, the permission that it takes, its effect, and its handler."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from typing import TypeVar
+
+from danube.broker.control import Control
+from danube.broker.services.context import ServiceContext
+from danube.model.errors import UnsupportedError
+from danube.model.plans.plan import Effect
+from danube.rpc.carrier import StreamFactory, UnaryCall, UnaryHandler
+from danube.wire.codec import Codec
+
+Wanted = TypeVar("Wanted")
+Answer = TypeVar("Answer")
+MakeHandler = Callable[[ServiceContext], UnaryHandler]
+MakeStream = Callable[[ServiceContext], StreamFactory]
+
+
+class Resource(StrEnum):
+    """What a call acts on, and so where its permission is looked for."""
+
+    CLUSTER = "cluster"
+    BROKER = "broker"
+    NAMESPACE = "namespace"
+    TOPIC = "topic"
+
+
+class Action(StrEnum):
+    """Permission that a call takes, by the original's names."""
+
+    ANY_CALLER = ""
+    """None."""
+    LOOKUP = "Lookup"
+    PRODUCE = "Produce"
+    CONSUME = "Consume"
+    MANAGE_TOPIC = "ManageTopic"
+    MANAGE_NAMESPACE = "ManageNamespace"
+    MANAGE_BROKER = "ManageBroker"
+    MANAGE_CLUSTER = "ManageCluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Call:
+    """One entry, with one of the three handlers."""
+
+    resource: Resource
+    action: Action
+    effect: Effect
+    unary: MakeHandler | None = None
+    server_stream: MakeStream | None = None
+    """One request, many answers."""
+    stream: MakeStream | None = None
+    """Messages both ways."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Makes entries of one resource and one action. `method` finds, in the broker's control, what answers the call."""
+
+    resource: Resource
+    action: Action
+
+    def now(
+        self,
+        effect: Effect,
+        request: Codec[Wanted],
+        method: Callable[[Control], Callable[[Wanted], Answer]],
+        answer: Codec[Answer],
+    ) -> Call:
+        """A call that is answered at once, from memory."""
+        return self.unary(effect, now(request, lambda context: method(context.control), answer))
+
+    def later(
+        self,
+        effect: Effect,
+        request: Codec[Wanted],
+        method: Callable[[Control], Callable[[Wanted], Awaitable[Answer]]],
+        answer: Codec[Answer],
+        *,
+        makes_room: bool = False,
+    ) -> Call:
+        """A call whose answer takes a while, as the function `later` says."""
+        return self.unary(
+            effect, later(request, lambda context: method(context.control), answer, makes_room=makes_room)
+        )
+
+    def refused(self, effect: Effect, reason: str) -> Call:
+        """A call of the original that makes no sense here: every request gets an UnsupportedError."""
+        return self.unary(effect, _refuse(reason))
+
+    def unary(self, effect: Effect, make: MakeHandler) -> Call:
+        """A call with one request and one answer."""
+        return Call(resource=self.resource, action=self.action, effect=effect, unary=make)
+
+    def server_stream(self, effect: Effect, make: MakeStream) -> Call:
+        """A call with one request and many answers."""
+        return Call(resource=self.resource, action=self.action, effect=effect, server_stream=make)
+
+    def stream(self, effect: Effect, make: MakeStream) -> Call:
+        """A call with messages both ways."""
+        return Call(resource=self.resource, action=self.action, effect=effect, stream=make)
+
+
+def now(
+    request: Codec[Wanted], method: Callable[[ServiceContext], Callable[[Wanted], Answer]], answer: Codec[Answer]
+) -> MakeHandler:
+    """Makes a handler that answers at once, from memory."""
+
+    def make(context: ServiceContext) -> UnaryHandler:
+        ask = method(context)
+        return lambda data, _: answer.encode(ask(request.decode(data)))
+
+    return make
+
+
+def later(
+    request: Codec[Wanted],
+    method: Callable[[ServiceContext], Callable[[Wanted], Awaitable[Answer]]],
+    answer: Codec[Answer],
+    *,
+    makes_room: bool = False,
+) -> MakeHandler:
+    """Makes a handler that decodes, or refuses, the request at once and answers after a while.
+
+    One that deletes makes room: on a full disk it may use the space that is kept back for it.
+    """
+
+    def make(context: ServiceContext) -> UnaryHandler:
+        ask = method(context)
+
+        def handle(data: bytes, call: UnaryCall) -> None:
+            wanted = request.decode(data)
+
+            async def work() -> bytes:
+                if makes_room:
+                    await context.make_room()
+                return answer.encode(await ask(wanted))
+
+            context.answer_later(call, "answer a call", work)
+
+        return handle
+
+    return make
+
+
+def in_cluster(call: Call, reason: str) -> Call:
+    """The same call, but refused by a broker outside a cluster."""
+    make = call.unary or _refuse(reason)
+
+    def make_or_refuse(context: ServiceContext) -> UnaryHandler:
+        return _refuse(reason)(context) if context.control.cluster.is_alone else make(context)
+
+    return replace(call, unary=make_or_refuse)
+
+
+def _refuse(reason: str) -> MakeHandler:
+    def handle(data: bytes, call: UnaryCall) -> bytes:  # noqa: ARG001 - whatever is asked
+        raise UnsupportedError(reason)
+
+    return lambda _: handle

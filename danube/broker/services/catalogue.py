@@ -1,0 +1,207 @@
+"""Call catalogue: for each call its resource, action and effect, its messages and its handler.
+
+A call without an entry does not exist. Services and interceptors follow from the entries.
+"""
+
+from collections.abc import Mapping
+from functools import partial
+
+from danube.broker.control.cluster import ClusterControl
+from danube.broker.services.call import Action, Call, Resource, Scope, in_cluster, later, now
+from danube.broker.services.consume import ReceiveStream, acknowledge, negative_acknowledge, subscribe
+from danube.broker.services.discovery import health_check, topic_lookup, topic_partitions
+from danube.broker.services.produce import create_producer, send_message
+from danube.broker.services.stream import FetchStream, PublishStream, bounds, close_consumer, close_producer
+from danube.model.calls.admin import AddNode
+from danube.model.plans.plan import Effect
+from danube.wire import admin_messages as admin
+from danube.wire import client_messages as client
+from danube.wire import control_messages as control
+from danube.wire import plan_messages as plan
+
+_NOWHERE_TO_MOVE = "a standalone broker has no other broker to move topics to: stop it instead, its clients come back"
+_NEVER_DRAINED = "a standalone broker is always active"
+_NO_NODES = "a standalone broker keeps its metadata by itself: this call needs a cluster"
+_NOTHING_TO_BALANCE = "a standalone broker has nothing to balance its load with: this call needs a cluster"
+_STANDS_ALONE = "a standalone broker has no other broker to move a topic to"
+
+READ, WRITE, MOVE, DESTROY = Effect.READ, Effect.WRITE, Effect.MOVE, Effect.DESTROY
+_LOOKUP = Scope(Resource.TOPIC, Action.LOOKUP)
+_PRODUCE = Scope(Resource.TOPIC, Action.PRODUCE)
+_CONSUME = Scope(Resource.TOPIC, Action.CONSUME)
+_HEALTH = Scope(Resource.CLUSTER, Action.ANY_CALLER)
+_TOPIC = Scope(Resource.TOPIC, Action.MANAGE_TOPIC)
+_TOPICS = Scope(Resource.NAMESPACE, Action.MANAGE_TOPIC)
+_BROKER_TOPICS = Scope(Resource.BROKER, Action.MANAGE_TOPIC)
+_NAMESPACE = Scope(Resource.NAMESPACE, Action.MANAGE_NAMESPACE)
+_NAMESPACES = Scope(Resource.CLUSTER, Action.MANAGE_NAMESPACE)
+_BROKER = Scope(Resource.BROKER, Action.MANAGE_BROKER)
+_BROKERS = Scope(Resource.CLUSTER, Action.MANAGE_BROKER)
+_CLUSTER = Scope(Resource.CLUSTER, Action.MANAGE_CLUSTER)
+
+Calls = Mapping[str, Mapping[str, Call]]
+"""By service and method."""
+
+CLIENT_CALLS: Calls = {
+    "danube.ProducerService": {
+        "CreateProducer": _PRODUCE.unary(
+            WRITE, later(client.CREATE_PRODUCER, create_producer, client.PRODUCER_CREATED)
+        ),
+        "SendMessage": _PRODUCE.unary(WRITE, send_message),
+    },
+    "danube.ConsumerService": {
+        "Subscribe": _CONSUME.unary(WRITE, later(client.SUBSCRIBE, subscribe, client.SUBSCRIBED)),
+        "ReceiveMessages": _CONSUME.server_stream(READ, lambda context: partial(ReceiveStream, context)),
+        "Ack": _CONSUME.unary(WRITE, acknowledge),
+        "Nack": _CONSUME.unary(WRITE, negative_acknowledge),
+    },
+    "danube.Discovery": {
+        "TopicLookup": _LOOKUP.unary(READ, topic_lookup),
+        "TopicPartitions": _LOOKUP.unary(READ, topic_partitions),
+    },
+    "danube.HealthCheck": {
+        "HealthCheck": _HEALTH.unary(READ, now(client.HEALTH_CHECK, health_check, client.HEALTH_STATUS)),
+    },
+    "danube.stream.StreamService": {
+        "Publish": _PRODUCE.stream(WRITE, lambda context: partial(PublishStream, context)),
+        "Fetch": _CONSUME.server_stream(READ, lambda context: partial(FetchStream, context)),
+        "Bounds": _CONSUME.unary(READ, later(client.BOUNDS, bounds, client.TOPIC_BOUNDS)),
+        "CloseProducer": _PRODUCE.unary(WRITE, close_producer),
+        "CloseConsumer": _CONSUME.unary(WRITE, close_consumer),
+    },
+}
+
+
+async def _added(cluster: ClusterControl, wanted: AddNode) -> tuple[bool, str, str]:
+    node_id = await cluster.add(wanted)
+    return True, node_id, f"node {node_id} follows"
+
+
+async def _promoted(cluster: ClusterControl, node_id: str) -> tuple[bool, str]:
+    await cluster.promote(node_id)
+    return True, f"node {node_id} votes"
+
+
+async def _removed(cluster: ClusterControl, node_id: str) -> tuple[bool, str]:
+    await cluster.remove(node_id)
+    return True, f"node {node_id} is out"
+
+
+_NODES = {
+    "ClusterStatus": _CLUSTER.later(READ, admin.EMPTY, lambda c: lambda _: c.cluster.status(), admin.CLUSTER_STATUS),
+    "AddNode": _CLUSTER.later(WRITE, admin.ADD_NODE, lambda c: partial(_added, c.cluster), admin.NODE_ADDED),
+    "PromoteNode": _CLUSTER.later(MOVE, admin.NODE, lambda c: partial(_promoted, c.cluster), admin.NODE_CHANGED),
+    "RemoveNode": _CLUSTER.later(DESTROY, admin.NODE, lambda c: partial(_removed, c.cluster), admin.NODE_CHANGED),
+}
+
+ADMIN_CALLS: Calls = {
+    "danube_admin.BrokerAdmin": {
+        "ListBrokers": _BROKERS.now(READ, admin.EMPTY, lambda c: lambda _: c.brokers.list(), admin.BROKERS),
+        "GetLeaderBroker": _BROKERS.now(READ, admin.EMPTY, lambda c: lambda _: c.brokers.leader(), admin.LEADER),
+        "ListNamespaces": _NAMESPACES.later(
+            READ, admin.EMPTY, lambda c: lambda _: c.namespaces.names(), admin.NAMESPACES
+        ),
+        "UnloadBroker": _BROKER.refused(MOVE, _NOWHERE_TO_MOVE),
+        "ActivateBroker": _BROKER.refused(WRITE, _NEVER_DRAINED),
+        "GetClusterBalance": _CLUSTER.refused(READ, _NOTHING_TO_BALANCE),
+        "TriggerRebalance": _CLUSTER.refused(MOVE, _NOTHING_TO_BALANCE),
+    },
+    "danube_admin.ClusterAdmin": {name: in_cluster(call, _NO_NODES) for name, call in _NODES.items()},
+    "danube_admin.NamespaceAdmin": {
+        "GetNamespaceTopics": _NAMESPACE.later(
+            READ, admin.NAMESPACE, lambda c: c.namespaces.topics, admin.NAMESPACE_TOPICS
+        ),
+        "GetNamespacePolicies": _NAMESPACE.later(
+            READ, admin.NAMESPACE, lambda c: c.namespaces.policies, admin.POLICIES
+        ),
+        "CreateNamespace": _NAMESPACE.later(WRITE, admin.NAMESPACE, lambda c: c.namespaces.create, admin.DONE),
+        "DeleteNamespace": _NAMESPACE.later(
+            DESTROY, admin.NAMESPACE, lambda c: c.namespaces.delete, admin.DONE, makes_room=True
+        ),
+    },
+    "danube_admin.TopicAdmin": {
+        "CreateTopic": _TOPIC.later(WRITE, admin.CREATE_TOPIC, lambda c: c.topics.create, admin.DONE),
+        "CreatePartitionedTopic": _TOPIC.later(
+            WRITE, admin.CREATE_PARTITIONED_TOPIC, lambda c: c.topics.create_partitioned, admin.DONE
+        ),
+        "DeleteTopic": _TOPIC.later(DESTROY, admin.TOPIC, lambda c: c.topics.delete, admin.DONE, makes_room=True),
+        "Unsubscribe": _TOPIC.later(
+            DESTROY, admin.UNSUBSCRIBE, lambda c: c.subscriptions.unsubscribe, admin.DONE, makes_room=True
+        ),
+        "ListNamespaceTopics": _TOPICS.later(READ, admin.NAMESPACE, lambda c: c.topics.in_namespace, admin.TOPICS),
+        "ListBrokerTopics": _BROKER_TOPICS.now(READ, admin.BROKER, lambda c: c.topics.on_broker, admin.TOPICS),
+        "DescribeTopic": _TOPIC.later(READ, admin.TOPIC, lambda c: c.topics.describe, admin.TOPIC_DETAILS),
+        "ListSubscriptions": _TOPIC.later(READ, admin.TOPIC, lambda c: c.subscriptions.names, admin.SUBSCRIPTIONS),
+        "UnloadTopic": _TOPIC.refused(MOVE, _STANDS_ALONE),
+        "SetSubscriptionFailurePolicy": _TOPIC.later(
+            WRITE, admin.SET_FAILURE_POLICY, lambda c: c.policies.set_failure_policy, admin.DONE
+        ),
+        "GetSubscriptionFailurePolicy": _TOPIC.now(
+            READ, admin.SUBSCRIPTION, lambda c: c.policies.failure_policy, admin.FAILURE_POLICY
+        ),
+        "SetSubscriptionDispatchConfig": _TOPIC.later(
+            WRITE, admin.SET_DISPATCH_WINDOW, lambda c: c.policies.set_window, admin.DONE
+        ),
+        "GetSubscriptionDispatchConfig": _TOPIC.now(
+            READ, admin.SUBSCRIPTION, lambda c: c.policies.window, admin.DISPATCH_WINDOW
+        ),
+    },
+    "danube.control.Inspection": {
+        "DescribeTopics": _TOPIC.later(
+            READ, control.DESCRIBE_TOPICS, lambda c: c.descriptions.topics, control.TOPICS_PAGE
+        ),
+        "DescribeBroker": _BROKER.now(
+            READ, control.DESCRIBE_BROKER, lambda c: lambda _: c.brokers.describe(), control.BROKER_DESCRIPTION
+        ),
+    },
+    "danube.control.Cluster": {
+        "DescribeCluster": _CLUSTER.later(
+            READ, control.DESCRIBE_CLUSTER, lambda c: lambda _: c.cluster.describe(), control.CLUSTER_DESCRIPTION
+        ),
+        "TransferLeadership": _CLUSTER.later(
+            WRITE, control.TRANSFER_LEADERSHIP, lambda c: c.cluster.transfer, control.LEADERSHIP_TRANSFERRED
+        ),
+    },
+    "danube.control.Policies": {
+        "GetNamespacePolicies": _NAMESPACE.later(
+            READ, control.NAMESPACE_POLICIES_OF, lambda c: c.policies.namespace_policies, control.POLICIES_VIEW
+        ),
+        "SetNamespacePolicies": _NAMESPACE.later(
+            WRITE, control.SET_NAMESPACE_POLICIES, lambda c: c.policies.set_namespace_policies, control.POLICIES_VIEW
+        ),
+        "GetTopicPolicies": _TOPIC.now(
+            READ, control.TOPIC_POLICIES_OF, lambda c: c.policies.topic_policies, control.POLICIES_VIEW
+        ),
+        "SetTopicPolicies": _TOPIC.later(
+            WRITE, control.SET_TOPIC_POLICIES, lambda c: c.policies.set_topic_policies, control.POLICIES_VIEW
+        ),
+    },
+    "danube.control.Positions": {
+        "CreateSubscription": _TOPIC.later(
+            WRITE, control.CREATE_SUBSCRIPTION, lambda c: c.positions.create, control.POSITION
+        ),
+        "Seek": _TOPIC.later(WRITE, control.SEEK, lambda c: c.positions.seek, control.POSITION),
+        "RetryBlocked": _TOPIC.now(WRITE, control.SUBSCRIPTION, lambda c: c.positions.retry_blocked, control.POSITION),
+        "Peek": _TOPIC.later(READ, control.PEEK, lambda c: c.peeking.peek, control.PEEKED),
+        "AddPartitions": _TOPIC.later(
+            WRITE, control.ADD_PARTITIONS, lambda c: c.positions.add_partitions, control.PARTITIONS
+        ),
+        "ListConnections": _TOPIC.now(
+            READ, control.LIST_CONNECTIONS, lambda c: c.connections.list, control.CONNECTIONS
+        ),
+        "DisconnectClient": _TOPIC.now(
+            WRITE, control.DISCONNECT_CLIENT, lambda c: c.connections.disconnect, control.DISCONNECTED
+        ),
+    },
+    "danube.control.Plans": {
+        "CreatePlan": _CLUSTER.later(WRITE, plan.CREATE_PLAN, lambda c: c.plans.create, plan.PLAN, makes_room=True),
+        "GetPlan": _CLUSTER.later(READ, plan.GET_PLAN, lambda c: c.plans.get, plan.PLAN),
+        "ListPlans": _CLUSTER.later(READ, plan.LIST_PLANS, lambda c: c.plans.list, plan.PLANS_PAGE),
+        "DecidePlan": _CLUSTER.later(WRITE, plan.DECIDE_PLAN, lambda c: c.plans.decide, plan.PLAN, makes_room=True),
+        "ApplyPlan": _CLUSTER.later(DESTROY, plan.APPLY_PLAN, lambda c: c.plans.apply, plan.PLAN, makes_room=True),
+    },
+    "danube.control.Audit": {
+        "Record": _CLUSTER.later(WRITE, plan.AUDIT_ENTRY, lambda c: c.audit.record, plan.AUDIT_RECEIPT),
+        "Read": _CLUSTER.later(READ, plan.READ_AUDIT, lambda c: c.audit.read, plan.STORED_AUDIT_PAGE),
+    },
+}

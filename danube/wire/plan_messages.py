@@ -1,0 +1,148 @@
+"""Messages of `danube.control` about plans and the audit log: calls that only our brokers have."""
+
+from functools import partial
+
+from danube.model.errors import InvalidRequestError
+from danube.model.limits.broker import (
+    AUDIT_PAGE_MAX,
+    AUDIT_TEXT_CHARS_MAX,
+    CALLER_CHARS_MAX,
+    NAME_BYTES_MAX,
+    PLAN_ARGUMENTS_BYTES_MAX,
+    PLAN_ARGUMENTS_DEPTH_MAX,
+    PLANS_PAGE_MAX,
+)
+from danube.model.plans.plan import (
+    Arguments,
+    Caller,
+    Decision,
+    ListPlans,
+    Plan,
+    PlanApplication,
+    PlanCursor,
+    PlanRequest,
+    PlansPage,
+    canonical,
+)
+from danube.model.records.audit import (
+    AuditEntry,
+    AuditPage,
+    AuditReceipt,
+    AuditRecord,
+    ReadAudit,
+    StoredAuditPage,
+    decode_record,
+)
+from danube.model.topic import TopicName
+from danube.model.untrusted_json import decode_json
+from danube.wire.codec import Rule, record, single
+from danube.wire.gen import DanubeControl_pb2 as pb
+
+_AFTER_TIME = ":"
+"""Between time and plan id in a page token."""
+
+
+def _check_short(kind: str, chars_max: int, text: str) -> None:
+    if len(text) > chars_max:
+        raise InvalidRequestError(f"{kind} {text[:40]!r}... is longer than {chars_max} characters: cut it")
+
+
+def _short(kind: str, chars_max: int) -> Rule:
+    return Rule(check=partial(_check_short, kind, chars_max))
+
+
+def _check_who(text: str) -> None:
+    if not text:
+        raise InvalidRequestError("the request does not say who asks: set the caller, with `who` and `face` in it")
+    _check_short("caller", CALLER_CHARS_MAX, text)
+
+
+def _arguments(text: str, *, any_text: bool = False) -> Arguments:
+    size = len(text)
+    try:
+        arguments = (
+            decode_json(text, depth_max=PLAN_ARGUMENTS_DEPTH_MAX, any_text=any_text)
+            if size <= PLAN_ARGUMENTS_BYTES_MAX
+            else {}
+        )
+        size = max(size, len(canonical(arguments)))
+    except ValueError:  # also for NaN, infinity and what is nested too deeply
+        arguments = None
+    if size > PLAN_ARGUMENTS_BYTES_MAX:
+        raise InvalidRequestError(f"the arguments are longer than {PLAN_ARGUMENTS_BYTES_MAX} bytes of JSON: cut them")
+    if not isinstance(arguments, dict):
+        raise InvalidRequestError("the arguments are no JSON object: send all parameters as one, by their names")
+    return arguments
+
+
+def _cursor(page_token: str) -> PlanCursor:
+    time, separator, plan_id = page_token.partition(_AFTER_TIME)
+    if not (separator and plan_id and time.isascii() and time.isdigit() and len(page_token) <= NAME_BYTES_MAX):
+        raise InvalidRequestError(f"{page_token[:40]!r} is no page token of this call: begin with the first page")
+    return PlanCursor(created_ms=int(time), plan_id=plan_id)
+
+
+def _page_token(cursor: PlanCursor) -> str:
+    return f"{cursor.created_ms}{_AFTER_TIME}{cursor.plan_id}"
+
+
+_OPERATION = _short("operation", NAME_BYTES_MAX)
+_PLAN_ID = _short("plan id", NAME_BYTES_MAX)
+_ARGUMENTS = Rule(decode=_arguments, encode=canonical)
+
+# Plans
+
+record(Caller, pb.Caller, who=Rule(check=_check_who), client=_short("client", CALLER_CHARS_MAX))
+CREATE_PLAN = record(PlanRequest, pb.CreatePlanRequest, operation=_OPERATION, arguments=_ARGUMENTS)
+GET_PLAN = single(pb.GetPlanRequest, "plan_id", str, _PLAN_ID)
+LIST_PLANS = record(
+    ListPlans,
+    pb.ListPlansRequest,
+    page_size=Rule(decode=lambda size: min(size or PLANS_PAGE_MAX, PLANS_PAGE_MAX)),
+    after=Rule(name="page_token", decode=_cursor, encode=_page_token),
+)
+DECIDE_PLAN = record(Decision, pb.DecidePlanRequest, plan_id=_PLAN_ID)
+APPLY_PLAN = record(PlanApplication, pb.ApplyPlanRequest, plan_id=_PLAN_ID, operation=_OPERATION, arguments=_ARGUMENTS)
+PLAN = record(Plan, pb.Plan, arguments=_ARGUMENTS)
+PLANS_PAGE = record(
+    PlansPage, pb.ListPlansResponse, next=Rule(name="next_page_token", decode=_cursor, encode=_page_token)
+)
+
+# The audit log
+
+
+def _audit_record(sequence: int, data: bytes) -> AuditRecord:
+    try:
+        return decode_record(data)
+    except InvalidRequestError:
+        raise InvalidRequestError(
+            f"record {sequence} of the audit log is damaged, or another program wrote it: read up to it, and on from"
+            f" {sequence + 1}"
+        ) from None
+
+
+AUDIT_ENTRY = record(
+    AuditEntry,
+    pb.RecordRequest,
+    operation=_short("operation", AUDIT_TEXT_CHARS_MAX),
+    arguments=Rule(decode=partial(_arguments, any_text=True), encode=canonical),
+    plan_id=_PLAN_ID,
+    error=_short("error", AUDIT_TEXT_CHARS_MAX),
+    detail=_short("detail", AUDIT_TEXT_CHARS_MAX),
+)
+"""Longer texts are refused; `danube.model.records.audit.bounded` cuts them."""
+AUDIT_RECEIPT = record(AuditReceipt, pb.RecordResponse)
+READ_AUDIT = record(
+    ReadAudit,
+    pb.ReadRequest,
+    limit=Rule(decode=lambda limit: min(limit or AUDIT_PAGE_MAX, AUDIT_PAGE_MAX)),
+    topic=Rule(decode=TopicName.parse),
+)
+STORED_AUDIT_PAGE = record(StoredAuditPage, pb.ReadResponse)
+
+
+def decode_audit_page(response: bytes) -> AuditPage:
+    """A ReadResponse, its records decoded. Raises InvalidRequestError that names the first record that is none."""
+    page = STORED_AUDIT_PAGE.decode(response)
+    records = tuple(_audit_record(sequence, data) for sequence, data in enumerate(page.records, page.first))
+    return AuditPage(records=records, start=page.start, end=page.end)
