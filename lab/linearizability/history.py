@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from danube.metadata.store import Condition, Delete, Entry, Put
-from lab.linearizability.search import Operation
 
 UNSEEN = -1
 """The revision of a change that nobody was told of: no condition holds on it."""
@@ -78,13 +77,29 @@ Register: TypeAlias = tuple[int, tuple[tuple[str, Cell], ...]]
 """The newest revision that was told, and the keys that are there, sorted."""
 
 
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One operation of a history: a call with its answer, and its time."""
+
+    call: Call
+    client: str
+    called_s: float
+    returned_s: float = math.inf  # infinite where the outcome is unknown
+
+    @property
+    def is_settled(self) -> bool:
+        return self.returned_s < math.inf
+
+
 class RegisterModel:
-    """A `Model` of keys with revisions."""
+    """The meaning of operations, one after the other, on keys with revisions."""
 
     def initial(self) -> Register:
+        """The state before all of them."""
         return 0, ()
 
     def step(self, state: Register, call: Call) -> Register | None:
+        """The state after the call, or None when it would not have answered so."""
         match call:
             case Read(wanted, found):
                 cells = dict(state[1])
@@ -98,6 +113,7 @@ class RegisterModel:
                 return _changed(state, call) if _hold(state, conditions) else None
 
     def keys(self, call: Call) -> Sequence[str]:
+        """Keys that it touches: calls that share none, also by way of others, are judged apart."""
         match call:
             case Read(wanted):
                 return wanted
@@ -109,15 +125,17 @@ class RegisterModel:
                 return list(dict.fromkeys([one.key for one in (*conditions, *writes)]))
 
     def only_reads(self, call: Call) -> bool:
+        """True if its answer says that it changed nothing, whatever the state."""
         return isinstance(call, Read | Refused)
 
     def likeness(self, call: Call) -> Hashable:
-        """Values that nobody saw are as good as each other."""
+        """Equal for calls of unknown outcome that take every state to the same one: unseen values are alike."""
         if not isinstance(call, Change) or call.revision is not None:
             return call
         return call.conditions, tuple((type(one), one.key, getattr(one, "lease_id", 0)) for one in call.writes)
 
     def leaves(self, call: Call) -> frozenset[Hashable]:
+        """The traces that its effect leaves."""
         if not isinstance(call, Change | Expiry):
             return frozenset()
         traces: set[Hashable] = {("touched", key) for key in _written(call)}
@@ -130,6 +148,7 @@ class RegisterModel:
         return frozenset(traces)
 
     def sees(self, call: Call) -> frozenset[Hashable]:
+        """The traces without which it may not have answered so."""
         match call:
             case Read(wanted, found):
                 answers = zip(wanted, found, strict=True)
@@ -156,14 +175,12 @@ class RegisterModel:
                 return call
 
 
-def settle_seen(history: Sequence[Operation[Call]], seen: Mapping[bytes, int]) -> list[Operation[Call]]:
+MODEL = RegisterModel()
+
+
+def settle_seen(history: Sequence[Operation], seen: Mapping[bytes, int]) -> list[Operation]:
     """Give changes of unknown outcome the revision with which their value was seen; `seen` is by value."""
     return [replace(one, call=_settled(one.call, seen)) if not one.is_settled else one for one in history]
-
-
-def happened(call: Call, client: str, called_s: float, returned_s: float = math.inf) -> Operation[Call]:
-    """An operation of this model; without a return its outcome is unknown."""
-    return Operation(call, client, called_s, returned_s)
 
 
 def _settled(call: Call, seen: Mapping[bytes, int]) -> Call:

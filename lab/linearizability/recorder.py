@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from danube.metadata.store import Condition, Delete, Entry, MetadataStore, Put, Transaction, WatchEvent
 from danube.model.errors import MetadataError, NotFoundError, UnknownOutcomeError, VersionConflictError
-from lab.linearizability.history import Call, Change, Expiry, Read, Refused, happened
-from lab.linearizability.search import Operation
+from lab.linearizability.history import Call, Change, Expiry, Operation, Read, Refused
 
 T = TypeVar("T")
 CALL_TIMEOUT_S = 20.0
@@ -56,7 +55,7 @@ class HeldLease:
 class History:
     """All of one round. Times are monotonic seconds of one machine."""
 
-    operations: list[Operation[Call]] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
     local_reads: list[LocalRead] = field(default_factory=list)
     watches: list[Watched] = field(default_factory=list)
     leases: list[HeldLease] = field(default_factory=list)
@@ -216,7 +215,7 @@ class RecordedStore:
             raise
 
     def _add(self, call: Call, called_s: float) -> None:
-        self._history.operations.append(happened(call, self._client, called_s))
+        self._history.operations.append(Operation(call, self._client, called_s))
 
     def _done(self, call: Call, called_s: float) -> None:
-        self._history.operations.append(happened(call, self._client, called_s, time.monotonic()))
+        self._history.operations.append(Operation(call, self._client, called_s, time.monotonic()))

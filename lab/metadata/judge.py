@@ -10,9 +10,8 @@ from itertools import pairwise
 from danube.metadata.store import Changed, Delete, Entry, Put, Removed, SnapshotEnd
 from lab.kernel.judge import Violation
 from lab.linearizability.checker import STEPS_MAX, check
-from lab.linearizability.history import Call, Change, Expiry, Read, RegisterModel, happened, settle_seen
+from lab.linearizability.history import Call, Change, Expiry, Operation, Read, settle_seen
 from lab.linearizability.recorder import History, LocalRead, Watched, life_of
-from lab.linearizability.search import Operation
 
 PROMISES = (
     "linearizable",
@@ -64,7 +63,7 @@ def judge(history: History, *, ended_s: Mapping[str, float] | None = None, steps
     """
     operations = [*history.operations, *_expiries(history, ended_s or {})]
     told = _told(history, operations)
-    verdict = check(settle_seen(operations, _revision_by_value(told)), RegisterModel(), steps_max=steps_max)
+    verdict = check(settle_seen(operations, _revision_by_value(told)), steps_max=steps_max)
     violations = [
         *(Violation("linearizable", str(refusal)) for refusal in verdict.refusals),
         *_of("revisions", _out_of_order(operations)),
@@ -83,10 +82,10 @@ def _of(promise: str, found: Iterable[str]) -> Iterator[Violation]:
     return (Violation(promise, what) for what in found)
 
 
-def _expiries(history: History, ended_s: Mapping[str, float]) -> list[Operation[Call]]:
+def _expiries(history: History, ended_s: Mapping[str, float]) -> list[Operation]:
     """Leases that nobody kept any more may have ended at any time after that."""
     return [
-        happened(Expiry(one.key, one.lease_id), one.client, min(one.until_s, ended_s.get(one.life, math.inf)))
+        Operation(Expiry(one.key, one.lease_id), one.client, min(one.until_s, ended_s.get(one.life, math.inf)))
         for one in history.leases
     ]
 
@@ -94,7 +93,7 @@ def _expiries(history: History, ended_s: Mapping[str, float]) -> list[Operation[
 # What everybody was told
 
 
-def _told(history: History, operations: Sequence[Operation[Call]]) -> Told:
+def _told(history: History, operations: Sequence[Operation]) -> Told:
     told = Told()
     for operation in operations:
         match operation.call:
@@ -132,7 +131,7 @@ def _twice(told: Told) -> Iterator[str]:
             yield f"{value!r} was put into {key} once, and has the revisions {first[value]} and {revision}"
 
 
-def _from_nowhere(told: Told, operations: Sequence[Operation[Call]]) -> Iterator[str]:
+def _from_nowhere(told: Told, operations: Sequence[Operation]) -> Iterator[str]:
     changes = (operation.call for operation in operations if isinstance(operation.call, Change))
     put = {write.value for change in changes for write in change.writes if isinstance(write, Put)}
     for (key, revision), value in told.values.items():
@@ -143,7 +142,7 @@ def _from_nowhere(told: Told, operations: Sequence[Operation[Call]]) -> Iterator
 # Order in time
 
 
-def _out_of_order(operations: Sequence[Operation[Call]]) -> Iterator[str]:
+def _out_of_order(operations: Sequence[Operation]) -> Iterator[str]:
     """Of all keys: whoever begins after another has its answer gets a later revision."""
     settled = [(one, revision) for one in operations if one.is_settled and (revision := _newest_told(one.call))]
     returns = sorted((one.returned_s, revision) for one, revision in settled)
@@ -175,7 +174,7 @@ def _running_max(returns: Sequence[tuple[float, int]]) -> list[int]:
     return result
 
 
-def _backwards(reads: Sequence[LocalRead], operations: Sequence[Operation[Call]]) -> Iterator[str]:
+def _backwards(reads: Sequence[LocalRead], operations: Sequence[Operation]) -> Iterator[str]:
     """Of each life of each member and each key."""
     known = defaultdict[tuple[str, str], list[tuple[float, int]]](list)
     for operation in operations:
@@ -201,8 +200,8 @@ def _known_by(call: Call) -> Iterator[tuple[str, int]]:
             pass
 
 
-def _removals(operations: Sequence[Operation[Call]]) -> defaultdict[str, list[Operation[Call]]]:
-    removals = defaultdict[str, list[Operation[Call]]](list)
+def _removals(operations: Sequence[Operation]) -> defaultdict[str, list[Operation]]:
+    removals = defaultdict[str, list[Operation]](list)
     for operation in operations:
         match operation.call:
             case Expiry(key):
@@ -217,7 +216,7 @@ def _removals(operations: Sequence[Operation[Call]]) -> defaultdict[str, list[Op
 
 
 def _backwards_at(
-    reads: Sequence[LocalRead], known: list[tuple[float, int]], removals: Sequence[Operation[Call]]
+    reads: Sequence[LocalRead], known: list[tuple[float, int]], removals: Sequence[Operation]
 ) -> Iterator[str]:
     told = sorted([*known, *((read.returned_s, read.found.revision) for read in reads if read.found)])
     at = [returned_s for returned_s, _ in told]
@@ -239,7 +238,7 @@ def _backwards_at(
 # Watches
 
 
-def _misled(watched: Watched, told: Told, operations: Sequence[Operation[Call]]) -> Iterator[str]:
+def _misled(watched: Watched, told: Told, operations: Sequence[Operation]) -> Iterator[str]:
     """A snapshot, then all changes after it, each once and in order; after a `Resync` the same again."""
     removed = _removed_at_unknown_revisions(told, operations)
     snapshot: dict[str, int] = {}
@@ -262,7 +261,7 @@ def _misled(watched: Watched, told: Told, operations: Sequence[Operation[Call]])
     yield from _of_watch(watched, _wrong_changes(live, after, told))
 
 
-def _removed_at_unknown_revisions(told: Told, operations: Sequence[Operation[Call]]) -> set[str]:
+def _removed_at_unknown_revisions(told: Told, operations: Sequence[Operation]) -> set[str]:
     """Keys that were removed more often, or may have been, than anyone was told at which revision."""
     known = Counter(key for (key, _), value in told.values.items() if value is None)
     return {key for key, found in _removals(operations).items() if len(found) > known[key]}
@@ -302,9 +301,9 @@ def _wrong_changes(live: Sequence[tuple[int, str]], after: int | None, told: Tol
 # Counters
 
 
-def _miscounted(operations: Sequence[Operation[Call]]) -> Iterator[str]:
+def _miscounted(operations: Sequence[Operation]) -> Iterator[str]:
     """A counter is as high as it was counted up, give or take what is unknown."""
-    sure, unknown, last = defaultdict[str, int](int), defaultdict[str, int](int), dict[str, Operation[Call]]()
+    sure, unknown, last = defaultdict[str, int](int), defaultdict[str, int](int), dict[str, Operation]()
     for one in operations:
         match one.call:
             case Change(_, (Put(key),)) if key.endswith("/counter"):

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 from danube.metadata.commands import Applied, Transact
 from danube.metadata.state import State, apply
 from danube.metadata.store import Condition, Delete, Entry, Put, Transaction
-from lab.linearizability.checker import Verdict, check, groups
-from lab.linearizability.history import Call, Change, Expiry, Read, Refused, RegisterModel, happened, settle_seen
-from lab.linearizability.search import Decision, Operation
+from lab.linearizability.checker import Decision, Verdict, check, groups
+from lab.linearizability.history import MODEL, Call, Change, Expiry, Operation, Read, Refused, settle_seen
 
 KEYS = ("/a", "/b", "/c")
-MODEL = RegisterModel()
 seeds = st.integers(0, 2**32)
 
 
@@ -59,10 +57,10 @@ class Store:
         return rng.choice(kinds)()
 
 
-def history_of(seed: int, *, clients: int = 4, length: int = 40, unknown: float = 0.1) -> list[Operation[Call]]:
+def history_of(seed: int, *, clients: int = 4, length: int = 40, unknown: float = 0.1) -> list[Operation]:
     """What clients of a true register see that answers after any time, and at times not at all."""
     rng, store = random.Random(seed), Store()
-    history: list[Operation[Call]] = []
+    history: list[Operation] = []
     told: list[int] = []
     free_s = [0.0] * clients
     for moment in range(length):
@@ -89,20 +87,20 @@ def told_by(call: Call) -> list[int]:
     return [call.revision]
 
 
-def seen_in(history: Sequence[Operation[Call]]) -> dict[bytes, int]:
+def seen_in(history: Sequence[Operation]) -> dict[bytes, int]:
     reads = [one.call for one in history if isinstance(one.call, Read)]
     return {entry.value: entry.revision for read in reads for entry in read.found if entry}
 
 
-def judged(history: Sequence[Operation[Call]]) -> Verdict[Call]:
-    return check(settled(history), MODEL)
+def judged(history: Sequence[Operation]) -> Verdict:
+    return check(settled(history))
 
 
-def settled(history: Sequence[Operation[Call]]) -> list[Operation[Call]]:
+def settled(history: Sequence[Operation]) -> list[Operation]:
     return settle_seen(history, seen_in(history))
 
 
-def one_by_one(*calls: Call) -> list[Operation[Call]]:
+def one_by_one(*calls: Call) -> list[Operation]:
     """A history without any concurrency."""
     return [Operation(call, "client", float(moment), moment + 0.5) for moment, call in enumerate(calls)]
 
@@ -206,7 +204,7 @@ def test_who_was_not_refused_must_have_had_conditions_that_held() -> None:
 def test_keys_of_one_transaction_change_together() -> None:
     both = Change((), (Put("/a", b"x"), Put("/b", b"x")), 1)
     torn = Read(("/a", "/b"), (Entry("/a", b"x", 1, 1), None))
-    assert not accepts([happened(both, "one", 0.0, 9.0), happened(torn, "two", 1.0, 2.0)])
+    assert not accepts([Operation(both, "one", 0.0, 9.0), Operation(torn, "two", 1.0, 2.0)])
 
 
 # Unknown outcomes
@@ -214,20 +212,20 @@ def test_keys_of_one_transaction_change_together() -> None:
 
 def test_an_unknown_change_may_take_effect_long_after_its_call_but_once() -> None:
     put = Put("/a", b"late")
-    unknown = happened(Change((), (put,)), "one", 0.0)
+    unknown = Operation(Change((), (put,)), "one", 0.0)
     absent, there = Read(("/a",), (None,)), Read(("/a",), (Entry("/a", b"late", 1, 1),))
-    seen = [happened(call, "two", at, at + 0.5) for at, call in ((1.0, absent), (2.0, absent), (3.0, there))]
+    seen = [Operation(call, "two", at, at + 0.5) for at, call in ((1.0, absent), (2.0, absent), (3.0, there))]
     assert accepts([unknown, *seen])
     assert not accepts([unknown, *seen, Operation(absent, "two", 4.0, 4.5)])
 
 
 def test_an_unknown_change_does_not_take_effect_before_its_call() -> None:
-    there = happened(Read(("/a",), (Entry("/a", b"x", 1, 1),)), "two", 0.0, 0.5)
+    there = Operation(Read(("/a",), (Entry("/a", b"x", 1, 1),)), "two", 0.0, 0.5)
     assert not accepts([there, Operation(Change((), (Put("/a", b"x"),)), "one", 1.0)])
 
 
 def test_many_unknown_changes_that_are_alike_do_not_multiply_the_search() -> None:
-    unknown = [happened(Change((), (Put("/a", b"u%d" % i),)), "one", i / 100) for i in range(40)]
+    unknown = [Operation(Change((), (Put("/a", b"u%d" % i),)), "one", i / 100) for i in range(40)]
     store = Store()
     wrong = one_by_one(store.put("/a"), store.put("/a"), Read(("/a",), (Entry("/a", b"v0", 1, 1),)))
     verdict = judged([*unknown, *wrong])
@@ -236,16 +234,16 @@ def test_many_unknown_changes_that_are_alike_do_not_multiply_the_search() -> Non
 
 
 def test_a_search_past_its_bound_is_undecided_and_names_the_keys() -> None:
-    verdict = check(settled(history_of(1, clients=8, length=200)), MODEL, steps_max=10)
+    verdict = check(settled(history_of(1, clients=8, length=200)), steps_max=10)
     assert verdict.decision is Decision.UNDECIDED
     assert "/a" in verdict.undecided
 
 
 @pytest.mark.parametrize(("at_s", "fits"), [(1.0, False), (3.0, True)])
 def test_a_key_goes_with_its_lease_and_no_earlier(at_s: float, fits: bool) -> None:
-    put = happened(Change((), (Put("/a", b"x", 7),), 1), "one", 0.0, 0.5)
-    ends = happened(Expiry("/a", 7), "lease", 2.0)
-    gone = happened(Read(("/a",), (None,)), "two", at_s, at_s + 0.5)
+    put = Operation(Change((), (Put("/a", b"x", 7),), 1), "one", 0.0, 0.5)
+    ends = Operation(Expiry("/a", 7), "lease", 2.0)
+    gone = Operation(Read(("/a",), (None,)), "two", at_s, at_s + 0.5)
     assert accepts([put, ends, gone]) is fits
 
 
@@ -261,7 +259,7 @@ def test_the_checker_agrees_with_the_trial_of_every_order(seed: int) -> None:
     assert accepts(history) is any_order_fits(history)
 
 
-def _changed(rng: random.Random, operation: Operation[Call]) -> Operation[Call]:
+def _changed(rng: random.Random, operation: Operation) -> Operation:
     """Another history, which may be true or not."""
     call = operation.call
     if isinstance(call, Read):
@@ -272,11 +270,11 @@ def _changed(rng: random.Random, operation: Operation[Call]) -> Operation[Call]:
     return replace(operation, returned_s=max(operation.called_s, operation.returned_s - 1))
 
 
-def any_order_fits(history: Sequence[Operation[Call]]) -> bool:
-    return all(_any_order_of_one_group_fits(operations) for _, operations in groups(settled(history), MODEL))
+def any_order_fits(history: Sequence[Operation]) -> bool:
+    return all(_any_order_of_one_group_fits(operations) for _, operations in groups(settled(history)))
 
 
-def _any_order_of_one_group_fits(history: Sequence[Operation[Call]]) -> bool:
+def _any_order_of_one_group_fits(history: Sequence[Operation]) -> bool:
     known = [one for one in history if one.is_settled]
     unknown = [one for one in history if not one.is_settled]
     for count in range(len(unknown) + 1):
@@ -286,7 +284,7 @@ def _any_order_of_one_group_fits(history: Sequence[Operation[Call]]) -> bool:
     return False
 
 
-def _fits(order: Sequence[Operation[Call]]) -> bool:
+def _fits(order: Sequence[Operation]) -> bool:
     earliest = -math.inf
     state = MODEL.initial()
     for one in order:
@@ -298,17 +296,17 @@ def _fits(order: Sequence[Operation[Call]]) -> bool:
     return True
 
 
-def accepts(history: Sequence[Operation[Call]]) -> bool:
+def accepts(history: Sequence[Operation]) -> bool:
     return judged(history).decision is Decision.LINEARIZABLE
 
 
-def after(seed: int) -> tuple[Store, list[Operation[Call]]]:
+def after(seed: int) -> tuple[Store, list[Operation]]:
     """A true history, and the register as it left it: nothing is under way and everything is known."""
     history = history_of(seed, length=15, unknown=0)
     return replayed(history), history
 
 
-def replayed(history: Sequence[Operation[Call]]) -> Store:
+def replayed(history: Sequence[Operation]) -> Store:
     store = Store(ids=itertools.count(1_000))
     for operation in history:
         if isinstance(operation.call, Change):
@@ -316,7 +314,7 @@ def replayed(history: Sequence[Operation[Call]]) -> Store:
     return store
 
 
-def refused_for(history: list[Operation[Call]], calls: tuple[Call, ...], *, few: int) -> None:
+def refused_for(history: list[Operation], calls: tuple[Call, ...], *, few: int) -> None:
     end_s = max(one.returned_s for one in history)
     more = [Operation(call, "last", end_s + 1 + at, end_s + 1.5 + at) for at, call in enumerate(calls)]
     verdict = judged([*history, *more])

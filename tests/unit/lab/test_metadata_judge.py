@@ -3,7 +3,7 @@
 import pytest
 
 from danube.metadata.store import Changed, Condition, Delete, Entry, Put, Removed, Resync, SnapshotEnd, WatchEvent
-from lab.linearizability.history import Call, Change, Read, happened
+from lab.linearizability.history import Call, Change, Operation, Read
 from lab.linearizability.recorder import HeldLease, History, LocalRead, Watched
 from lab.metadata.judge import judge
 
@@ -20,7 +20,7 @@ def entry(key: str, value: bytes, revision: int) -> Entry:
 
 def history_of(*calls: Call, life: str = "0.0") -> History:
     """One call after the other, by one client."""
-    operations = [happened(call, f"{life} c", float(at), at + 0.5) for at, call in enumerate(calls)]
+    operations = [Operation(call, f"{life} c", float(at), at + 0.5) for at, call in enumerate(calls)]
     return History(operations=operations)
 
 
@@ -64,7 +64,7 @@ def test_a_value_that_nobody_put_is_refused_wherever_it_is_seen() -> None:
 
 
 def test_a_change_of_unknown_outcome_that_was_seen_twice_is_refused() -> None:
-    history = History(operations=[happened(put(A, b"1", None), "0.0 c", 0.0)])
+    history = History(operations=[Operation(put(A, b"1", None), "0.0 c", 0.0)])
     history.local_reads += [local(entry(A, b"1", 1), 1.0), local(entry(A, b"1", 2), 2.0)]
     assert broken(history) == {"agreement"}
 
@@ -154,6 +154,6 @@ def test_leases_may_end_with_their_member_where_the_store_says_so() -> None:
 def test_a_counter_is_as_high_as_it_was_counted(count: int, promises: set[str]) -> None:
     key, value = "/soak/counter", f"{count}:d".encode()
     history = history_of(put(key, b"1:c", 1), Change((Condition(key, 1),), (Put(key, value),), 2))
-    history.operations.append(happened(put(key, b"9:unknown", None), "1.0 c", 1.0))
-    history.operations.append(happened(Read((key,), (Entry(key, value, 1, 2),)), "0.0 c", 5.0, 5.5))
+    history.operations.append(Operation(put(key, b"9:unknown", None), "1.0 c", 1.0))
+    history.operations.append(Operation(Read((key,), (Entry(key, value, 1, 2),)), "0.0 c", 5.0, 5.5))
     assert broken(history) == promises
