@@ -9,7 +9,6 @@ As a command: `python -m lab.simulation --kind folders --seeds 500`.
 
 import asyncio
 import json
-import random
 import re
 import shutil
 import tempfile
@@ -32,6 +31,7 @@ from danube.testing.peers.stream import StreamPeer
 from danube.wire.decode import received_message
 from lab.folders.damage import damage_some
 from lab.folders.worlds import MAKERS, SUBSCRIPTION, Stored, StoredTopic
+from lab.kernel.chance import seeded
 
 _FRESH = TopicName("default", "fresh")
 _LAST = b"last"
@@ -83,7 +83,7 @@ class FolderTrial:
                 self.faults.append(f"no broker and no command fails like this: {error!r}")
 
     def _run(self, scratch: Path) -> None:
-        chance = random.Random(self.seed)  # noqa: S311 - a seed is for replay, not for secrets
+        chance = seeded(self.seed)
         folder, older = scratch / "data", scratch / "older"
         make = [*MAKERS.values()][self.seed % len(MAKERS)]
         stored = make(folder, older, chance)

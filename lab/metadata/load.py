@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from danube.metadata.store import Condition, Delete, MetadataStore, Put
 from danube.model.errors import MetadataError, NotFoundError, VersionConflictError
 from danube.runtime.tasks import TaskScope
+from lab.kernel.chance import seeded
 from lab.kernel.rounds import pause
 from lab.linearizability.recorder import History, RecordedStore
 
@@ -93,7 +94,7 @@ class Load:
             for member in members:
                 name = f"c{number}-{member}"
                 client = kinds[(number + member) % len(kinds)]
-                rng = random.Random(f"{self._seed} {name}")  # noqa: S311 - for replay, not for secrets
+                rng = seeded(f"{self._seed} {name}")
                 self._running.append(self._tasks.spawn(self._live(member, name, client, rng), name))
         self._watching += [self._tasks.spawn(self._watch(member), f"watch-{member}") for member in members]
 

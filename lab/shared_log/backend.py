@@ -6,7 +6,6 @@ that lags, but never behind what the same connection has seen. A member may be p
 """
 
 import asyncio
-import random
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,6 +16,7 @@ from danube.model.limits.metadata import (
     METADATA_LOG_ENTRIES_KEPT,
     ZOOKEEPER_ENTRY_BYTES_MAX,
 )
+from lab.kernel.chance import seeded
 
 _LATE_S = 8.0
 """So much later than it was given up, a call may still be carried out."""
@@ -48,7 +48,7 @@ class SimulatedLog:
         entries_kept: int = METADATA_LOG_ENTRIES_KEPT,
         entry_bytes_max: int = ZOOKEEPER_ENTRY_BYTES_MAX,
     ) -> None:
-        self.random = random.Random(seed)  # noqa: S311 - for replay, not for secrets
+        self.random = seeded(seed)
         self.faults = faults
         self.entry_bytes_max = entry_bytes_max
         self.is_away = False

@@ -21,6 +21,7 @@ from danube.model.errors import DanubeError, MetadataError, UnknownOutcomeError,
 from danube.runtime.blocking import InlineRunner
 from danube.runtime.rng import SystemRng
 from danube.runtime.tasks import TaskScope
+from lab.kernel.chance import seeded
 from lab.kernel.time import LoopClock, run_simulated
 from lab.shared_log.backend import NO_FAULTS, LogFaults, SimulatedBackend, SimulatedLog
 
@@ -58,7 +59,7 @@ class SharedLogWorld:
     """One run."""
 
     def __init__(self, seed: int, *, log: SimulatedLog | None = None, wrap: Wrap = lambda sequencer: sequencer) -> None:
-        self._chance = random.Random(seed)  # noqa: S311 - for replay, not for secrets
+        self._chance = seeded(seed)
         self._seed = seed
         self._wrap = wrap
         self.log = log or SimulatedLog(seed, entries_kept=self._chance.choice([0, 3, 1_000]))

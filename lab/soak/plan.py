@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 
 from danube.model.limits.broker import SWEEP_INTERVAL_S
+from lab.kernel.chance import seeded
 
 CONFIRMED_S = 2.0
 """A broker that dies may forget acknowledgements of its last moments: cursors are durable 0.2 s after they moved, and
@@ -117,7 +118,7 @@ class Fault:
 
 def faults(seed: int) -> list[Fault]:
     """The faults of a round; behind the last one the broker is dead."""
-    rng = random.Random(seed)  # noqa: S311 - for replay, not for secrets
+    rng = seeded(seed)
     between = [_fault(rng, rng.choice(list(FaultKind))) for _ in range(rng.randrange(1, FAULTS_MAX))]
     last = _fault(rng, rng.choice(_LAST))
     if seed % LONG_ROUNDS == 0:

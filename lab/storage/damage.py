@@ -6,9 +6,7 @@ serve what was stored: never other bytes, never less in silence, and a topic's s
 
 import asyncio
 import random
-from collections.abc import Coroutine
 from dataclasses import dataclass, field
-from typing import Any
 
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderError, StorageUnavailableError
 from danube.runtime.rng import SystemRng
@@ -138,7 +136,7 @@ class Damaged:
             self._judge_error(damage, error, None)
         else:
             await environment.wait_for(self._judge_topics(storage, damage))
-            await environment.wait_for(_cut(storage))
+            await environment.wait_for(storage.flush())
             await environment.wait_for(self._judge_topics(storage, damage))
             await environment.wait_for(storage.close())
         disk.process_kill()
@@ -184,7 +182,3 @@ async def _read(storage: Storage, topic_id: int, start: int) -> list[Event]:
         seen.append(Failed(str(topic_id), f"the log begins at {log.start_offset}, it began at {start}"))
     await LogReader(str(topic_id), log, seen.append).look()
     return seen
-
-
-def _cut(storage: Storage) -> Coroutine[Any, Any, object]:
-    return storage.flush()

@@ -73,6 +73,7 @@ class StorageLife:
     def __init__(self, world: World, environment: Environment, settings: StorageSettings, number: int) -> None:
         self.disk = environment.disk
         self.clock = environment.clock
+        self.wait_for = environment.wait_for
         self.topics: list[ServedTopic] = []
         self.unanswered = 0  # messages handed to the journal whose fate nobody was told yet
         self._world = world
@@ -104,13 +105,13 @@ class StorageLife:
     async def start(self, *, in_background: bool = True) -> None:
         """Open the storage, note what is in it, and serve every topic and subscription there is. Raises DanubeError.
 
-        In the background it is cut and looked after as a broker has it done; or else only when it is asked to.
+        In the background it is flushed and swept as in a broker; otherwise only on demand.
         """
         self.disk.lock("lock")
         self._environment.metadata.enter(self.disk, self.clock)
-        titles = await self.patiently(self._metadata.all())
+        titles = await self.wait_for(self._metadata.all())
         self._note_deleted(frozenset(titles.values()))
-        self._storage = await self.patiently(self._environment.open(self._settings, frozenset(titles.values())))
+        self._storage = await self.wait_for(self._environment.open(self._settings, frozenset(titles.values())))
         if in_background:
             self.storage.start()
         for title in self._world.titles:
@@ -122,16 +123,12 @@ class StorageLife:
     async def stop(self) -> None:
         """End as a broker that was asked to."""
         self._closing = True
-        await self.patiently(self.storage.close())
+        await self.wait_for(self.storage.close())
 
     async def end_life(self) -> None:
         for served in self.subscriptions:
             served.driver.close()
         await self._environment.end_life()
-
-    async def patiently(self, work: Coroutine[Any, Any, T]) -> T:
-        """Let time pass until `work` is done. Raises TimeoutError when the machine goes off meanwhile, or it hangs."""
-        return await self._environment.wait_for(work)
 
     def spawn(self, work: Callable[[], Coroutine[Any, Any, object]], name: str) -> None:
         """Have something done meanwhile; it may fail when the disk does, and not for another reason."""
@@ -147,7 +144,7 @@ class StorageLife:
         """Make a topic and serve it; whether it was made may become known only later."""
         plan = self._world.next_topic(title, self._number + 1)
         try:
-            await self.patiently(self._metadata.create(title, plan.topic_id))
+            await self.wait_for(self._metadata.create(title, plan.topic_id))
         except DanubeError as error:
             self._note_unless_explained(error)
             return
@@ -162,7 +159,7 @@ class StorageLife:
         self.topics.remove(topic)
         topic.log.close()
         try:
-            await self.patiently(self._metadata.delete(topic.plan.title, topic.plan.topic_id))
+            await self.wait_for(self._metadata.delete(topic.plan.title, topic.plan.topic_id))
         except DanubeError as error:
             self._note_unless_explained(error)
             return
@@ -171,7 +168,7 @@ class StorageLife:
 
     async def look_at(self, topic: ServedTopic) -> None:
         """Note all that is in a topic's log."""
-        await self.patiently(self._reader(topic).look())
+        await self.wait_for(self._reader(topic).look())
 
     # Producers
 

@@ -10,7 +10,7 @@ from lab.storage.clients import ServedSubscription, SimConsumer
 from lab.storage.life import ServedTopic, StorageLife
 from lab.storage.world import World
 
-_CUTS_MAX = 20  # passes that a small journal needs at most
+_FLUSHES_MAX = 20  # passes that a small journal needs at most
 
 
 def rotate(life: StorageLife, _: World) -> None:
@@ -19,8 +19,8 @@ def rotate(life: StorageLife, _: World) -> None:
 
 
 def flush(life: StorageLife, _: World) -> None:
-    """Have closed journal files cut into segments."""
-    life.spawn(life.storage.flush, "cut")
+    """Flush closed journal files into segments."""
+    life.spawn(life.storage.flush, "flush")
 
 
 def retain(life: StorageLife, world: World) -> None:
@@ -41,11 +41,11 @@ def sweep(life: StorageLife, _: World) -> None:
 
 
 async def check_upkeep(life: StorageLife, world: World) -> None:
-    """Without faults everything can be cut and swept; note what is left over then."""
+    """Without faults everything can be flushed and swept; note what is left over then."""
     storage = life.storage
     _check_background(life)
     await storage._journal.rotate()  # noqa: SLF001 - otherwise only age does it
-    for _ in range(_CUTS_MAX):
+    for _ in range(_FLUSHES_MAX):
         if not storage._journal.closed_files():  # noqa: SLF001 - what is left is what is judged
             break
         await storage.flush()
@@ -54,7 +54,7 @@ async def check_upkeep(life: StorageLife, world: World) -> None:
     await storage.sweep_deleted()
     await storage.sweep_orphans()
     if storage.stats.troubled_topics:
-        life.note(Failed("", f"{storage.stats.troubled_topics} topics cannot be cut"))
+        life.note(Failed("", f"{storage.stats.troubled_topics} topics cannot be flushed"))
     _check_files(life, world)
 
 
@@ -86,7 +86,7 @@ _READ_STEPS_MAX = 200
 _ALL = range(2**63)
 _CLOCK_OFF, _CLOCK_SET_RIGHT = 0.02, 0.1  # of the steps
 _YEAR_S, _DAYS_S = 365 * 86_400.0, 3 * 86_400.0
-_CUT_S = FLUSH_WAIT_S + FLUSH_DELAY_S + 10.0
+_FLUSHED_S = FLUSH_WAIT_S + FLUSH_DELAY_S + 10.0
 
 
 async def take_step(life: StorageLife, world: World) -> None:
@@ -122,19 +122,19 @@ async def drain(life: StorageLife, world: World) -> None:
         life.note(Failed("", f"the journal stopped: {life.storage.stopped}"))
     life.validate()
     if world.clocks.random() < 0.5:
-        await _check_cuts(life)
+        await _check_flushes(life)
     if world.chance.random() < 0.5:
-        await life.patiently(check_upkeep(life, world))
+        await life.wait_for(check_upkeep(life, world))
     for topic in life.topics:
         await life.look_at(topic)
 
 
-async def _check_cuts(life: StorageLife) -> None:
-    """Note a journal file that is never cut unless it is asked for."""
-    await life.patiently(life.storage._journal.rotate())  # noqa: SLF001 - otherwise only age does it
-    await life.clock.run_for(_CUT_S)
+async def _check_flushes(life: StorageLife) -> None:
+    """Note a journal file that is never flushed unless on demand."""
+    await life.wait_for(life.storage._journal.rotate())  # noqa: SLF001 - otherwise only age does it
+    await life.clock.run_for(_FLUSHED_S)
     if left := life.storage._journal.closed_files():  # noqa: SLF001 - what is left is what is judged
-        life.note(Failed("", f"{len(left)} closed journal files are not cut by themselves"))
+        life.note(Failed("", f"{len(left)} closed journal files are not flushed by themselves"))
 
 
 def _answer_all(life: StorageLife, served: ServedSubscription) -> None:

@@ -350,7 +350,7 @@ def _ready(scene: Scene) -> Iterator[Scene]:
     yield scene
 
 
-# Cutting what former owners left. data: topic, version, the values that are in segments once it is done
+# Flushing what former owners left. data: topic, version, the values that are in segments once it is done
 
 
 def _gather(scene: Scene) -> Iterator[Scene]:

@@ -51,10 +51,10 @@ class Machine:
         return not self._goes.is_set()
 
     def pause(self) -> None:
-        """Do nothing more until `go_on`."""
+        """Do nothing more until `resume`."""
         self._goes.clear()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         """Wake as if no time had passed."""
         self._goes.set()
 

@@ -22,7 +22,7 @@ from danube.storage.tiers.directory import DirectoryTier
 from lab.takeover.storages import BROKERS, SUBSCRIPTION, Life, SharedRun, StuckError, Topic, flush_once
 
 LAST = 9
-_ROUNDS_MAX = 20  # of begin, cut and remove, until nothing is left to do
+_ROUNDS_MAX = 20  # of begin, flush and remove, until nothing is left to do
 
 
 class JudgedRun(SharedRun):

@@ -4,8 +4,8 @@
     python -m lab.takeover.model --leave-out take fence
 
 Two topics share one journal. Brokers write, begin new files, acknowledge, consume, move topics by plan, take them over
-by force, cut what former owners left, remove journals that nobody needs, die, restart, and are paused at any point for
-any time. Leases are worthless: anybody may take over at any moment. A power cut kills all of them and keeps any prefix
+by force, flush what former owners left, remove unneeded journals, die, restart, and are paused at any point for any
+time. Leases are worthless: anybody may take over at any moment. A power cut kills all of them and keeps any prefix
 between what was synced and what was written. Another broker sees what was synced, and of the rest any prefix: a shared
 folder shows it when it likes.
 

@@ -1,7 +1,7 @@
 """Brokers' storages over one shared folder, by seed: the whole life of topics that change their owners.
 
-They take topics from each other by force and by plan, append, cut, retain, delete, remove journals, pause, fail, die,
-lose their power and come back. What is to be true of it then is in `handover_judging.py`.
+They take topics from each other by force and by plan, append, flush, retain, delete, remove journals, pause, fail, die,
+lose their power and come back. The promises are in `lab.takeover.judge`.
 """
 
 import asyncio
@@ -28,6 +28,7 @@ from danube.storage.settings import StorageSettings
 from danube.storage.takeover.shared_storage import SharedStorage
 from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
+from lab.kernel.chance import seeded
 from lab.takeover.environment import Machine
 
 T = TypeVar("T")
@@ -81,7 +82,7 @@ class SharedRun(ABC):
     """One run by seed."""
 
     def __init__(self, seed: int, settings: Callable[[random.Random], StorageSettings]) -> None:
-        self.chance = random.Random(seed)  # noqa: S311 - a seed is for replay, not for secrets
+        self.chance = seeded(seed)
         self.clock = SimClock()
         self.disk = SimDisk(self.chance.getrandbits(32))
         self.store = MemoryStore(self.clock)
@@ -102,14 +103,14 @@ class SharedRun(ABC):
             (self.read, 3),
             (self.begin, 6),
             (self.give, 3),
-            (self.flush, 6),
-            (self.retire, 4),
-            (self.retain, 1.5),
+            (partial(self.tidy, flush_once, "flushes"), 6),
+            (partial(self.tidy, SharedStorage.retire_journals, "retires"), 4),
+            (partial(self.tidy, self.retain, "retains"), 1.5),
             (self.sweep, 1),
             (self.delete, 0.6),
             (self.cancel, 1),
             (self.pause, 2),
-            (self.go_on, 4),
+            (self.resume, 4),
             (self.kill, 1),
             (self.fail, 1),
             (self.lose_power, 0.3),
@@ -179,19 +180,10 @@ class SharedRun(ABC):
             storage = life.storage
             self.spawn(life, lambda: self.give_away(life, storage, topic), f"gives {topic.topic_id}")
 
-    def flush(self) -> None:
-        """Have everything cut that is in one broker's journal."""
+    def tidy(self, work: Callable[[SharedStorage], Awaitable[object]], what: str) -> None:
+        """Have one broker do background work on its storage."""
         for life, storage in self.some_storage():
-            self.spawn(life, partial(flush_once, storage), "cuts")
-
-    def retire(self) -> None:
-        """Have journals removed that nobody needs."""
-        for life, storage in self.some_storage():
-            self.spawn(life, storage.retire_journals, "retires")
-
-    def retain(self) -> None:
-        for life, storage in self.some_storage():
-            self.spawn(life, partial(self.let_go, storage), "retains")
+            self.spawn(life, partial(work, storage), what)
 
     def sweep(self) -> None:
         """Have files removed that nobody needs."""
@@ -207,7 +199,7 @@ class SharedRun(ABC):
         self.topics[following] = Topic(following)
         self.asked(self.create_topic(following), "create")
         self.note(f"{topic_id} is deleted")
-        self.asked(self.bury_topic(topic_id), "delete")
+        self.asked(self.delete_topic(topic_id), "delete")
         for life in self.lives.values():
             if life.storage is not None and self.chance.random() < 0.7:
                 life.storage.forget(topic_id)
@@ -225,10 +217,10 @@ class SharedRun(ABC):
             life.machine.pause()
             self.note(f"{life.machine.number} pauses")
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         paused = [life for life in self.lives.values() if life.machine.is_paused]
         for life in paused[:1]:
-            life.machine.go_on()
+            life.machine.resume()
             self.note(f"{life.machine.number} goes on")
 
     def kill(self) -> None:
@@ -320,7 +312,7 @@ class SharedRun(ABC):
             if topic.topic_id not in storage.owned:
                 life.release.discard(topic.topic_id)
 
-    async def let_go(self, storage: SharedStorage) -> None:
+    async def retain(self, storage: SharedStorage) -> None:
         """Retention of all topics, which leaves what the subscription needs."""
 
         def unread(topic_id: int) -> int:
@@ -337,7 +329,7 @@ class SharedRun(ABC):
         add_storage_record(builder, topic_id)
         await self.store.transact(builder.transaction(f"create {topic_id}"))
 
-    async def bury_topic(self, topic_id: int) -> None:
+    async def delete_topic(self, topic_id: int) -> None:
         """As the broker's control does when a topic is deleted."""
         builder = TransactionBuilder(self.store)
         add_tombstone(builder, topic_id)
@@ -425,7 +417,7 @@ class SharedRun(ABC):
 
 
 async def flush_once(storage: SharedStorage) -> None:
-    """Have the journal go on in a new file, and cut the others."""
+    """Begin a new journal file, and flush the others."""
     await storage._journal.rotate()  # noqa: SLF001 - otherwise only age does it
     await storage.flush()
 
