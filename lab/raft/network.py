@@ -124,7 +124,7 @@ class SimNetwork:
         self._running: dict[RaftNode, SimTransport] = {}
         self._open: dict[frozenset[RaftNode], SimConnection] = {}
         self._roles: dict[tuple[SimConnection, SimTransport], MemberRole | None] = {}
-        """As what the other end is known; None for a guest, of which nobody is told."""
+        """As what the other end is known; None for an unknown peer, which is reported to nobody."""
         self.side: dict[RaftNode, int] = {}  # members on different sides cannot reach each other
         self.longest_s = 0.02  # a message takes up to this long
 
@@ -161,7 +161,7 @@ class SimNetwork:
             del self._running[transport.own]
 
     def know(self, transport: SimTransport, node: RaftNode) -> None:
-        """One end knows this voter from now on, who may be its guest."""
+        """One end knows this voter from now on, which may be an unknown peer to it."""
         connection = self._open.get(frozenset((transport.own, node)))
         if connection is not None and self._roles[connection, transport] is None:
             self._roles[connection, transport] = MemberRole.VOTER
@@ -188,14 +188,14 @@ class SimNetwork:
                 late_s = self._chance.uniform(0, _LATE_S_MAX)
                 self._agenda.after(late_s, lambda: self._arrive_late(receiver, sender, message))
             return
-        self._hand_over(receiver, sender.own, message)
+        self._receive(receiver, sender.own, message)
 
     def _arrive_late(self, receiver: SimTransport, sender: SimTransport, message: Any) -> None:  # noqa: ANN401 - as above
         current = self._running.get(receiver.own)
         if current is not None and sender.own in current.nodes:
-            self._hand_over(current, sender.own, message)
+            self._receive(current, sender.own, message)
 
-    def _hand_over(self, receiver: SimTransport, sender: RaftNode, message: Any) -> None:  # noqa: ANN401 - as above
+    def _receive(self, receiver: SimTransport, sender: RaftNode, message: Any) -> None:  # noqa: ANN401 - as above
         if not receiver.is_alive:
             return
         if self._agenda.now_s < receiver.pauses_until_s:

@@ -52,9 +52,9 @@ class Course:
     peace_s: float = 15.0
     changes: bool = False  # whether members are added and removed
     power: float = 1.0  # how likely a fault is one of power
-    trouble_s: tuple[float, float] = (0.3, 2.0)  # between two faults
+    fault_s: tuple[float, float] = (0.3, 2.0)  # between two faults
     off_s_max: float = 2.0  # how long a member without power stays off, at most
-    entries: tuple[int, int] = (8, 40)  # after how many a member takes an image; each picks a number in between
+    entries: tuple[int, int] = (8, 40)  # after how many a member takes a snapshot; each picks a number in between
     timing: RaftTiming = field(default_factory=RaftTiming)
     message_s: tuple[float, ...] = (0.01, 0.05, 0.3)
     """Longest time of a message; one of these for all of a run."""
@@ -66,10 +66,10 @@ COURSES = {
         Course(),
         Course("power", faults_s=20.0, power=6.0),
         Course("membership", members=(3, 3), changes=True),
-        Course("images", trouble_s=(0.1, 0.5), entries=(3, 8), message_s=(0.05, 0.3), power=0.3),
+        Course("images", fault_s=(0.1, 0.5), entries=(3, 8), message_s=(0.05, 0.3), power=0.3),
         Course(
             "elections",
-            trouble_s=(0.05, 0.3),
+            fault_s=(0.05, 0.3),
             off_s_max=0.1,
             timing=RaftTiming(election_min_s=0.5, election_max_s=0.55),
             message_s=(0.3,),
@@ -87,9 +87,6 @@ class Report:
     violations: list[str] = field(default_factory=list)
     acknowledged: int = 0
     elections: int = 0
-    restarts: int = 0
-    snapshots: int = 0
-    changes: int = 0
 
     def __str__(self) -> str:
         return "\n".join([f"seed {self.seed} ({self.course}):", *self.violations])
@@ -110,7 +107,7 @@ class Life:
     folder: RaftFolder
     disk: SimDisk
     transport: SimTransport
-    applied: dict[int, Batch] = field(default_factory=dict)  # by position; what an image holds has its positions, too
+    applied: dict[int, Batch] = field(default_factory=dict)  # by position; a snapshot's positions included
     position: int = 0
 
 
@@ -159,7 +156,7 @@ class RaftWorld:
         for event, low_s, high_s in (
             (self._network.connect, 0.05, 0.3),
             (self._submit, 0.02, 0.15),
-            (self._cause_trouble, *self._course.trouble_s),
+            (self._inject_fault, *self._course.fault_s),
             (self._change_membership, 0.5, 2.0),
         ):
             self._repeat(event, low_s, high_s)
@@ -182,7 +179,6 @@ class RaftWorld:
         except (DamagedDataError, DanubeError, ValueError) as error:
             self._violated(f"{node} does not come up again: {error}")
         else:
-            self.report.restarts += 1
             self._agenda.after(self._chance.uniform(0, _TICK_S), lambda life=self._lives[node]: self._tick(node, life))  # type: ignore[misc]  # bound now
 
     def _open(self, node: RaftNode, disk: SimDisk) -> Life:
@@ -200,7 +196,7 @@ class RaftWorld:
             voters_after=members_after,
         )
         life = Life(Member(parts), folder, disk, transport)
-        self._take(life)
+        self._receive(life)
         return life
 
     def _tick(self, node: RaftNode, life: Life) -> None:
@@ -218,7 +214,7 @@ class RaftWorld:
         for sender, message in waiting:
             life.transport.deliver(sender, message)
         life.member.tick(0.0)
-        self._take(life)
+        self._receive(life)
         if life.member.core.is_leading():
             self._check_leader(life)
 
@@ -267,7 +263,7 @@ class RaftWorld:
             request = self._number.to_bytes(8, "big") + bytes(self._chance.randint(0, _PAYLOAD_BYTES))
             life.member.propose(pack_batch(life.transport.own.node_id, self._number, [request]))
 
-    def _take(self, life: Life) -> None:
+    def _receive(self, life: Life) -> None:
         for found in life.member.take():
             match found:
                 case Ordered(position, origin, number):
@@ -280,7 +276,7 @@ class RaftWorld:
                     life.position = snapshot.index
                     self._check_history(life)
                 case SnapshotRequest():
-                    self._make_image(life, found)
+                    self._take_snapshot(life, found)
 
     def _apply(self, life: Life, position: int, batch: Batch) -> None:
         if position <= life.position:
@@ -299,23 +295,22 @@ class RaftWorld:
         if truth != batch:
             self._violated(f"{life.transport.own} has {batch} at {position}, where {truth} was applied before")
 
-    def _make_image(self, life: Life, wanted: SnapshotRequest) -> None:
+    def _take_snapshot(self, life: Life, wanted: SnapshotRequest) -> None:
         payload = packb([[position, *batch] for position, batch in life.applied.items()])
 
         def made() -> None:
             if self._lives.get(life.transport.own) is life:
-                self.report.snapshots += 1
                 self._act(life.transport.own, lambda: life.member.keeper.snapshot_made(wanted, [payload]))
 
         self._agenda.after(self._chance.uniform(0, 0.5), made)
 
     # What goes wrong
 
-    def _cause_trouble(self) -> None:
+    def _inject_fault(self) -> None:
         if self._at_peace:
             return
         power = self._course.power
-        trouble = self._chance.choices(
+        fault = self._chance.choices(
             (
                 self._stop_one,
                 self._cut_power_of_one,
@@ -326,7 +321,7 @@ class RaftWorld:
             ),
             (2 * power, power, 0.5 * power, 2, 2, 1),
         )[0]
-        trouble()
+        fault()
 
     def _stop_one(self) -> None:
         self._one().disk.stop_at(self._chance.randint(1, 8))
@@ -385,7 +380,6 @@ class RaftWorld:
         core = self._chance.choice(leaders).member.core
         voters = sorted(core.voters(), key=lambda node: str(node.id))
         learners = sorted(core.learners() - core.voters(), key=lambda node: str(node.id))
-        self.report.changes += 1
         if learners and (len(voters) < 3 or self._chance.random() < 0.5):
             core.addNodeToCluster(self._chance.choice(learners))
         elif len(voters) > 1:
@@ -413,7 +407,7 @@ class RaftWorld:
 
 @contextmanager
 def _simulated(now_s: Callable[[], float], chance: random.Random) -> Iterator[None]:
-    """Give the core another time, chance by seed, and images that take several messages."""
+    """Give the core another time, chance by seed, and snapshots that take several messages."""
     clockwork: Any = overrides.core
     before = clockwork.monotonicTime, clockwork.random
     snapshots: Any = snapshot_keeper

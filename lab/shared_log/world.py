@@ -28,7 +28,7 @@ from lab.shared_log.backend import NO_FAULTS, LogFaults, SimulatedBackend, Simul
 MEMBERS = 3
 _CLIENTS = 3  # of each member
 _STEPS = 12  # of each client
-_TROUBLES = 12
+_FAULTS = 12
 _COUNTER, _LEASED = "/counter", "/leased"
 _LEASE_S = 5.0
 _QUIET_S = 30.0
@@ -85,8 +85,8 @@ class SharedLogWorld:
             for member in range(MEMBERS)
             for client in range(_CLIENTS)
         ]
-        trouble = scope.spawn(self._make_trouble(), "trouble")
-        await asyncio.gather(*clients, trouble)
+        fault = scope.spawn(self._inject_faults(), "fault")
+        await asyncio.gather(*clients, fault)
         await self._calm_down()
         await self._judge()
         await scope.close()
@@ -164,11 +164,11 @@ class SharedLogWorld:
 
     # What goes wrong
 
-    async def _make_trouble(self) -> None:
-        for _ in range(_TROUBLES):
+    async def _inject_faults(self) -> None:
+        for _ in range(_FAULTS):
             await asyncio.sleep(self._chance.uniform(0.0, 4.0))
-            trouble = self._chance.choice([self._pause_one, self._go_away, self._restart_one])
-            await trouble(self._chance.randrange(MEMBERS))
+            fault = self._chance.choice([self._pause_one, self._go_away, self._restart_one])
+            await fault(self._chance.randrange(MEMBERS))
 
     async def _pause_one(self, member: int) -> None:
         backend = self._backends[member]
