@@ -23,6 +23,7 @@ WRONG_LINES = [
     ("What decides does no I/O and takes the time as an argument", "danube/model/topic.py", "import asyncio"),
     ("Only the gRPC carrier knows gRPC", "danube/broker/topics/local_topics.py", "import grpc"),
     ("Only wire knows protobuf", "danube/broker/topics/local_topics.py", "import google.protobuf"),
+    ("Experiments stand on the lab's kernel and know no other one", "lab/kernel/chance.py", "import lab.storage.world"),
     (
         "Services never know who carries their calls",
         "danube/broker/services/produce.py",
@@ -37,7 +38,8 @@ def test_the_import_contracts_hold(root: Path) -> None:
 
 
 def test_every_wrong_import_breaks_its_contract_and_is_named(root: Path, tmp_path: Path) -> None:
-    shutil.copytree(root / "danube", tmp_path / "danube", ignore=shutil.ignore_patterns("__pycache__"))
+    for package in ("danube", "lab"):
+        shutil.copytree(root / package, tmp_path / package, ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(root / "pyproject.toml", tmp_path)
     for _, module, line in WRONG_LINES:
         plant(tmp_path / module, line)
