@@ -1,4 +1,4 @@
-"""The client: where an application begins."""
+"""`DanubeClient` and its builder: the entry point of an application."""
 
 import asyncio
 import sys
@@ -9,8 +9,6 @@ from typing import Self
 
 from danube.client.connection.address import host_and_port
 from danube.client.connection.connection import Connection
-from danube.client.connection.lookup import LookupService
-from danube.client.connection.transport import Transport
 from danube.client.consume.consumer import ConsumerBuilder
 from danube.client.consume.fetch import fetch_batches, fetch_messages, topic_bounds
 from danube.client.message import Message
@@ -52,7 +50,7 @@ class DanubeClient:
 
     def schema(self) -> SchemaRegistryClient:
         """The schema registry."""
-        return SchemaRegistryClient(self._connection.transport, self.uri)
+        return SchemaRegistryClient(self._connection)
 
     def fetch(
         self, topic: str, *, start: FetchStart = FetchFrom.EARLIEST, end: int | None = None, follow: bool = False
@@ -60,7 +58,7 @@ class DanubeClient:
         """The stored messages of a reliable topic, or of one partition, by offset and without a subscription.
 
         From `start` (an offset, a FetchTime, or an end of the topic) to `end` (not included); without one, to what was
-        stored when the call arrived, or with `follow` for ever. A connection that breaks is mended, and no message
+        stored when the call arrived, or with `follow` for ever. A broken connection is made anew, and no message
         comes twice. Raises UnsupportedError from a broker without it, InvalidRequestError for offsets that are not
         there, DanubeError. Close the generator (`contextlib.aclosing`) where it is left early.
         """
@@ -79,7 +77,7 @@ class DanubeClient:
         return fetch_batches(self._connection, wanted, retry_s=retry_s)
 
     async def bounds(self, topic: str, append_times_ms: Sequence[int] = ()) -> TopicBounds:
-        """Which offsets a reliable topic, or one partition, holds now, and where its records of some times are.
+        """The offsets that a reliable topic, or one partition, holds now, and the offsets of records by append time.
 
         Raises UnsupportedError from a broker without it, TopicNotFoundError, DanubeError.
         """
@@ -88,14 +86,13 @@ class DanubeClient:
 
     async def partitions(self, topic: str) -> tuple[str, ...]:
         """The topics behind a name: itself, the partitions of a partitioned one, or nothing. Raises DanubeError."""
-        found = await self._connection.lookup.partitions(self.uri, TopicName.parse(topic))
-        return tuple(map(str, found))
+        return tuple(map(str, await self._connection.partitions(TopicName.parse(topic))))
 
     async def close(self) -> None:
         """Close the producers and consumers that are left (as `Consumer.close` does), then disconnect. Idempotent."""
         in_order = not isinstance(sys.exception(), Exception)  # not seen any more in the tasks that close them
         await asyncio.gather(*(member.end(in_order=in_order) for member in list(self._connection.members)))
-        await self._connection.transport.close()
+        await self._connection.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -149,7 +146,7 @@ class DanubeClientBuilder:
         return self
 
     def with_clock(self, clock: Clock, rng: Rng | None = None) -> Self:
-        """Take time, and chance, from elsewhere: for simulations."""
+        """Use this clock, and this source of randomness: for simulations."""
         self._clock = clock
         self._rng = rng or self._rng
         return self
@@ -157,15 +154,8 @@ class DanubeClientBuilder:
     async def build(self) -> DanubeClient:
         """The client; it connects when it is first used. Raises SettingsError for a wrong URL."""
         host_and_port(self._url)
-        transport = Transport(self._carrier or self._grpc_carrier(), self._token)
-        connection = Connection(
-            service_url=self._url,
-            transport=transport,
-            lookup=LookupService(transport),
-            clock=self._clock,
-            rng=self._rng,
-        )
-        return DanubeClient(connection)
+        carrier = self._carrier or self._grpc_carrier()
+        return DanubeClient(Connection(self._url, carrier, self._clock, self._rng, self._token))
 
     def _grpc_carrier(self) -> Carrier:
         secure = self._tls is not None or self._token is not None or self._url.startswith("https://")

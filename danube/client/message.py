@@ -28,7 +28,7 @@ class Message:
 
     @property
     def payload(self) -> bytes:
-        """What was sent."""
+        """The bytes that were sent."""
         return self.received.payload
 
     @property
@@ -39,12 +39,12 @@ class Message:
 
     @property
     def attributes(self) -> Mapping[str, str]:
-        """What the producer attached."""
+        """Attributes set by the producer."""
         return self.received.attributes
 
     @property
     def producer_name(self) -> str:
-        """Who sent it."""
+        """The name of its producer."""
         return self.received.producer_name
 
     @property
@@ -78,7 +78,7 @@ class Message:
         return self.received.schema_version or 0
 
     def HasField(self, field_name: str) -> bool:  # noqa: N802 - the name that protobuf messages have
-        """Whether an optional field is there: `routing_key`, `schema_id` or `schema_version`."""
+        """Tell whether an optional field is present: `routing_key`, `schema_id` or `schema_version`."""
         if field_name == "msg_id":
             return True
         if field_name not in {"routing_key", "schema_id", "schema_version"}:

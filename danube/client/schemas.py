@@ -4,7 +4,7 @@ from typing import Self, TypeVar
 
 from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
-from danube.client.connection.transport import Transport
+from danube.client.connection.connection import Connection
 from danube.model.calls.client import SchemaReference
 from danube.model.errors import PreconditionFailedError, UnsupportedError
 from danube.model.schema import CompatibilityMode, RegisterSchema, SchemaInfo, SchemaType, TopicSchemaConfig
@@ -20,9 +20,8 @@ _CREATED_BY = "danube-py"
 class SchemaRegistryClient:
     """Registers, reads and checks schemas. Every method raises UnsupportedError where the broker has no registry."""
 
-    def __init__(self, transport: Transport, uri: str) -> None:
-        self._transport = transport
-        self._uri = uri
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
     def register_schema(self, subject: str) -> "SchemaRegistrationBuilder":
         """Begin a new version of `subject`; `execute` registers it."""
@@ -48,12 +47,9 @@ class SchemaRegistryClient:
     async def check_compatibility(
         self, subject: str, schema_data: bytes, schema_type: SchemaType, mode: CompatibilityMode | None = None
     ) -> tuple[bool, list[str]]:
-        """Whether this definition could be the next version, and what is in the way."""
-        request = (subject, schema_data, schema_type, mode)
-        is_compatible, errors = await self._ask(
-            "CheckCompatibility", messages.CHECK_COMPATIBILITY, request, messages.COMPATIBILITY
-        )
-        return is_compatible, list(errors)
+        """Tell whether this definition could be the next version, and what is in the way."""
+        request = encode_schemas.check_compatibility(subject, schema_data, schema_type, mode)
+        return decode_schemas.compatibility(await self._ask("CheckCompatibility", request))
 
     async def set_compatibility_mode(self, subject: str, mode: CompatibilityMode) -> tuple[bool, str]:
         """Set what the next versions of a subject must stay compatible with."""
@@ -89,10 +85,9 @@ class SchemaRegistryClient:
         )
 
     async def get_topic_schema_config(self, topic_name: str) -> TopicSchemaConfig:
-        """What a topic is bound to."""
-        return await self._ask(
-            "GetTopicSchemaConfig", messages.GET_TOPIC_SCHEMA_CONFIG, topic_name, messages.TOPIC_SCHEMA_CONFIG
-        )
+        """The subject and the validation policy that a topic is bound to."""
+        answer = await self._ask("GetTopicSchemaConfig", encode_schemas.get_topic_schema_config(topic_name))
+        return decode_schemas.topic_schema_config(answer)
 
     async def register(self, call: RegisterSchema) -> int:
         """Register a version and answer its subject's id."""
@@ -117,14 +112,13 @@ class SchemaRegistryClient:
             )
         return latest if version == latest.version else await self.get_schema_version(latest.schema_id, version)
 
-    async def _ask(self, method: str, request: Codec[Request], value: Request, answer: Codec[Answer]) -> Answer:
-        path = f"{paths.SCHEMA_REGISTRY}/{method}"
+    async def _ask(self, method: str, request: bytes) -> bytes:
+        url = self._connection.service_url
         try:
-            address = BrokerAddress.direct(self._uri)
-            return answer.decode(await self._transport.call(address, path, request.encode(value)))
+            return await self._connection.call(BrokerAddress.direct(url), f"{paths.SCHEMA_REGISTRY}/{method}", request)
         except UnsupportedError as error:
             raise UnsupportedError(
-                f"the broker at {self._uri} has no schema registry: work without schemas, or use a broker that has one"
+                f"the broker at {url} has no schema registry: work without schemas, or use a broker that has one"
             ) from error
 
 

@@ -1,4 +1,4 @@
-"""What an application may set: of a client, of a producer, of a consumer."""
+"""Options of a client, a producer and a consumer that an application may set."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -26,7 +26,7 @@ class TlsMaterial:
 
 @dataclass
 class RetryOptions:
-    """How long to go on trying; 0 stands for the default."""
+    """Bounds of retries; 0 stands for the default."""
 
     max_retries: int = 0
     """Of one call in one place; default 5."""
@@ -50,13 +50,13 @@ class RetryOptions:
 
     @property
     def call_total_s(self) -> float:
-        """How long one send or acknowledgement is tried, reattaching included."""
+        """Seconds for which one send or acknowledgement is tried, reattaching included."""
         return self.retry_total_s if self.retry_total_s > 0 else CLIENT_RETRY_TOTAL_S
 
 
 @dataclass
 class ProducerOptions(RetryOptions):
-    """How long a producer goes on trying; 0 stands for the default.
+    """Bounds of a producer's retries; 0 stands for the default.
 
     By default a send that finds no broker is given up after twice `max_retries`, as in danube-client 0.5.0.
     """
@@ -64,7 +64,7 @@ class ProducerOptions(RetryOptions):
 
 @dataclass
 class ConsumerOptions(RetryOptions):
-    """How long a consumer goes on trying; 0 stands for the default.
+    """Bounds of a consumer's retries; 0 stands for the default.
 
     By default a consumer that has lost its broker tries for 10 minutes, then its queue raises the error.
     """

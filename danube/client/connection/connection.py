@@ -1,73 +1,151 @@
-"""What every producer and consumer of one client shares."""
+"""The connection of a client to its cluster: channels, lookups, and the calls that producers and consumers share."""
 
 import itertools
 import logging
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Protocol
 
 from danube.client.connection import paths
-from danube.client.connection.address import BrokerAddress
-from danube.client.connection.lookup import LookupService
+from danube.client.connection.address import BrokerAddress, host_and_port
 from danube.client.connection.session import Link
-from danube.client.connection.transport import Transport
-from danube.model.calls.client import ClientKind, HealthCheck, HealthStatus
-from danube.model.errors import UnsupportedError
-from danube.model.limits.broker import CLIENT_CHANNELS_MAX, CLIENT_DETACH_TIMEOUT_S, CONNECT_TIMEOUT_S
+from danube.client.settings import TokenSupplier
+from danube.model.calls.client import ClientKind, HealthCheck, HealthStatus, Lookup, LookupKind
+from danube.model.errors import LookupError as TopicLookupError
+from danube.model.errors import UnrecoverableError, UnsupportedError
+from danube.model.limits.broker import (
+    CALL_TIMEOUT_S,
+    CLIENT_CHANNELS_MAX,
+    CLIENT_DETACH_TIMEOUT_S,
+    CONNECT_TIMEOUT_S,
+)
+from danube.model.topic import TopicName
+from danube.rpc.carrier import Carrier, Channel, ClientStream
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
 from danube.wire import client_messages
+
+_PROXY_KEY = "x-danube-broker-url"  # names the broker that a call is for to a proxy
+_TOKEN_KEY = "authorization"  # noqa: S105 - the name of the entry, not a secret
 
 _log = logging.getLogger(__name__)
 
 
 class Closing(Protocol):
-    """What a client closes with itself."""
+    """A producer or consumer, which a client closes with itself."""
 
     async def end(self, *, in_order: bool) -> None:
-        """Stop and let go of everything; not `in_order` where the application failed. Idempotent."""
+        """Stop and release everything; not `in_order` where the application failed. Idempotent."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """One client's way to the cluster."""
+    """One client's way to the cluster, with one channel for each pair of broker and dialled address."""
 
-    service_url: str
-    transport: Transport
-    lookup: LookupService
-    clock: Clock
-    rng: Rng
-    members: set[Closing] = field(default_factory=set)
-    """The attached producers and consumers, which closing the client closes."""
-    request_ids: Iterator[int] = field(default_factory=lambda: itertools.count(1))
-    """Of health checks."""
-    without_streams: set[str] = field(default_factory=set)
-    """Brokers, by their URL, that take no batches: the original's, for one. At most CLIENT_CHANNELS_MAX."""
+    def __init__(
+        self, service_url: str, carrier: Carrier, clock: Clock, rng: Rng, token: TokenSupplier | None = None
+    ) -> None:
+        self.service_url = service_url
+        self.clock = clock
+        self.rng = rng
+        self.members: set[Closing] = set()
+        """The attached producers and consumers."""
+        self._carrier = carrier
+        self._token = token
+        self._channels: OrderedDict[tuple[str, str], Channel] = OrderedDict()
+        self._request_ids = itertools.count(1)
+        self._without_streams: set[str] = set()
+        """URLs of brokers that take no batches, such as the original's. At most CLIENT_CHANNELS_MAX."""
+        self._closed = False
+
+    async def call(
+        self, address: BrokerAddress, path: str, request: bytes, *, timeout_s: float = CALL_TIMEOUT_S
+    ) -> bytes:
+        """One unary call to the broker at `address`. Raises DanubeError."""
+        channel = await self._channel(address)
+        return await channel.call(path, request, timeout_s=timeout_s, metadata=self._metadata(address))
+
+    async def open_stream(self, address: BrokerAddress, path: str, request: bytes) -> ClientStream:
+        """A stream of answers from the broker at `address`."""
+        channel = await self._channel(address)
+        return channel.server_stream(path, request, metadata=self._metadata(address))
+
+    async def open_exchange(self, address: BrokerAddress, path: str) -> ClientStream:
+        """A stream with messages both ways with the broker at `address`."""
+        channel = await self._channel(address)
+        return channel.stream(path, metadata=self._metadata(address))
+
+    async def locate(self, topic: TopicName, url: str | None = None) -> BrokerAddress:
+        """The broker that serves `topic`, according to the one at `url`; the service URL by default.
+
+        Not cached: only a move makes the answer matter. Raises DanubeError.
+        """
+        url = url or self.service_url
+        answer = decode.lookup_answer(await self._look_up(paths.TOPIC_LOOKUP, url, topic))
+        if answer.kind is LookupKind.FAILED or not answer.connect_url:
+            raise TopicLookupError(f"the broker at {url} cannot say who serves {topic}: try again later")
+        return BrokerAddress(answer.connect_url, answer.broker_url, answer.proxy)
+
+    async def partitions(self, topic: TopicName) -> tuple[TopicName, ...]:
+        """The topics behind a name: itself, its partitions, or nothing. Raises DanubeError."""
+        answer = await self._look_up(paths.TOPIC_PARTITIONS, self.service_url, topic)
+        return decode.partitions_answer(answer).partitions
+
+    async def check_health(self, kind: ClientKind, link: Link) -> HealthStatus:
+        """Ask the link's broker whether the link is still valid. Raises DanubeError."""
+        call = HealthCheck(request_id=next(self._request_ids), client=kind, id=link.member_id)
+        request = encode.health_check(call)
+        answer = await self.call(link.address, paths.HEALTH_CHECK, request, timeout_s=CONNECT_TIMEOUT_S)
+        return decode.health_status(answer)
 
     def refuse_without_streams(self, address: BrokerAddress) -> None:
         """Raise UnsupportedError for a broker that is known to take no batches."""
-        if address.broker_url in self.without_streams:
+        if address.broker_url in self._without_streams:
             raise UnsupportedError(f"the broker at {address.broker_url} takes no batches: send single messages")
 
-    def note_without_streams(self, address: BrokerAddress) -> None:
+    def mark_without_streams(self, address: BrokerAddress) -> None:
         """Remember that this broker takes no batches."""
-        if len(self.without_streams) >= CLIENT_CHANNELS_MAX:
-            self.without_streams.clear()
-        self.without_streams.add(address.broker_url)
-
-    async def check_health(self, kind: ClientKind, link: Link) -> HealthStatus:
-        """Ask the link's broker whether it holds. Raises DanubeError."""
-        call = HealthCheck(request_id=next(self.request_ids), client=kind, id=link.member_id)
-        request = client_messages.HEALTH_CHECK.encode(call)
-        answer = await self.transport.call(link.address, paths.HEALTH_CHECK, request, timeout_s=CONNECT_TIMEOUT_S)
-        return client_messages.HEALTH_STATUS.decode(answer)
+        if len(self._without_streams) >= CLIENT_CHANNELS_MAX:
+            self._without_streams.clear()
+        self._without_streams.add(address.broker_url)
 
     async def close_producer(self, link: Link) -> None:
         """Tell the link's broker that a producer is closed. Raises nothing: a broker that is not told notices later."""
-        if link.address.broker_url in self.without_streams:
+        if link.address.broker_url in self._without_streams:
             return
         request = client_messages.CLOSE_PRODUCER.encode(link.member_id)
         try:
-            await self.transport.call(link.address, paths.CLOSE_PRODUCER, request, timeout_s=CLIENT_DETACH_TIMEOUT_S)
+            await self.call(link.address, paths.CLOSE_PRODUCER, request, timeout_s=CLIENT_DETACH_TIMEOUT_S)
         except Exception as error:  # the application's token supplier may raise anything
             _log.debug("the broker was not told that a producer is closed, and will notice: %s", error)
+
+    async def close(self) -> None:
+        """Disconnect from every broker. Idempotent."""
+        self._closed = True
+        while self._channels:
+            _, channel = self._channels.popitem()
+            await channel.close()
+
+    async def _look_up(self, path: str, url: str, topic: TopicName) -> bytes:
+        request = encode.lookup(Lookup(request_id=next(self._request_ids), topic=topic))
+        return await self.call(BrokerAddress.direct(url), path, request, timeout_s=CONNECT_TIMEOUT_S)
+
+    def _metadata(self, address: BrokerAddress) -> Sequence[tuple[str, str]]:
+        metadata = []
+        if self._token is not None and (token := self._token()):
+            metadata.append((_TOKEN_KEY, f"Bearer {token}"))
+        if address.proxy:
+            metadata.append((_PROXY_KEY, address.broker_url))
+        return metadata
+
+    async def _channel(self, address: BrokerAddress) -> Channel:
+        key = (address.broker_url, address.connect_url)
+        if key in self._channels:
+            self._channels.move_to_end(key)
+            return self._channels[key]
+        if self._closed:
+            raise UnrecoverableError("the client is closed: build another one")
+        channel = self._channels[key] = self._carrier.connect(host_and_port(address.connect_url))
+        if len(self._channels) > CLIENT_CHANNELS_MAX:
+            _, oldest = self._channels.popitem(last=False)
+            await oldest.close()
+        return channel

@@ -1,4 +1,4 @@
-"""Whether and when to try again. Pure: times and chance are arguments; the error itself says if a retry may help."""
+"""Retry rules: whether and when to try again. Pure: time and chance are arguments."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import CLIENT_RETRIES_DEFAULT, CLIENT_RETRY_DELAY_MAX_S, CLIENT_RETRY_STEP_S
 
-_ELSEWHERE = (BrokerUnreachableError, NotFoundError, ShuttingDownError, TopicNotServedError)
+_NEEDS_REATTACH = (BrokerUnreachableError, NotFoundError, ShuttingDownError, TopicNotServedError)
 """Errors of a call that only attaching anew can mend."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RetryPolicy:
-    """How long to go on trying."""
+    """Bounds and delays of retries."""
 
     retries_max: int = CLIENT_RETRIES_DEFAULT
     delay_step_s: float = CLIENT_RETRY_STEP_S
@@ -30,13 +30,39 @@ class RetryPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A try that failed, as the last of a row of them."""
+    """The last of several consecutive failures."""
 
     error: DanubeError
     attempt: int
-    """Which failure of the row this is, from 1."""
+    """How many there were, this one included."""
     elapsed_s: float
-    """Since the first failure of the row."""
+    """Since the first of them."""
+
+
+class Failures:
+    """Counts consecutive failures and the time since the first."""
+
+    def __init__(self) -> None:
+        self._attempt = 0
+        self._since_s: float | None = None
+
+    def begin(self, now_s: float) -> None:
+        """Count time from now instead of from the first failure."""
+        self._since_s = now_s
+
+    def add(self, error: DanubeError, now_s: float) -> Failure:
+        """One more failure, at monotonic time `now_s`."""
+        self._since_s = now_s if self._since_s is None else self._since_s
+        self._attempt += 1
+        return Failure(error=error, attempt=self._attempt, elapsed_s=now_s - self._since_s)
+
+    def clear(self) -> None:
+        """A success: the next failure is a first one."""
+        self._attempt, self._since_s = 0, None
+
+    def restart_count(self) -> None:
+        """Count anew, as for another broker; the time goes on."""
+        self._attempt = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,20 +83,20 @@ class GiveUp:
 
 
 def delay_s(policy: RetryPolicy, attempt: int, chance: float) -> float:
-    """How long to wait after the `attempt`-th failure (from 1); `chance` is a number in [0, 1]."""
+    """The wait after the `attempt`-th failure (from 1); `chance` is a number in [0, 1]."""
     longest = min(policy.delay_step_s * attempt, policy.delay_max_s)
     return longest * (1 + chance) / 2
 
 
 def is_exhausted(policy: RetryPolicy, failure: Failure) -> bool:
-    """Whether the policy allows no further try."""
+    """Tell whether the policy allows no further try."""
     if policy.total_s is None:
         return failure.attempt > policy.retries_max
     return failure.elapsed_s >= policy.total_s
 
 
 def delay_before_retry(policy: RetryPolicy, failure: Failure, chance: float) -> float | None:
-    """How long to wait before trying the same again, in seconds; None when it is of no use, or long enough tried."""
+    """The wait before the same is tried again, in seconds; None when a retry is of no use or the policy allows none."""
     if not failure.error.retryable or is_exhausted(policy, failure):
         return None
     delay = delay_s(policy, failure.attempt, chance)
@@ -80,14 +106,13 @@ def delay_before_retry(policy: RetryPolicy, failure: Failure, chance: float) -> 
 def after_failed_call(
     policy: RetryPolicy, failure: Failure, *, total_s: float, chance: float
 ) -> Wait | Reattach | GiveUp:
-    """What to do about a failed call of an attached producer or consumer, at most until `total_s` after the first.
+    """The reaction to a failed call of an attached producer or consumer, until `total_s` after the first failure.
 
-    The policy bounds the tries in one place. Then it is worth looking the topic up again, unless the place itself is at
-    its limit.
+    The policy bounds the tries at one broker. After them the topic is looked up again, unless the broker is at a limit.
     """
     if failure.elapsed_s >= total_s:
         return GiveUp()
-    if isinstance(failure.error, _ELSEWHERE):
+    if isinstance(failure.error, _NEEDS_REATTACH):
         return Reattach()
     if not failure.error.retryable:
         return GiveUp()

@@ -13,8 +13,8 @@ instructions out. These are all the arrows; an event that comes in another state
     WAITING       DelayEnded     LOOKING_UP
     ATTACHED      Lost           LOOKING_UP, WAITING (lost again soon after), or IDLE (given up)
 
-Losses soon after one another are a row, in which the pauses grow and which ends in giving up. An attachment that held
-for `CLIENT_SETTLED_S`, or on which anything was received, stored or acknowledged, ends the row before it.
+Between losses soon after one another the pauses grow, until the session gives up. An attachment that held for
+`CLIENT_SETTLED_S`, or on which anything was received, stored or acknowledged, starts the count anew.
 """
 
 from collections.abc import Iterator
@@ -23,7 +23,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from danube.client.connection.address import BrokerAddress
-from danube.client.connection.retry import Failure, RetryPolicy, delay_before_retry, delay_s, is_exhausted
+from danube.client.connection.retry import Failure, Failures, RetryPolicy, delay_before_retry, delay_s, is_exhausted
 from danube.model.errors import (
     BrokerUnreachableError,
     ConsumerReplacedError,
@@ -41,7 +41,7 @@ _UNREACHABLE = (BrokerUnreachableError, DeadlineExceededError)
 
 
 class State(Enum):
-    """What a session is doing."""
+    """The state of a session."""
 
     IDLE = "idle"
     """Not begun, or given up: `Opened` begins anew."""
@@ -109,8 +109,8 @@ class Link:
     address: BrokerAddress
     member_id: int
     """The producer's or consumer's id on that broker."""
-    generation: int
-    """How many attachments of this session there were, this one included: tells a loss from an older one's."""
+    number: int
+    """Of this attachment, counted by the session from 1: distinguishes its loss from that of an older one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ class Hold:
 
 @dataclass(frozen=True, slots=True)
 class Abandon:
-    """Tell the application that this cannot be mended by trying on."""
+    """Report the error to the application: further tries do not help."""
 
     error: DanubeError
 
@@ -154,7 +154,7 @@ Instruction = LookUp | Attach | Delay | Hold | Abandon
 
 
 class Session:
-    """Decides how to get attached and how to stay it; `first` bounds the tries before it was, `again` those after."""
+    """Decides how to get and stay attached; `first` bounds tries before the first attachment, `again` later ones."""
 
     def __init__(
         self, service_url: str, *, first: RetryPolicy, again: RetryPolicy, rng: Rng, creates: bool = False
@@ -171,15 +171,14 @@ class Session:
         self._first = first
         self._again = again
         self._rng = rng
-        self._generation = 0
-        self._attempt = 0
-        self._failing_since_s = 0.0
+        self._attachments = 0
+        self._failures = Failures()
         self._attached_at_s = 0.0
         self._losses = 0
         self._losing_since_s = 0.0
 
     def handle(self, event: Event, now_s: float) -> Instruction:
-        """Take note of an event at monotonic time `now_s` and say what to do next."""
+        """Handle an event at monotonic time `now_s`; answers the next instruction."""
         match self.state, event:
             case State.IDLE, Opened():
                 return self._opened()
@@ -198,7 +197,7 @@ class Session:
         raise RuntimeError(f"a session that is {self.state.value} knows no arrow for {event}")
 
     def _opened(self) -> Instruction:
-        self._attempt = 0
+        self._failures.clear()
         self._losses = 0
         return self._look_up()
 
@@ -233,34 +232,27 @@ class Session:
         return self._attach()
 
     def _is_gone(self, error: DanubeError) -> bool:
-        """Whether the topic was deleted since a producer was attached to it."""
+        """Tell whether the topic was deleted since a producer was attached to it."""
         return self._creates and not self.may_create and isinstance(error, TopicNotFoundError)
 
     def _failed(self, error: DanubeError, now_s: float) -> Instruction:
         if isinstance(error, _UNREACHABLE):
-            self._ask_elsewhere()
-        if self._attempt == 0:
-            self._failing_since_s = now_s
-        self._attempt += 1
-        failure = Failure(error=error, attempt=self._attempt, elapsed_s=now_s - self._failing_since_s)
+            known = self._address.connect_url  # take turns with the service URL: either may be down
+            self._asked_url = known if self._asked_url == self._service_url else self._service_url
+        failure = self._failures.add(error, now_s)
         delay = delay_before_retry(self._policy, failure, self._rng.uniform(0, 1))
         if delay is not None:
             return self._wait(delay)
-        return self._abandon(drain_end(self._service_url, failure, self._sent_to))
-
-    def _ask_elsewhere(self) -> None:
-        """The service URL and the broker known last take turns: either may be the one that is down."""
-        known = self._address.connect_url
-        self._asked_url = known if self._asked_url == self._service_url else self._service_url
+        return self._abandon(final_error(self._service_url, failure, self._sent_to))
 
     def _attached(self, member_id: int, now_s: float) -> Instruction:
         self.state = State.ATTACHED
         self.may_create = False
         self._asked_url = self._service_url
-        self._generation += 1
-        self._attempt = 0
+        self._attachments += 1
+        self._failures.clear()
         self._attached_at_s = now_s
-        return Hold(Link(self._address, member_id, self._generation))
+        return Hold(Link(self._address, member_id, self._attachments))
 
     def _lost(self, loss: Lost, now_s: float) -> Instruction:
         error = loss.error or BrokerUnreachableError("the broker ends each stream at once")
@@ -272,12 +264,12 @@ class Session:
             self._losing_since_s = now_s
             self._losses = 1
             return self._look_up()
-        if not is_mended_by_attaching(error) and not self.may_create:
+        if not may_reattach_after(error) and not self.may_create:
             return self._abandon(error)
         return self._lost_soon_after_use(now_s) if loss.was_of_use else self._lost_again(error, now_s)
 
     def _lost_soon_after_use(self, now_s: float) -> Instruction:
-        """As the second of a row: whoever breaks each connection after one message is not called on without a pause."""
+        """As a second loss: a broker that breaks each connection after one message is not called without a pause."""
         self._losing_since_s = now_s
         self._losses = 2
         return self._pause()
@@ -302,18 +294,18 @@ class Session:
 
     @property
     def _policy(self) -> RetryPolicy:
-        return self._again if self._generation else self._first
+        return self._again if self._attachments else self._first
 
 
-def is_mended_by_attaching(error: DanubeError) -> bool:
-    """Whether another attachment may fare better than the one that ended so."""
+def may_reattach_after(error: DanubeError) -> bool:
+    """Tell whether another attachment may succeed after one that ended with this error."""
     return error.retryable or isinstance(error, NotFoundError)
 
 
-def drain_end(service_url: str, failure: Failure, sent_to: str | None = None) -> DanubeError:
-    """What the application is told after the last failure; of a broker that is not there, also where it should be.
+def final_error(service_url: str, failure: Failure, sent_to: str | None = None) -> DanubeError:
+    """The error that the application gets after the last failure; for an unreachable broker it names the address.
 
-    `sent_to` is where the broker at the service URL sends clients, if it answers.
+    `sent_to` is the address to which the broker at the service URL sends clients, if it answers.
     """
     if not isinstance(failure.error, _UNREACHABLE):
         return failure.error
@@ -327,7 +319,7 @@ def drain_end(service_url: str, failure: Failure, sent_to: str | None = None) ->
 
 
 def redirect(asked_url: str, sent_to: str | None, tries: str) -> str:
-    """What is said when the broker that was asked answers, and the one that it names does not."""
+    """The text for a broker that answers and names another one that does not."""
     return (
         f"the broker at {asked_url} answers and sends clients to the advertised address {sent_to}, where no broker"
         f" answers ({tries}): check that one runs there and that this machine resolves and reaches that address, or"
@@ -337,7 +329,7 @@ def redirect(asked_url: str, sent_to: str | None, tries: str) -> str:
 
 @contextmanager
 def naming_redirect(asked_url: str, address: BrokerAddress) -> Iterator[None]:
-    """Calls to the broker that a lookup named. Raises BrokerUnreachableError, which says who named it."""
+    """Wrap calls to the broker that a lookup named. Raises BrokerUnreachableError that says which broker named it."""
     try:
         yield
     except BrokerUnreachableError as error:

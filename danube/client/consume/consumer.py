@@ -1,20 +1,18 @@
-"""Consumers: one face over a plain topic or over the partitions of one."""
+"""`Consumer` and its builder, for a plain topic or for the partitions of one."""
 
 import asyncio
 import logging
 import sys
-from collections.abc import Iterable
 from contextlib import suppress
 from copy import copy
 from types import TracebackType
 from typing import Self
 
 from danube.client.connection.connection import Connection
-from danube.client.connection.retry import Failure, delay_before_retry
-from danube.client.connection.session import drain_end
-from danube.client.consume.ack_pipeline import AckPipeline
-from danube.client.consume.message_queue import MessageQueue
-from danube.client.consume.topic_consumer import ConsumerSpec, TopicConsumer
+from danube.client.connection.retry import Failures, delay_before_retry
+from danube.client.connection.session import final_error
+from danube.client.consume.pipelines import AckPipeline, MessageQueue
+from danube.client.consume.topic_consumer import ConsumerSettings, TopicConsumer
 from danube.client.message import Message
 from danube.client.settings import ConsumerOptions
 from danube.model.errors import DanubeError, InvalidRequestError, TopicNotFoundError, UnrecoverableError
@@ -37,10 +35,10 @@ class Consumer:
     and the loop raise. Partitions that the topic gets later are joined within CLIENT_PARTITIONS_INTERVAL_S.
     """
 
-    def __init__(self, connection: Connection, builder: "ConsumerBuilder") -> None:
+    def __init__(self, connection: Connection, settings: ConsumerSettings) -> None:
         self._connection = connection
-        self._settings = builder
-        self._scope = TaskScope(f"consumer {builder.name}")
+        self._settings = settings
+        self._scope = TaskScope(f"consumer {settings.name}")
         self._consumers: dict[str, TopicConsumer] = {}
         self._queue: MessageQueue | None = None
         self._acks = AckPipeline(self._scope)
@@ -53,20 +51,22 @@ class Consumer:
         """
         if self._consumers:
             return
-        spec = self._settings.spec()
-        topics = await self._find_topics(TopicName.parse(self._settings.topic))
-        consumers = {str(topic): TopicConsumer(self._connection, topic, spec, self._scope) for topic in topics}
+        base = TopicName.parse(self._settings.topic)
+        topics = await self._find_topics(base)
+        consumers = {str(topic): self._topic_consumer(topic) for topic in topics}
+        for consumer in consumers.values():
+            consumer.open()
         try:
-            await _open_all(consumers.values())
+            for consumer in consumers.values():
+                await consumer.ready()
         except BaseException:
             for consumer in consumers.values():
                 await consumer.close()
             raise
         self._consumers = consumers
         self._connection.members.add(self)
-        base = TopicName.parse(self._settings.topic)
         if base not in topics:
-            self._scope.spawn(self._follow_partitions(base, spec), f"partitions of {base}")
+            self._scope.spawn(self._follow_partitions(base), f"partitions of {base}")
 
     async def receive(self) -> asyncio.Queue[Message]:
         """Begin to receive and answer the queue of messages; the same queue every time. It holds up to 100.
@@ -83,11 +83,11 @@ class Consumer:
         return self._queue
 
     async def ack(self, message: Message) -> None:
-        """Say that `message` is done with; returns once the broker has taken note. Raises DanubeError."""
+        """Acknowledge `message`; returns once the broker has answered. Raises DanubeError."""
         await self._consumer_of(message).acknowledge(message)
 
     async def ack_later(self, message: Message) -> None:
-        """Say that `message` is done with, without waiting for the broker's word.
+        """Acknowledge `message` without waiting for the broker.
 
         Waits only while 256 of these are on their way. `flush_acks` and `close` wait for them; one that fails is
         logged, and its message comes again.
@@ -149,33 +149,37 @@ class Consumer:
             raise
 
     async def _find_topics(self, topic: TopicName) -> tuple[TopicName, ...]:
-        """Ask for the partitions as long as the options allow for a first connection."""
+        """Ask for the partitions, within the bounds of a first connection."""
         connection, options = self._connection, self._settings.options
         policy = options.policy(options.connect_total_s)
-        start_s = connection.clock.monotonic_s()
-        attempt = 0
+        failures = Failures()
+        failures.begin(connection.clock.monotonic_s())
         while True:
             try:
-                return _there(topic, await connection.lookup.partitions(connection.service_url, topic))
+                topics = await connection.partitions(topic)
+                if topics:
+                    return topics
+                raise TopicNotFoundError(f"topic {topic} does not exist: create it by producing to it, then subscribe")
             except DanubeError as error:
-                attempt += 1
-                elapsed_s = connection.clock.monotonic_s() - start_s
-                failure = Failure(error=error, attempt=attempt, elapsed_s=elapsed_s)
+                failure = failures.add(error, connection.clock.monotonic_s())
                 delay = delay_before_retry(policy, failure, connection.rng.uniform(0, 1))
                 if delay is None:
-                    raise drain_end(connection.service_url, failure) from error
+                    raise final_error(connection.service_url, failure) from error
             await sleep_for(connection.clock, delay)
 
-    async def _follow_partitions(self, base: TopicName, spec: ConsumerSpec) -> None:
+    def _topic_consumer(self, topic: TopicName) -> TopicConsumer:
+        return TopicConsumer(self._connection, topic, self._settings, self._scope)
+
+    async def _follow_partitions(self, base: TopicName) -> None:
         """Join partitions that were not there before: the first time at once, for those made while subscribing."""
         while self._queue is None or not self._queue.ended:
             for topic in await self._new_partitions(base):
-                await self._join(TopicConsumer(self._connection, topic, spec, self._scope), topic)
+                await self._join(self._topic_consumer(topic), topic)
             await sleep_for(self._connection.clock, CLIENT_PARTITIONS_INTERVAL_S)
 
     async def _new_partitions(self, base: TopicName) -> list[TopicName]:
         try:
-            found = await self._connection.lookup.partitions(self._connection.service_url, base)
+            found = await self._connection.partitions(base)
         except DanubeError as error:
             _log.debug("cannot see whether %s has new partitions, asking again later: %s", base, error)
             return []
@@ -211,31 +215,12 @@ class Consumer:
         return consumer
 
 
-def _there(topic: TopicName, topics: tuple[TopicName, ...]) -> tuple[TopicName, ...]:
-    if not topics:
-        raise TopicNotFoundError(f"topic {topic} does not exist: create it by producing to it, then subscribe")
-    return topics
-
-
-async def _open_all(consumers: Iterable[TopicConsumer]) -> None:
-    opened = list(consumers)
-    for consumer in opened:
-        consumer.open()
-    for consumer in opened:
-        await consumer.ready()
-
-
-class ConsumerBuilder:
-    """Collects what a consumer is made of: `topic`, `name` and `subscription` at least."""
+class ConsumerBuilder(ConsumerSettings):
+    """Collects the settings of a consumer: `topic`, `name` and `subscription` at least."""
 
     def __init__(self, connection: Connection) -> None:
+        super().__init__()
         self._connection = connection
-        self.topic = ""
-        self.name = ""
-        self.subscription = ""
-        self.subscription_type = SubscriptionType.SHARED
-        self.key_filters: tuple[str, ...] = ()
-        self.options = ConsumerOptions()
 
     def with_topic(self, topic: str) -> Self:
         """Receive from `/namespace/topic`; of a partitioned topic, from all its partitions."""
@@ -253,12 +238,12 @@ class ConsumerBuilder:
         return self
 
     def with_subscription_type(self, sub_type: SubscriptionType) -> Self:
-        """Set who of the subscription's consumers gets the next message."""
+        """Set which of the subscription's consumers gets the next message."""
         self.subscription_type = sub_type
         return self
 
     def with_options(self, options: ConsumerOptions) -> Self:
-        """Set how long to go on trying."""
+        """Set the bounds of retries."""
         self.options = options
         return self
 
@@ -271,16 +256,6 @@ class ConsumerBuilder:
         """Receive keys that match any of these patterns too; for Key-Shared subscriptions."""
         self.key_filters = (*self.key_filters, *patterns)
         return self
-
-    def spec(self) -> ConsumerSpec:
-        """What each topic's consumer needs to know."""
-        return ConsumerSpec(
-            name=self.name,
-            subscription=self.subscription,
-            type=self.subscription_type,
-            key_filters=self.key_filters,
-            options=self.options,
-        )
 
     def build(self) -> Consumer:
         """The consumer, not yet subscribed. Raises ValueError when topic, name or subscription are missing."""

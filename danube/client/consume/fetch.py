@@ -1,4 +1,4 @@
-"""Reading what is stored by offset: a stream of batches, opened again where it broke, and which offsets there are."""
+"""Reads of stored messages by offset: a stream of batches that is opened again where it broke, and the bounds."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from danube.client.connection import paths
 from danube.client.connection.connection import Connection
-from danube.client.connection.retry import Failure, delay_before_retry
+from danube.client.connection.retry import Failures, delay_before_retry
 from danube.client.connection.session import naming_redirect
 from danube.client.message import Message
 from danube.client.settings import ConsumerOptions
@@ -14,6 +14,7 @@ from danube.model.calls.client import ReceivedMessage
 from danube.model.calls.stream import Bounds, Fetch, FetchedBatch, TopicBounds
 from danube.model.errors import DanubeError
 from danube.model.limits.broker import CLIENT_RETRY_TOTAL_S
+from danube.runtime.clock import sleep_for
 from danube.storage.batches.batch import RecordKind, RecordView, check
 from danube.wire import client_messages, decode
 
@@ -31,32 +32,36 @@ async def fetch_batches(
     connection: Connection, wanted: Fetch, *, retry_s: float = CLIENT_RETRY_TOTAL_S
 ) -> AsyncGenerator[list[FetchedBatch], None]:
     """The same as it is stored: the batches of each answer, whose checksums are the caller's to check."""
-    tries = _Tries(connection, retry_s)
+    policy, failures = ConsumerOptions().policy(retry_s), Failures()
     while True:
         try:
             async with aclosing(_answers(connection, wanted)) as answers:
                 async for batches in answers:
-                    tries.succeeded()
+                    failures.clear()
                     wanted = replace(wanted, start=batches[-1].base_offset + batches[-1].end)
                     yield batches
             return
         except DanubeError as error:
-            await tries.failed(error)
+            failure = failures.add(error, connection.clock.monotonic_s())
+            delay_s = delay_before_retry(policy, failure, connection.rng.uniform(0, 1))
+            if delay_s is None:
+                raise
+            await sleep_for(connection.clock, delay_s)
 
 
 async def topic_bounds(connection: Connection, wanted: Bounds) -> TopicBounds:
-    """Which offsets a reliable topic holds now. Raises DanubeError."""
-    address = await connection.lookup.locate(connection.service_url, wanted.topic)
-    request = client_messages.BOUNDS.encode(wanted)
+    """The offsets that a reliable topic holds now. Raises DanubeError."""
+    address = await connection.locate(wanted.topic)
+    request = encode_stream.bounds(wanted)
     with naming_redirect(connection.service_url, address):
-        return client_messages.TOPIC_BOUNDS.decode(await connection.transport.call(address, paths.BOUNDS, request))
+        return decode_stream.topic_bounds(await connection.call(address, paths.BOUNDS, request))
 
 
 async def _answers(connection: Connection, wanted: Fetch) -> AsyncGenerator[list[FetchedBatch], None]:
     """One stream, from where the topic is now."""
-    address = await connection.lookup.locate(connection.service_url, wanted.topic)
+    address = await connection.locate(wanted.topic)
     with naming_redirect(connection.service_url, address):
-        stream = await connection.transport.open_stream(address, paths.FETCH, client_messages.FETCH.encode(wanted))
+        stream = await connection.open_stream(address, paths.FETCH, encode_stream.fetch(wanted))
         try:
             while (raw := await stream.receive()) is not None:
                 if batches := decode.fetched(raw):
@@ -74,30 +79,3 @@ def messages_of(batch: FetchedBatch) -> Iterator[ReceivedMessage]:
         shared = decode.received_message(view.shared)
         return (shared._replace(offset=offset, payload=payload) for offset, payload in records)
     return (decode.received_message(record)._replace(offset=offset) for offset, record in records)
-
-
-class _Tries:
-    """The failures in a row, and the pauses between them."""
-
-    def __init__(self, connection: Connection, retry_s: float) -> None:
-        self._clock = connection.clock
-        self._rng = connection.rng
-        self._policy = ConsumerOptions().policy(retry_s)
-        self._attempt = 0
-        self._since_s = 0.0
-
-    def succeeded(self) -> None:
-        """Something came: the next failure is the first of its row."""
-        self._attempt = 0
-
-    async def failed(self, error: DanubeError) -> None:
-        """Wait before the next try. Raises `error` where none helps."""
-        now_s = self._clock.monotonic_s()
-        if not self._attempt:
-            self._since_s = now_s
-        self._attempt += 1
-        failure = Failure(error=error, attempt=self._attempt, elapsed_s=now_s - self._since_s)
-        delay_s = delay_before_retry(self._policy, failure, self._rng.uniform(0, 1))
-        if delay_s is None:
-            raise error
-        await self._clock.sleep_until(now_s + delay_s)

@@ -1,8 +1,8 @@
-"""Batches of one `send_many` to one topic: gathered while the window is full, kept until they are acknowledged.
+"""Batch stream: the batches of one `send_many` to one topic, kept until they are acknowledged.
 
-Batches are numbered and sent in order on one stream. When that breaks, another one is opened where the topic is then,
-and what was not acknowledged is sent again, in the same order: at least once, and never past one another. With a
-numbering the broker recognises what it has stored already, and that makes it once.
+Batches are numbered and sent in order on one stream. When it breaks, another one is opened to the topic's broker, and
+unacknowledged batches are sent again in the same order: at least once. With de-duplication the broker recognises what
+it has stored already: exactly once.
 """
 
 import asyncio
@@ -12,11 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from danube.client.connection import paths
-from danube.client.connection.attached_call import AttachedCalls
+from danube.client.connection.attachment import Attachment
 from danube.client.connection.connection import Connection
 from danube.client.connection.session import Link
-from danube.client.publish.batch_accumulator import BatchAccumulator, ClosedBatch
-from danube.client.publish.producer_state import ProducerIdentity
+from danube.client.publish.batches import BatchAccumulator, ClosedBatch, ProducerIdentity
 from danube.model.calls.stream import PublishAcknowledged, PublishBatch, PublishOpen, PublishOpened, PublishRefused
 from danube.model.errors import (
     DanubeError,
@@ -52,29 +51,30 @@ Shared = Callable[[Link, int], bytes]
 
 
 class BatchStream:
-    """One topic's part of a `send_many`. `open` it, `take` payloads, `finish` it; its scope ends it early."""
+    """One topic's part of a `send_many`. `open` it, `append` payloads, `finish` it; its scope ends it early."""
 
     def __init__(
         self,
         connection: Connection,
-        calls: AttachedCalls,
+        attachment: Attachment,
         opening: PublishOpen,
         shared: Shared,
-        told: OnStored,
+        on_stored: OnStored,
         *,
-        producer_identity: ProducerIdentity,
+        identity: ProducerIdentity,
     ) -> None:
-        self._producer_identity = producer_identity
-        self._producer_state = producer_identity.adopt_producer_state()
-        self._numbering_id = 0
+        self._identity = identity
+        self._producer_sequence = identity.acquire_sequence()
+        self._sequenced_id = 0
+        """The producer id of de-duplicated batches; 0 without de-duplication."""
         self._connection = connection
         self._clock = connection.clock
-        self._calls = calls
+        self._attachment = attachment
         self._opening = opening
         self._shared = shared
-        self._told = told
+        self._on_stored = on_stored
         self._payload_bytes_max = MESSAGE_BYTES_MAX
-        self._accumulator = BatchAccumulator(self._producer_state.next_sequence if self._producer_state else 0)
+        self._accumulator = BatchAccumulator(self._producer_sequence.next_sequence if self._producer_sequence else 0)
         self._unacknowledged: deque[ClosedBatch] = deque()
         self._acknowledged = 0
         self._is_last = False
@@ -84,15 +84,15 @@ class BatchStream:
         self._work: asyncio.Task[None] | None = None
 
     async def open(self, scope: TaskScope) -> None:
-        """Have a stream. Raises UnsupportedError where the broker has none, and DanubeError as attaching does."""
+        """Open a stream. Raises UnsupportedError where the broker has none, and DanubeError as attaching does."""
         self._opened = asyncio.get_running_loop().create_future()
         self._work = scope.spawn(self._run(scope), f"batches to {self._opening.topic}")
         await self._opened
 
-    def take(self, payload: bytes) -> bool:
-        """Add a payload if it fits the batch that is being gathered; answers whether it did.
+    def append(self, payload: bytes) -> bool:
+        """Add a payload if it fits the batch that is being collected; answers whether it did.
 
-        Raises MessageTooLargeError, and whatever ended the lane.
+        Raises MessageTooLargeError, and what ended the stream.
         """
         if self._error is not None:
             raise self._error
@@ -102,18 +102,18 @@ class BatchStream:
                 "send it in parts, or send where it is kept"
             )
         was_empty = not self._accumulator
-        taken = self._accumulator.take(payload, self._clock.now_ms())
+        fits = self._accumulator.append(payload, self._clock.now_ms())
         if was_empty:
             self._changed.notify()
-        return taken
+        return fits
 
     async def wait_for_room(self) -> None:
-        """Return when what was gathered is on its way, or the lane has ended."""
+        """Return when the collected batch was sent, or the stream has ended."""
         while self._accumulator and self._error is None:
             await self._changed.wait()
 
     async def finish(self) -> None:
-        """Return when everything taken is stored. Raises what ended the lane before that."""
+        """Return when everything appended is stored. Raises what ended the stream before that."""
         self._is_last = True
         self._changed.notify()
         if self._work is not None:
@@ -122,9 +122,9 @@ class BatchStream:
             await asyncio.wait([self._work])
         if self._error is not None:
             raise self._error
-        if self._producer_state is not None and self._is_done:
-            self._producer_state.next_sequence = self._accumulator.next_record
-            self._producer_identity.give_back(self._producer_state)
+        if self._producer_sequence is not None and self._is_done:
+            self._producer_sequence.next_sequence = self._accumulator.next_record
+            self._identity.release_sequence(self._producer_sequence)
 
     @property
     def _is_done(self) -> bool:
@@ -133,20 +133,17 @@ class BatchStream:
     async def _run(self, scope: TaskScope) -> None:
         try:
             while not self._is_done:
-                await self._calls.run(lambda link: self._converse(link, scope))
+                await self._attachment.call(lambda link: self._converse(link, scope))
         except Exception as error:
-            self._error = error  # handed over to `open`, `take` and `finish`
+            self._error = error  # raised by `open`, `append` and `finish`
             if self._opened is not None and not self._opened.done():
                 self._opened.set_exception(error)
                 with suppress(Exception):
-                    self._opened.result()  # nobody may be waiting any more, and that is no fault
+                    self._opened.result()  # retrieved, so that nothing is logged where nobody waits
             self._changed.notify()
 
     async def _converse(self, link: Link, scope: TaskScope) -> None:
-        """One stream, from its opening to its end.
-
-        One that got something stored and broke counts as a success: the next one begins a new row of tries.
-        """
+        """One stream, from its opening to its end; one that stored something and broke counts as a success."""
         before = self._acknowledged
         try:
             await self._exchange(link, scope)
@@ -156,20 +153,20 @@ class BatchStream:
 
     async def _exchange(self, link: Link, scope: TaskScope) -> None:
         self._connection.refuse_without_streams(link.address)
-        stream = await self._connection.transport.open_exchange(link.address, paths.PUBLISH)
+        stream = await self._connection.open_exchange(link.address, paths.PUBLISH)
         state = _StreamState(stream, self._connection)
         try:
-            opening = self._producer_identity.opening(self._opening, self._producer_state)
-            await stream.send(encode.publish_open(opening))
+            opening = self._identity.opening(self._opening, self._producer_sequence)
+            await stream.send(encode_stream.publish_open(opening))
             await self._attach(link, state)
             sender = scope.spawn(self._send_all(link, state), "sender")
             try:
-                await self._take_answers(state)
+                await self._read_answers(state)
             finally:
                 sender.cancel()
                 await asyncio.wait([sender])
         except UnsupportedError:
-            self._connection.note_without_streams(link.address)
+            self._connection.mark_without_streams(link.address)
             raise
         except DanubeError as error:
             raise state.reason or error from error
@@ -180,10 +177,10 @@ class BatchStream:
         answer = await state.answer()
         if not isinstance(answer, PublishOpened):
             raise InternalError(f"the broker answered the opening of a stream with {type(answer).__name__}")
-        self._producer_identity.take_answer(answer, self._producer_state)
-        self._numbering_id = answer.numbering_id
+        self._identity.opened(answer, self._producer_sequence)
+        self._sequenced_id = answer.numbering_id
         state.window_bytes = answer.window_bytes
-        if self._producer_state is not None:
+        if self._producer_sequence is not None:
             state.batches_max = min(state.batches_max, max(answer.batches_max, 1))
         shared_bytes = len(self._shared(link, self._clock.now_ms()))
         self._payload_bytes_max = MESSAGE_BYTES_MAX - shared_bytes - _FIELD_BYTES_MAX
@@ -191,39 +188,37 @@ class BatchStream:
             self._opened.set_result(None)
 
     async def _send_all(self, link: Link, state: "_StreamState") -> None:
-        """First what another stream left unacknowledged, then what is gathered, as soon as there is room."""
+        """Send what another stream left unacknowledged, then new batches, as soon as there is room."""
         try:
             for batch in tuple(self._unacknowledged):
                 while not state.has_room(len(batch.body)):
                     await self._changed.wait()
                 if not await state.send(batch):
                     return
-            while await self._send_next(link, state):
-                pass
+            while True:
+                while not (self._accumulator and state.has_room(self._accumulator.bytes)):
+                    await self._changed.wait()
+                if not await state.send(self._seal(link)):
+                    return
         except Exception as error:
-            state.give_up(error)  # whoever reads the answers raises it
-
-    async def _send_next(self, link: Link, state: "_StreamState") -> bool:
-        while not (self._accumulator and state.has_room(self._accumulator.bytes)):
-            await self._changed.wait()
-        return await state.send(self._seal(link))
+            state.give_up(error)  # raised where the answers are read
 
     def _seal(self, link: Link) -> ClosedBatch:
         shared = self._shared(link, self._accumulator.first_ms)
-        batch = self._accumulator.seal(shared, self._numbering_id or link.member_id, self._clock.now_ms())
+        batch = self._accumulator.seal(shared, self._sequenced_id or link.member_id, self._clock.now_ms())
         self._unacknowledged.append(batch)
         self._changed.notify()
         return batch
 
-    async def _take_answers(self, state: "_StreamState") -> None:
+    async def _read_answers(self, state: "_StreamState") -> None:
         while not self._is_done:
             answer = await state.answer()
             if isinstance(answer, PublishRefused):
                 raise answer.error
             if isinstance(answer, PublishAcknowledged):
-                self._take_acknowledgement(state, answer)
+                self._acknowledge(state, answer)
 
-    def _take_acknowledgement(self, state: "_StreamState", answer: PublishAcknowledged) -> None:
+    def _acknowledge(self, state: "_StreamState", answer: PublishAcknowledged) -> None:
         count = len(answer.base_offsets)
         if not 0 < count <= state.in_flight or self._unacknowledged[count - 1].sequence != answer.sequence:
             raise InternalError("the broker acknowledged batches that it was not sent")
@@ -231,18 +226,18 @@ class BatchStream:
             batch = self._unacknowledged.popleft()
             state.acknowledged(batch)
             self._acknowledged += 1
-            self._told(StoredRange(str(self._opening.topic), offset, batch.count))
+            self._on_stored(StoredRange(str(self._opening.topic), offset, batch.count))
         self._changed.notify()
 
 
 class _StreamState:
-    """One stream and what is on its way on it; given up when the broker owes an answer for too long."""
+    """One stream and its batches in flight; given up when the broker owes an answer for too long."""
 
     def __init__(self, stream: ClientStream, connection: Connection) -> None:
         self._stream = stream
         self._clock = connection.clock
         self.reason: Exception | None = None
-        """Why the stream was given up at this end, if it was."""
+        """The reason for which this end gave the stream up."""
         self._opening = True
         self._heard_s = self._clock.monotonic_s()
         self._alarm: TimerHandle = self._clock.call_at(self._heard_s + CALL_TIMEOUT_S, self._check)
@@ -252,14 +247,14 @@ class _StreamState:
         self._in_flight_bytes = 0
 
     def has_room(self, size: int) -> bool:
-        """Whether a batch of this size may go; one alone always may."""
+        """Tell whether a batch of this size may be sent; one alone always may."""
         if not self.in_flight:
             return True
         fits = self._in_flight_bytes + size <= self.window_bytes
         return fits and self.in_flight < self.batches_max
 
     async def send(self, batch: ClosedBatch) -> bool:
-        """Send a batch; it is in flight from now on. False when the stream has ended: its answers tell why."""
+        """Send a batch, which is in flight from now on. False when the stream has ended: its answers tell why."""
         if not self.in_flight:
             self._heard_s = self._clock.monotonic_s()
         self.in_flight += 1

@@ -1,4 +1,4 @@
-"""Producers: one face over a plain topic or over the partitions of one."""
+"""`Producer` and its builder, for a plain topic or for the partitions of one."""
 
 import asyncio
 import logging
@@ -8,11 +8,10 @@ from types import TracebackType
 from typing import Self
 
 from danube.client.connection.connection import Connection
-from danube.client.publish.batch_pipeline import BatchPipeline
 from danube.client.publish.batch_stream import OnStored
+from danube.client.publish.pipelines import BatchPipeline, OnSent, SendPipeline
 from danube.client.publish.routing import Router
-from danube.client.publish.send_pipeline import OnSent, SendPipeline
-from danube.client.publish.topic_producer import ProducerSpec, TopicProducer
+from danube.client.publish.topic_producer import ProducerSettings, TopicProducer
 from danube.client.settings import ProducerOptions
 from danube.model.calls.client import SchemaReference
 from danube.model.calls.stream import ProducerAccess
@@ -46,12 +45,12 @@ class Producer:
     others may publish; once another exclusive producer has come, it is fenced and stores nothing more.
     """
 
-    def __init__(self, connection: Connection, builder: "ProducerBuilder") -> None:
+    def __init__(self, connection: Connection, settings: ProducerSettings) -> None:
         self._connection = connection
-        self._settings = builder
-        self._scope = TaskScope(f"producer {builder.name}")
+        self._settings = settings
+        self._scope = TaskScope(f"producer {settings.name}")
         self._producers: list[TopicProducer] = []
-        self._router = Router(max(1, builder.partitions))
+        self._router = Router(max(1, settings.partitions))
         self._closed = False
 
     async def create(self) -> None:
@@ -60,7 +59,7 @@ class Producer:
         Called again, it attaches anew what was given up; of a topic that was deleted, it makes a new one.
         """
         self._refuse_closed()
-        producers = self._producers or [TopicProducer(self._connection, spec, self._scope) for spec in self._specs()]
+        producers = self._producers or self._topic_producers()
         for producer in producers:
             producer.open()
         try:
@@ -163,45 +162,28 @@ class Producer:
     def _needs_streams(self) -> bool:
         return self._settings.deduplicates or self._settings.access is not ProducerAccess.SHARED
 
-    def _specs(self) -> list[ProducerSpec]:
-        if self._needs_streams and self._settings.strategy is not DispatchStrategy.RELIABLE:
+    def _topic_producers(self) -> list[TopicProducer]:
+        settings = self._settings
+        if self._needs_streams and settings.strategy is not DispatchStrategy.RELIABLE:
             raise InvalidRequestError(
                 "only reliable topics have exclusive producers and de-duplication: choose DispatchStrategy.RELIABLE"
             )
-        topic = TopicName.parse(self._settings.topic)
-        partitions = self._settings.partitions
+        topic, partitions = TopicName.parse(settings.topic), settings.partitions
         if not 0 <= partitions <= PARTITIONS_MAX:
             raise InvalidRequestError(f"a topic has at most {PARTITIONS_MAX} partitions; 0 makes it a plain one")
-        if partitions == 0:
-            return [self._spec(topic, self._settings.name)]
-        return [self._spec(topic.partition(n), f"{self._settings.name}-{n}") for n in range(partitions)]
-
-    def _spec(self, topic: TopicName, name: str) -> ProducerSpec:
-        settings = self._settings
-        return ProducerSpec(
-            topic=topic,
-            name=name,
-            strategy=settings.strategy,
-            schema=settings.schema,
-            options=settings.options,
-            access=settings.access,
-            deduplicates=settings.deduplicates,
-        )
+        names = [(topic.partition(index), f"{settings.name}-{index}") for index in range(partitions)]
+        return [
+            TopicProducer(self._connection, each, name, settings, self._scope)
+            for each, name in names or [(topic, settings.name)]
+        ]
 
 
-class ProducerBuilder:
-    """Collects what a producer is made of: `topic` and `name` at least."""
+class ProducerBuilder(ProducerSettings):
+    """Collects the settings of a producer: `topic` and `name` at least."""
 
     def __init__(self, connection: Connection) -> None:
+        super().__init__()
         self._connection = connection
-        self.topic = ""
-        self.name = ""
-        self.partitions = 0
-        self.schema: SchemaReference | None = None
-        self.strategy = DispatchStrategy.NON_RELIABLE
-        self.options = ProducerOptions()
-        self.access = ProducerAccess.SHARED
-        self.deduplicates = False
 
     def with_topic(self, topic: str) -> Self:
         """Send to `/namespace/topic`."""
@@ -239,17 +221,17 @@ class ProducerBuilder:
         return self
 
     def with_options(self, options: ProducerOptions) -> Self:
-        """Set how long to go on trying."""
+        """Set the bounds of retries."""
         self.options = options
         return self
 
     def with_deduplication(self) -> Self:
-        """Have what `send_many` must send again stored once. Needs a reliable topic."""
+        """Have the broker store once what `send_many` sends again. Needs a reliable topic."""
         self.deduplicates = True
         return self
 
     def with_access(self, access: ProducerAccess) -> Self:
-        """Set whom the producer lets publish beside itself. Anything but SHARED needs a reliable topic."""
+        """Set which other producers may publish. Anything but SHARED needs a reliable topic."""
         self.access = access
         return self
 

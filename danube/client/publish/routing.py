@@ -1,4 +1,4 @@
-"""Which partition a message goes to. Pure; the same choice in every official client that has one."""
+"""Routing of messages to partitions. Pure; the same choice as in every official client that has one."""
 
 _FNV_OFFSET = 0xCBF29CE484222325
 _FNV_PRIME = 0x100000001B3

@@ -6,12 +6,14 @@ import pytest
 
 from danube.client import DanubeClient, DanubeClientBuilder, UnrecoverableError
 from danube.client.connection.address import BrokerAddress
-from danube.client.connection.transport import Transport
-from danube.model.errors import BrokerUnreachableError, SettingsError
+from danube.client.connection.connection import Connection
+from danube.model.errors import BrokerUnreachableError, CancelledError, SettingsError
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX
+from danube.model.topic import TopicName
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock
+from danube.runtime.rng import SystemRng
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
 from tests.unit.client.fake_broker import FakeBroker
@@ -94,12 +96,13 @@ async def test_over_real_sockets_messages_go_round_and_a_restart_is_survived() -
 
 
 async def test_the_connection_unused_for_longest_is_closed_for_a_new_one(
-    carrier: MemoryCarrier, broker: FakeBroker
+    carrier: MemoryCarrier, broker: FakeBroker, clock: SimClock
 ) -> None:
-    transport = Transport(carrier)
-    first = await transport._channel(BrokerAddress.direct("http://memory:6650"))
+    connection = Connection(broker.url, carrier, clock, SystemRng())
+    first = await connection.open_exchange(BrokerAddress.direct(broker.url), "/danube.ConsumerService/ReceiveMessages")
     for port in range(CLIENT_CHANNELS_MAX):
-        await transport._channel(BrokerAddress.direct(f"http://memory:{10_000 + port}"))
-    assert len(transport._channels) == CLIENT_CHANNELS_MAX
-    assert await transport._channel(BrokerAddress.direct("http://memory:6650")) is not first
-    await transport.close()
+        await connection.open_exchange(BrokerAddress.direct(f"http://memory:{10_000 + port}"), "/none/None")
+    with pytest.raises(CancelledError, match="closed at this end"):
+        await first.receive()
+    await connection.partitions(TopicName.parse(TOPIC))  # on a new channel
+    await connection.close()

@@ -10,7 +10,7 @@ import pytest
 from danube.client import DanubeClient, DanubeClientBuilder, DispatchStrategy, Producer
 from danube.client.connection import paths
 from danube.client.connection.address import BrokerAddress
-from danube.client.connection.transport import Transport
+from danube.client.connection.connection import Connection
 from danube.model.limits.broker import CLIENT_DETACH_TIMEOUT_S
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier, Service, UnaryCall
@@ -96,13 +96,13 @@ async def test_broker_without_the_call_is_no_obstacle_and_is_not_asked_where_tha
     client: DanubeClient, broker: FakeBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[str] = []
-    call = Transport.call
+    call = Connection.call
 
-    async def noted(transport: Transport, address: BrokerAddress, path: str, request: bytes, **more: Any) -> bytes:
+    async def noted(connection: Connection, address: BrokerAddress, path: str, request: bytes, **more: Any) -> bytes:
         asked.append(path)
-        return await call(transport, address, path, request, **more)
+        return await call(connection, address, path, request, **more)
 
-    monkeypatch.setattr(Transport, "call", noted)
+    monkeypatch.setattr(Connection, "call", noted)
     async with producer_of(client) as producer:
         await producer.send(b"x")
     assert asked.count(paths.CLOSE_PRODUCER) == 1
