@@ -19,10 +19,9 @@ from danube.offline.metadata import metadata_cli
 from danube.offline.storage import storage_cli
 from danube.runtime.log import configure_logging
 from danube.runtime.paths import expanded
-from danube.runtime.process import settle_memory
+from danube.runtime.process import on_end, settle_memory
 from danube.runtime.ready_file import ReadyFile
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
-from danube.runtime.signals import on_end
 from danube.runtime.tasks import TaskScope
 from danube.storage.damage import with_data_folder
 

@@ -66,9 +66,8 @@ from danube.metadata.records.storage import StorageRecords
 from danube.metadata.store import MetadataStore
 from danube.model.limits.broker import DRAIN_TIMEOUT_S
 from danube.model.policies import PoisonPolicy
-from danube.rpc.carrier import Service
+from danube.rpc.carrier import CarrierOptions, Service
 from danube.rpc.grpc.carrier import GrpcCarrier
-from danube.rpc.options import CarrierOptions
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.tasks import TaskScope
 from danube.storage.settings import StorageSettings

@@ -8,8 +8,8 @@ from typing import Annotated
 import typer
 
 from danube import __version__
-from danube.cli import words
-from danube.cli.access import Access
+from danube.cli import arguments
+from danube.cli.arguments import Access
 from danube.cli.output import EXIT_CODES, run, say
 from danube.cli.render import OutputFormat
 from danube.model.errors import DanubeError, InvalidRequestError
@@ -162,7 +162,7 @@ def produce_command(  # noqa: PLR0917 - one parameter for each flag
             interval_s=interval / 1000,
             strategy=DispatchStrategy.RELIABLE if reliable else DispatchStrategy.NON_RELIABLE,
             producer_name=producer_name,
-            attributes=words.attributes(attributes or []),
+            attributes=arguments.attributes(attributes or []),
             partitions=partitions,
             unordered=unordered,
             quiet=quiet,
@@ -210,8 +210,8 @@ def consume_command(  # noqa: PLR0917 - one parameter for each flag
     from danube.cli.consume import ConsumeRequest, run_consume  # noqa: PLC0415 - `--help` needs no gRPC
 
     try:
-        service_addr, name = words.address_and_subscription(service_addr, subscription or [])
-        kind = words.subscription_type(sub_type)
+        service_addr, name = arguments.address_and_subscription(service_addr, subscription or [])
+        kind = arguments.subscription_type(sub_type)
     except DanubeError as error:
         raise _usage(error) from None
     request = ConsumeRequest(

@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from danube.cli.access import Access
+from danube.cli.arguments import Access
 from danube.cli.output import counted, say
 from danube.cli.render import OutputFormat, renderer
 from danube.client import Consumer, DanubeClient, Message, SubType
@@ -20,7 +20,7 @@ Write = Callable[[bytes], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumeRequest:
-    """What to receive, and when to stop."""
+    """The messages to receive, and when to stop."""
 
     topic: str
     subscription: str
@@ -51,7 +51,7 @@ def write_stdout(data: bytes) -> None:
 
 @dataclass
 class Sink:
-    """Where messages are written, away from the event loop."""
+    """Writes messages away from the event loop."""
 
     write: Write
     thread: BlockingRunner
@@ -103,7 +103,7 @@ class ConsumeSession:
     async def run(self) -> None:
         """Go on until the count, the idle time, Ctrl-C or an error; what was written is acknowledged in any case."""
         if self._request.count == 0:
-            self._say(f"subscription {self._request.subscription} is there on {self._request.topic}")
+            self._report(f"subscription {self._request.subscription} is there on {self._request.topic}")
             return
         queue = await self._consumer.receive()
         try:
@@ -112,11 +112,11 @@ class ConsumeSession:
                 await self._settle()
         finally:
             await self._settle()
-            self._say(f"received {counted(self.count)} from {self._request.topic}")
+            self._report(f"received {counted(self.count)} from {self._request.topic}")
         await self._consumer.flush_acks()
 
     async def _next_batch(self, queue: asyncio.Queue[Message]) -> list[Message] | None:
-        """What is there, at least one; None when it is time to stop."""
+        """The received messages, at least one; None when it is time to stop."""
         room = CLI_WRITE_MESSAGES_MAX
         if self._request.count is not None:
             room = min(room, self._request.count - self.count)
@@ -140,6 +140,6 @@ class ConsumeSession:
             written.popleft()
             self.count += 1
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         if not self._request.quiet:
             say(text)

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from danube.cli.access import Access
+from danube.cli.arguments import Access
 from danube.cli.lines import lines
-from danube.cli.output import counted, say, size_text
-from danube.cli.progress import Progress
+from danube.cli.output import Progress, counted, say, size_text
 from danube.client import DanubeClient, DispatchStrategy, Producer
 from danube.model.errors import PreconditionFailedError, SettingsError
 from danube.model.exit_codes import ExitCode
@@ -24,7 +23,7 @@ STDIN = Path("-")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProduceRequest:
-    """What to send, and where to."""
+    """The messages to send, and their topic."""
 
     topic: str
     lines_of: Path | None = None
@@ -83,7 +82,7 @@ def _producer(client: DanubeClient, access: Access, request: ProduceRequest) -> 
 
 
 async def _payloads(request: ProduceRequest, thread: BlockingRunner, tally: "Tally") -> AsyncGenerator[bytes, None]:
-    """What is to be sent, each not before its time."""
+    """The payloads to send, each not before its time."""
     clock = tally.clock
     due_s = clock.monotonic_s()
     async with aclosing(_source(request, thread)) as source:
@@ -91,7 +90,7 @@ async def _payloads(request: ProduceRequest, thread: BlockingRunner, tally: "Tal
             if request.interval_s:
                 await clock.sleep_until(due_s)
                 due_s = clock.monotonic_s() + request.interval_s
-            tally.take(len(payload))
+            tally.add(len(payload))
             yield payload
 
 
@@ -138,7 +137,7 @@ class Tally:
         self._taken_bytes = 0
         self._confirmed = 0
 
-    def take(self, payload_bytes: int) -> None:
+    def add(self, payload_bytes: int) -> None:
         """A message is about to be sent."""
         self._taken_bytes += payload_bytes
 

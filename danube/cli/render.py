@@ -10,7 +10,7 @@ from danube.runtime.console import escaped
 
 
 class OutputFormat(StrEnum):
-    """How `danube consume` writes a message."""
+    """The format in which `danube consume` writes a message."""
 
     TEXT = "text"
     JSON = "json"

@@ -20,8 +20,7 @@ from danube.model.errors import SettingsError
 from danube.model.limits.broker import CLIENT_RETRY_TOTAL_S
 from danube.model.topic import TopicName
 from danube.rpc.carrier import Carrier
-from danube.rpc.grpc.carrier import GrpcCarrier
-from danube.rpc.grpc.credentials import channel_credentials
+from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
 from danube.runtime.clock import Clock, SystemClock
 from danube.runtime.paths import expanded
 from danube.runtime.rng import Rng, SystemRng

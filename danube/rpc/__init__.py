@@ -1,1 +1,1 @@
-"""Who carries calls. Services and clients never know: they speak to the protocols of `carrier`."""
+"""Carriers of calls, behind the protocols of `carrier`: services and clients know nothing else."""

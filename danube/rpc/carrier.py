@@ -1,8 +1,8 @@
-"""The boundary between calls and whoever carries them: bytes in, bytes out.
+"""Protocols of call carriers: bytes in, bytes out.
 
 A service is a table of handlers. A handler takes the request's bytes and a call, and answers bytes now (by returning
 them) or later (by `call.reply`), from the event loop's thread; there is no coroutine per call. Two carriers implement
-this (`grpc_carrier`, `memory_carrier`), and one contract suite (`tests/contracts/test_carrier.py`) holds for both.
+this (`grpc`, `memory`), and one contract suite (`tests/contracts/test_carrier.py`) holds for both.
 
 Promises of every carrier, to a handler:
 - it runs on the event loop's thread, one call at a time per stream, messages in order;
@@ -20,13 +20,36 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from danube.model.errors import DanubeError
+from danube.model.limits import broker as limits
 
 Metadata = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class CarrierOptions:
+    """The bounds of one carrier; a test may lower them."""
+
+    receive_bytes_max: int = limits.RPC_RECEIVE_BYTES_MAX
+    """Of one message, at either end."""
+    metadata_bytes_max: int = limits.RPC_METADATA_BYTES_MAX
+    """Of one call's metadata; each entry counts 32 bytes beside its key and value, as in HTTP/2."""
+    concurrent_calls_max: int = limits.RPC_CONCURRENT_CALLS_MAX
+    """Under way at one server."""
+    queue_bytes_max: int = limits.STREAM_QUEUE_BYTES_MAX
+    """Written to one stream by its server and not yet taken by the transport."""
+    queue_messages_max: int = limits.STREAM_QUEUE_MESSAGES_MAX
+    """The same, in messages."""
+    stream_memory_bytes_max: int = limits.STREAM_MEMORY_BYTES_MAX
+    """Written to all streams of a carrier's servers and not yet taken by the transport, with the transport's copies."""
+    inbound_bytes_max: int = limits.STREAM_INBOUND_BYTES_MAX
+    """Received on one stream and not yet taken by whoever reads it; one message may pass it."""
+    inbound_messages_max: int = limits.STREAM_INBOUND_MESSAGES_MAX
+    """The same, in messages."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Caller:
-    """Who calls, as far as the transport knows."""
+    """The caller, as far as the transport knows it."""
 
     address: str
     """`host:port` of the peer, or `memory`."""
@@ -44,7 +67,7 @@ class UnaryCall(Protocol):
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The caller."""
 
     def reply(self, response: bytes) -> None:
         """Answer the call."""
@@ -61,7 +84,7 @@ class ServerStream(Protocol):
 
     @property
     def caller(self) -> Caller:
-        """Who asks."""
+        """The caller."""
 
     @property
     def room(self) -> int:
@@ -91,7 +114,7 @@ class ServerStream(Protocol):
 
 
 class StreamHandler(Protocol):
-    """What a service does with one stream."""
+    """A service's side of one stream."""
 
     def on_message(self, message: bytes) -> None:
         """The peer sent a message; the request of a server stream is the first and only one."""

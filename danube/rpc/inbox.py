@@ -1,10 +1,10 @@
-"""What a client received on one stream and has not read yet, and how the stream ended."""
+"""Inbox of one stream at a client: messages that were not read yet, and how the stream ended."""
 
 from collections import deque
 
 from danube.model.errors import DanubeError
-from danube.rpc.options import CarrierOptions
-from danube.rpc.wakeup import Wakeup
+from danube.rpc.carrier import CarrierOptions
+from danube.runtime.tasks import Wakeup
 
 
 class Inbox:
@@ -24,7 +24,7 @@ class Inbox:
 
     @property
     def full(self) -> bool:
-        """Whether the transport should hold back."""
+        """Tell whether the transport should hold back."""
         return len(self._messages) >= self._messages_max or self._bytes >= self._bytes_max
 
     def put(self, message: bytes) -> None:

@@ -1,4 +1,4 @@
-"""One bound for what all streams of a broker have queued, shared fairly. Pure, but for its timer.
+"""Stream memory: one bound for what all streams of a broker have queued, shared fairly. Pure, but for its timer.
 
 A stream may queue a share of what is free, so that many stalled ones leave room for the others. Where single messages
 are so large that nothing is left all the same, writers wait in their order; a stream that took nothing for
@@ -17,22 +17,22 @@ from danube.model.limits.broker import (
     STREAM_MESSAGE_COPIES,
     STREAM_STALL_S,
 )
-from danube.rpc.options import CarrierOptions
+from danube.rpc.carrier import CarrierOptions
 from danube.runtime.clock import Clock, TimerHandle
 
 
 class OutboxOwner(Protocol):
     """The stream that sends from an outbox."""
 
-    def room_again(self) -> None:
-        """There may be room for a writer that found none: ask `Outbox.ready` in a turn of its own."""
+    def advance(self) -> None:
+        """There may be room for a writer that found none: ask `Outbox.ready` in a later turn."""
 
-    def give_way(self, error: DanubeError) -> None:
+    def fail(self, error: DanubeError) -> None:
         """End, so that others have room."""
 
 
 class StreamMemory:
-    """What the outboxes of all streams hold together."""
+    """Counts what the outboxes of all streams hold."""
 
     def __init__(self, bytes_max: int, clock: Clock) -> None:
         self.bytes_max = bytes_max
@@ -51,7 +51,7 @@ class StreamMemory:
 
     @property
     def share_bytes(self) -> int:
-        """Of messages that one stream may have queued now; 0 when nothing is free."""
+        """Bytes of messages that one stream may have queued now; 0 when nothing is free."""
         free_bytes = self.bytes_max - self._used_bytes
         return max(0, free_bytes // (STREAM_MESSAGE_COPIES * STREAM_MEMORY_SHARES))
 
@@ -59,12 +59,12 @@ class StreamMemory:
         """Monotonic time."""
         return self._clock.monotonic_s()
 
-    def take(self, outbox: "Outbox", size: int) -> None:
+    def add(self, outbox: "Outbox", size: int) -> None:
         """Count a message in."""
         self._used_bytes += STREAM_MESSAGE_COPIES * size
         self._holders[outbox] = None
 
-    def give(self, outbox: "Outbox", size: int) -> None:
+    def release(self, outbox: "Outbox", size: int) -> None:
         """Messages of so many bytes left, or were dropped."""
         self._used_bytes -= STREAM_MESSAGE_COPIES * size
         if not len(outbox):
@@ -121,7 +121,7 @@ class Outbox:
     def __init__(
         self, options: CarrierOptions, memory: StreamMemory, owner: OutboxOwner, *, both_ways: bool = False
     ) -> None:
-        """What a stream with messages both ways answers is small, and whoever sends on it does not wait for others."""
+        """A stream with messages both ways has small answers, and its sender does not wait for other streams."""
         self._messages: deque[bytes] = deque()
         self._options = options
         self._bytes_min = min(STREAM_ANSWERS_BYTES_MIN, options.queue_bytes_max) if both_ways else 0
@@ -160,7 +160,7 @@ class Outbox:
             self.moved_s = self._memory.now_s()
         self._messages.append(message)
         self.bytes += len(message)
-        self._memory.take(self, len(message))
+        self._memory.add(self, len(message))
         self._exhausted = self.room <= 0
 
     def sent(self) -> bool:
@@ -168,7 +168,7 @@ class Outbox:
         size = len(self._messages.popleft())
         self.bytes -= size
         self.moved_s = self._memory.now_s()
-        self._memory.give(self, size)
+        self._memory.release(self, size)
         return self.ready()
 
     def ready(self) -> bool:
@@ -189,17 +189,17 @@ class Outbox:
         size, self.bytes = self.bytes, 0
         self._messages.clear()
         self._memory.forget(self)
-        self._memory.give(self, size)
+        self._memory.release(self, size)
 
     def room_again(self) -> None:
         """There is memory again."""
         if self._owner is not None:
-            self._owner.room_again()
+            self._owner.advance()
 
     def give_way(self) -> None:
         """Have the stream end for others that wait."""
         if self._owner is not None:
-            self._owner.give_way(
+            self._owner.fail(
                 LimitReachedError(
                     "the broker's memory for streams (stream_memory_bytes_max) is used up, and this one took nothing "
                     f"for {STREAM_STALL_S:g} s while others wait: read faster, or open it again"

@@ -1,1 +1,1 @@
-"""What the outside world gives us (clock, disk, chance, tasks, threads, settings, log), behind small protocols."""
+"""The environment of a process (clock, disk, randomness, tasks, threads, settings, log), behind small protocols."""

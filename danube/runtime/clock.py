@@ -1,7 +1,4 @@
-"""Time, as a thing that can be given.
-
-Owns the only reading of the system's clocks. Deciding code takes times as arguments; whoever must wait asks a `Clock`.
-"""
+"""Time behind a protocol: the only place that reads the system's clocks."""
 
 import asyncio
 import time

@@ -1,4 +1,4 @@
-"""How commands speak: standard output is data, standard error is talk, exit codes are a promise.
+"""Console output of commands: standard output is data, standard error is for people, exit codes are a promise.
 
 The codes are those of `danube/model/exit_codes.py`. Errors are one sentence with the next step, never a traceback.
 """
@@ -20,7 +20,7 @@ T = TypeVar("T")
 
 
 def say(text: str, program: str) -> None:
-    """Tell the person at the terminal, after the name of the program; what is no plain character is escaped."""
+    """Write a line to standard error after the name of the program; unprintable characters are escaped."""
     sys.stderr.write(f"{program}: {escaped(text)}\n")
     sys.stderr.flush()
 
@@ -39,7 +39,7 @@ def write(text: str) -> None:
 
 
 def ended(work: Callable[[], ExitCode], program: str, *, debug: bool = False) -> ExitCode:
-    """Do a command's work and answer the code it ends with; what went wrong is said.
+    """Do a command's work and answer its exit code; an error is written to standard error.
 
     With `debug` an error that has no name of ours is shown with its traceback.
     """
@@ -48,12 +48,12 @@ def ended(work: Callable[[], ExitCode], program: str, *, debug: bool = False) ->
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        forget_stdout()
+        discard_stdout()
         return ExitCode.OK
     except DanubeError as error:
         say(str(error), program)
         return exit_code_of(error)
-    except Exception as error:  # the edge of the process: whoever typed a command is not shown a traceback
+    except Exception as error:  # the edge of the process: a person at a terminal gets no traceback
         if debug:
             traceback.print_exc()
         else:
@@ -67,15 +67,15 @@ def awaited(work: Coroutine[Any, Any, T], *, log_level: str = "warning") -> T:
     return asyncio.run(work)
 
 
-def forget_stdout() -> None:
-    """Whoever read our output has left: give the rest to nobody, so that the end of the process is quiet."""
-    nobody = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nobody, sys.stdout.fileno())
-    os.close(nobody)
+def discard_stdout() -> None:
+    """The reader of standard output has left: discard the rest, so that the end of the process is quiet."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
 
 
 def is_terminal(*streams: Any) -> bool:  # noqa: ANN401 - text streams, as a program finds them
-    """Whether a person is at the other end of every one of these streams."""
+    """Tell whether a person is at the other end of every one of these streams."""
     return all(stream.isatty() for stream in streams)
 
 

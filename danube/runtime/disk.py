@@ -28,7 +28,7 @@ _IOV_MAX = 1024  # Linux refuses more buffers in one writev
 
 
 def is_full(error: OSError) -> bool:
-    """Whether a disk, or somebody's share of it, had no room for what was asked."""
+    """Tell whether a disk, or a quota on it, had no room."""
     return error.errno in _FULL
 
 
@@ -44,23 +44,23 @@ _NEXT_STEPS = {
 
 
 def is_environment(error: OSError) -> bool:
-    """Whether a path, a permission or a limit is in the way: that says nothing of what is in the file."""
+    """Tell whether a path, a permission or a limit is in the way, which says nothing about the file's content."""
     return error.errno in _NEXT_STEPS
 
 
 def next_step_of(error: OSError) -> str:
-    """What to do about an operation of the disk that failed."""
+    """The advice for a failed operation of the disk."""
     return _NEXT_STEPS.get(error.errno or 0, "check the data folder and its disk")
 
 
 def is_out_of_descriptors(error: OSError) -> bool:
-    """Whether no more files may be open: then nothing was read, written or synced, and it may work a moment later."""
+    """Tell whether no more files may be open: nothing was read, written or synced, and it may work a moment later."""
     return error.errno in _OUT_OF_DESCRIPTORS
 
 
 @dataclass(frozen=True, slots=True)
 class DiskRoom:
-    """How full a disk is, roughly."""
+    """The size of a disk and its free space, roughly."""
 
     free_bytes: int
     """What can still be written before it is full."""
@@ -113,7 +113,7 @@ class Disk(Protocol):
         """Open an existing file for reading. Raises FileNotFoundError."""
 
     def exists(self, name: str) -> bool:
-        """Whether a file or folder has this name."""
+        """Tell whether a file or folder has this name."""
 
     def list(self, folder: str) -> list[str]:
         """The names in `folder`, sorted, without the folder's own. Raises FileNotFoundError."""
@@ -155,13 +155,13 @@ class Disk(Protocol):
         """Take the exclusive lock kept in file `name`. Raises BlockingIOError when another process holds it."""
 
     def has_links(self) -> bool:
-        """Whether a file may have a second name: without, `create_whole` cannot tell when two take a name at once.
+        """Tell whether hard links work: without them, `create_whole` cannot tell when two take a name at once.
 
         Tried out with a file in the root. Raises OSError.
         """
 
     def room(self) -> DiskRoom:
-        """How much can still be written, and how large the disk is. Raises OSError."""
+        """Free and total bytes of the disk. Raises OSError."""
 
 
 class LocalFile:

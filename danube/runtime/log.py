@@ -24,27 +24,27 @@ class _JsonFormatter(logging.Formatter):
         return json.dumps(entry)
 
 
-def configure_logging(level: str, log_format: LogFormat, said: Callable[[str], str] | None = None) -> None:
+def configure_logging(level: str, log_format: LogFormat, reword: Callable[[str], str] | None = None) -> None:
     """Send the log to stderr, at `level` ("debug", "info", "warning", "error") and above.
 
-    `said` answers how each message is put; it may be called from any thread.
+    `reword` may change each message; it may be called from any thread.
     """
     handler = logging.StreamHandler(sys.stderr)
-    if said is not None:
-        handler.addFilter(_put(said))
+    if reword is not None:
+        handler.addFilter(_rewording(reword))
     handler.setFormatter(_JsonFormatter() if log_format == "json" else logging.Formatter(_TEXT))
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
 
 
-def _put(said: Callable[[str], str]) -> Callable[[logging.LogRecord], bool]:
-    def put(record: logging.LogRecord) -> bool:
+def _rewording(reword: Callable[[str], str]) -> Callable[[logging.LogRecord], bool]:
+    def apply(record: logging.LogRecord) -> bool:
         try:
             message = record.getMessage()
         except (TypeError, ValueError, KeyError):  # of whoever logs: the handler says so, and its caller goes on
             return True
-        record.msg, record.args = said(message), ()
+        record.msg, record.args = reword(message), ()
         return True
 
-    return put
+    return apply

@@ -1,12 +1,18 @@
-"""What this process costs its machine."""
+"""This process: the resources that it uses, and the signals that end it."""
 
+import asyncio
 import gc
 import resource
+import signal
 import sys
 import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+ENDING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+"""SIGHUP says that the terminal is gone: without a handler it kills the process."""
 
 _STATM = Path("/proc/self/statm")
 _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1_024
@@ -14,19 +20,19 @@ _MAXRSS_BYTES = 1 if sys.platform == "darwin" else 1_024
 
 @dataclass(frozen=True, slots=True)
 class ProcessUsage:
-    """Of one process, at one moment."""
+    """Resources of one process, at one moment."""
 
     cpu_s: float
     """Processor time since it began, user and system, all threads."""
     rss_bytes: int
-    """Memory that it holds; where the system does not tell, the most it ever held."""
+    """Memory in use; where the system does not tell, the peak."""
 
 
 class Process(Protocol):
     """A process that can be asked what it uses."""
 
     def usage(self) -> ProcessUsage:
-        """What it uses now. May block for a moment."""
+        """The resources that it uses now. May block for a moment."""
 
 
 class OwnProcess:
@@ -50,3 +56,15 @@ def settle_memory() -> None:
     """
     gc.collect()
     gc.freeze()
+
+
+def on_end(call: Callable[[], object], numbers: Sequence[signal.Signals] = ENDING) -> list[signal.Signals]:
+    """Have the running loop call this for these signals; answers for which it does.
+
+    A SIGHUP that is ignored, as under nohup, stays ignored.
+    """
+    hung_up_is_nothing = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    handled = [number for number in numbers if number is not signal.SIGHUP or not hung_up_is_nothing]
+    for number in handled:
+        asyncio.get_running_loop().add_signal_handler(number, call)
+    return handled

@@ -1,4 +1,4 @@
-"""Randomness, as a thing that can be given: jitter, ids and tie-breaks all come from one seed."""
+"""Randomness behind a protocol: jitter, ids and tie-breaks all come from one seed."""
 
 import random
 from typing import Protocol
@@ -7,7 +7,7 @@ _ID_MAX = 2**63 - 1  # official clients keep ids as signed 64-bit numbers and re
 
 
 class Rng(Protocol):
-    """Where chance comes from."""
+    """A source of randomness."""
 
     def uniform(self, low: float, high: float) -> float:
         """A number in [low, high]."""
@@ -17,7 +17,7 @@ class Rng(Protocol):
 
 
 class SystemRng:
-    """Chance from the operating system, or from a seed when one is given."""
+    """Randomness from the operating system, or from a seed."""
 
     def __init__(self, seed: int | None = None) -> None:
         self._random: random.Random = random.SystemRandom() if seed is None else random.Random(seed)  # noqa: S311 - a seed is for replay, not for secrets

@@ -1,4 +1,4 @@
-"""Background tasks with a name, an owner and an end. Nothing else in the project creates tasks."""
+"""Background tasks with a name, an owner and an end, and a wake-up for tasks. Nothing else creates tasks."""
 
 import asyncio
 import logging
@@ -48,3 +48,27 @@ class TaskScope:
         _log.error("background task failed: %s", task.get_name(), exc_info=error)
         if self._on_failure is not None:
             self._on_failure(error)
+
+
+class Wakeup:
+    """Wakes all waiters. Nothing is remembered: check the state, wait, check again."""
+
+    __slots__ = ("_waiters",)
+
+    def __init__(self) -> None:
+        self._waiters: set[asyncio.Future[None]] = set()
+
+    def notify(self) -> None:
+        """Wake all that wait now."""
+        for waiter in self._waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def wait(self) -> None:
+        """Return after the next `notify`."""
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters.add(waiter)
+        try:
+            await waiter
+        finally:
+            self._waiters.discard(waiter)

@@ -17,8 +17,7 @@ from danube.model.calls.stream import FetchedBatch
 from danube.model.errors import DanubeError, TopicNotFoundError
 from danube.model.limits.broker import CONNECT_TIMEOUT_S
 from danube.model.limits.faces import SPARK_BOUNDS_AT_ONCE_MAX
-from danube.rpc.grpc.carrier import GrpcCarrier
-from danube.rpc.grpc.credentials import channel_credentials
+from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
 from danube.runtime.clock import SystemClock
 from danube.runtime.rng import SystemRng
 from spark_analytics.source.planning import OffsetRange, TopicState

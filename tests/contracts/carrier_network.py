@@ -1,9 +1,8 @@
 """Servers and clients of one carrier, for the contract suite."""
 
-from danube.rpc.carrier import Carrier, CarrierServer, Channel, Service
+from danube.rpc.carrier import Carrier, CarrierOptions, CarrierServer, Channel, Service
 from danube.rpc.grpc.carrier import GrpcCarrier
 from danube.rpc.memory.carrier import MemoryCarrier
-from danube.rpc.options import CarrierOptions
 from danube.runtime.clock import SystemClock
 
 

@@ -9,8 +9,7 @@ import pytest
 from danube.model import errors
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
-from danube.rpc.carrier import Caller, Channel, Service, UnaryCall, UnaryHandler
-from danube.rpc.options import CarrierOptions
+from danube.rpc.carrier import Caller, CarrierOptions, Channel, Service, UnaryCall, UnaryHandler
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 from tests.contracts.carrier_network import CarrierNetwork

@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from danube.model import errors
-from danube.rpc.options import CarrierOptions
+from danube.rpc.carrier import CarrierOptions
 from tests.contracts.carrier_network import CarrierNetwork
 from tests.contracts.stream_recorder import (
     KIB,

@@ -70,7 +70,7 @@ class AdminCommand(TyperCommand):
         try:
             return super().invoke(ctx)
         except BrokenPipeError:  # Typer would end with 1
-            console.forget_stdout()
+            console.discard_stdout()
             raise Exit from None
 
     def format_options(self, ctx: Context, formatter: HelpFormatter) -> None:

@@ -14,8 +14,7 @@ from danube.model.errors import (
 from danube.model.limits.broker import CLIENT_CHANNELS_MAX
 from danube.rpc.address import is_loopback, join_address
 from danube.rpc.carrier import Channel, ClientStream
-from danube.rpc.grpc.carrier import GrpcCarrier
-from danube.rpc.grpc.credentials import channel_credentials
+from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock
 

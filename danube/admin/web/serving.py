@@ -21,8 +21,8 @@ from danube.rpc.address import join_address, split_address
 from danube.rpc.http_port import HttpPort, listen
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.process import on_end
 from danube.runtime.ready_file import ReadyFile
-from danube.runtime.signals import on_end
 from danube.runtime.tasks import TaskScope
 
 _INSTEAD = "choose another address with --listen-addr"

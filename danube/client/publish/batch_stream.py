@@ -27,10 +27,9 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import CALL_TIMEOUT_S, CLIENT_BATCHES_IN_FLIGHT_MAX, MESSAGE_BYTES_MAX
 from danube.rpc.carrier import ClientStream
-from danube.rpc.wakeup import Wakeup
 from danube.runtime.clock import TimerHandle
-from danube.runtime.tasks import TaskScope
-from danube.wire import decode, encode
+from danube.runtime.tasks import TaskScope, Wakeup
+from danube.wire import decode_stream, encode_stream
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
 

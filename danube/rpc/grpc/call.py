@@ -10,10 +10,9 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from danube.model import errors
+from danube.rpc.answer import PendingAnswer, status_for
 from danube.rpc.carrier import Caller, UnaryHandler
-from danube.rpc.failure import status_for
 from danube.rpc.grpc.context import AbortError, Context, ServerSide, abort, caller_of, receive_request, without_frames
-from danube.rpc.pending_answer import PendingAnswer
 from danube.wire.status import Status, status_of
 
 _PEER_GONE = status_of(errors.CancelledError("the peer left"))
@@ -33,7 +32,7 @@ class GrpcCall(PendingAnswer):
 
     @property
     def caller(self) -> Caller:
-        """Who asks; `unknown` when it is asked for the first time after the answer."""
+        """The caller; `unknown` when it is asked for the first time after the answer."""
         if self._caller is None:
             self._caller = _UNKNOWN_CALLER if self._context is None else caller_of(self._context, self._side)
         return self._caller

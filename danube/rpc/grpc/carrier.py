@@ -13,12 +13,10 @@ from grpc import aio
 from danube.model.errors import SettingsError
 from danube.model.limits import broker as limits
 from danube.rpc.address import join_address, split_address
-from danube.rpc.carrier import CarrierServer, Channel, Service
+from danube.rpc.carrier import CarrierOptions, CarrierServer, Channel, Service
 from danube.rpc.grpc.channel import GrpcChannel
 from danube.rpc.grpc.context import ServerSide
-from danube.rpc.grpc.port_probe import check_free
-from danube.rpc.grpc.server import GrpcServer, Router
-from danube.rpc.options import CarrierOptions
+from danube.rpc.grpc.server import GrpcServer, Router, check_free
 from danube.rpc.stream_memory import StreamMemory
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
@@ -78,6 +76,13 @@ class GrpcCarrier:
             return server.add_secure_port(address, self._server_credentials)
         except RuntimeError as error:
             raise SettingsError(f"cannot listen on {address}: check the address and, with TLS, the key") from error
+
+
+def channel_credentials(
+    *, ca: bytes | None = None, certificate: bytes | None = None, key: bytes | None = None
+) -> grpc.ChannelCredentials:
+    """TLS credentials of a client from PEM bytes; without `ca` the system's authorities are trusted."""
+    return grpc.ssl_channel_credentials(root_certificates=ca, private_key=key, certificate_chain=certificate)
 
 
 @cache

@@ -10,10 +10,9 @@ from grpc import aio
 
 from danube.model import errors
 from danube.model.errors import DanubeError
-from danube.rpc.carrier import ClientStream
+from danube.rpc.carrier import CarrierOptions, ClientStream
 from danube.rpc.grpc.context import EOF
 from danube.rpc.inbox import Inbox
-from danube.rpc.options import CarrierOptions
 from danube.runtime.tasks import TaskScope
 from danube.wire.status import ERROR_CODE_KEY, error_from
 
@@ -77,7 +76,7 @@ class GrpcChannel:
         await self.tasks.close()
 
     def closed_error(self) -> DanubeError:
-        """What befalls a call whose channel is closed under it."""
+        """The error of a call whose channel is closed under it."""
         return errors.CancelledError(f"the channel to {self.address} was closed at this end")
 
     def _check_open(self) -> None:

@@ -1,4 +1,4 @@
-"""What gRPC knows of a call, and how a call is ended badly: all that handlers need of grpc.aio's context."""
+"""The context of a gRPC call: caller, request and abort, which is all that handlers need of grpc.aio."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -12,13 +12,11 @@ from grpc import aio
 
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import RPC_REQUESTS_ARRIVING_MAX
-from danube.rpc.carrier import Caller
-from danube.rpc.failure import status_for
-from danube.rpc.options import CarrierOptions
+from danube.rpc.answer import status_for
+from danube.rpc.carrier import Caller, CarrierOptions
 from danube.rpc.stream_memory import StreamMemory
-from danube.rpc.wakeup import Wakeup
 from danube.runtime.clock import Clock, sleep_for
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, Wakeup
 from danube.wire.status import ERROR_CODE_KEY, Status
 
 Context: TypeAlias = aio.ServicerContext[bytes, bytes]
@@ -34,7 +32,7 @@ _CODES = {cast("tuple[int, str]", code.value)[0]: code for code in grpc.StatusCo
 
 @dataclass(slots=True)
 class ServerSide:
-    """What the calls of one server share."""
+    """State that the calls of one server share."""
 
     clock: Clock
     options: CarrierOptions
@@ -90,7 +88,7 @@ async def receive_request(context: Context, path: str, side: ServerSide) -> byte
 
 
 def caller_of(context: Context, side: ServerSide) -> Caller:
-    """Who calls. Only while the call is under way: gRPC's core crashes when it is asked later."""
+    """The caller. Only while the call is under way: gRPC's core crashes when it is asked later."""
     metadata = _text_metadata(context)
     remaining_s = cast("float | None", context.time_remaining())
     return Caller(

@@ -10,9 +10,7 @@ from typing import Any
 
 from grpc import aio
 
-from danube.model.errors import DanubeError
-from danube.rpc.carrier import Caller, StreamFactory, StreamHandler
-from danube.rpc.failure import log_callback_failure, status_for
+from danube.rpc.carrier import StreamFactory, StreamHandler
 from danube.rpc.grpc.context import (
     EOF,
     HALF_CLOSE_WAIT_S,
@@ -24,67 +22,25 @@ from danube.rpc.grpc.context import (
     receive_request,
     without_frames,
 )
-from danube.rpc.stream_memory import Outbox
-from danube.rpc.wakeup import Wakeup
+from danube.rpc.stream import AnsweringStream
 from danube.runtime.clock import sleep_for
-from danube.wire.status import Status
+from danube.runtime.tasks import Wakeup
 
 _CANCEL_NOTICE_S = 5.0
 """A write fails a moment before gRPC cancels the call's coroutine; longer than this is not waited for it."""
 
 
-class GrpcServerStream:
+class GrpcServerStream(AnsweringStream):
     """The answering end of one stream over gRPC."""
 
-    def __init__(self, path: str, context: Context, side: ServerSide, *, both_ways: bool = False) -> None:
-        self._path = path
+    def __init__(self, path: str, context: Context, side: ServerSide, *, both_ways: bool) -> None:
+        super().__init__(path, caller_of(context, side), side.options, side.memory, both_ways=both_ways)
         self._context = context
         self._side = side
-        self._caller = caller_of(context, side)
-        self._outbox = Outbox(side.options, side.memory, self, both_ways=both_ways)
         self._changed = Wakeup()
-        self._open_wanted = False
         self._opened = False
-        self._paused = False
-        self._finished = False
-        self._failure: Status | None = None
-        self._over = False
 
-    @property
-    def caller(self) -> Caller:
-        return self._caller
-
-    @property
-    def room(self) -> int:
-        return self._outbox.room
-
-    def open(self) -> None:
-        self._open_wanted = True
-        self._changed.notify()
-
-    def write(self, message: bytes) -> None:
-        if self._answers:
-            self._outbox.put(message)
-            self._changed.notify()
-
-    def finish(self) -> None:
-        self._finished = True
-        self._changed.notify()
-
-    def fail(self, error: DanubeError) -> None:
-        self._fail(error)
-
-    def room_again(self) -> None:
-        self._changed.notify()
-
-    def give_way(self, error: DanubeError) -> None:
-        self._fail(error)
-
-    def pause_reading(self) -> None:
-        self._paused = True
-
-    def resume_reading(self) -> None:
-        self._paused = False
+    def advance(self) -> None:
         self._changed.notify()
 
     async def answer(self, factory: StreamFactory, request: bytes) -> None:
@@ -108,10 +64,6 @@ class GrpcServerStream:
             reader.cancel()
             with suppress(asyncio.CancelledError):
                 await reader
-
-    @property
-    def _answers(self) -> bool:
-        return not (self._finished or self._over or self._failure is not None)
 
     def _start(self, factory: StreamFactory) -> StreamHandler | None:
         try:
@@ -173,58 +125,26 @@ class GrpcServerStream:
                 await self._changed.wait()
             self._tell(handler.on_half_close)
 
-    def _tell(self, notify: Callable[..., None], *args: bytes) -> None:
-        if not self._answers:
-            return
-        try:
-            notify(*args)
-        except Exception as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception) -> None:
-        if self._answers:
-            self._failure = status_for(error, self._path)
-            self._changed.notify()
-
     def _lose(self, handler: StreamHandler | None) -> None:
         told = self._answers
         self._over = True
-        if not told or handler is None:
-            return
-        try:
-            handler.on_cancel()
-        except Exception as error:
-            log_callback_failure(error, self._path)
-
-
-def server_stream_method(
-    path: str, factory: StreamFactory, side: ServerSide
-) -> Callable[[object, Context], Coroutine[Any, Any, None]]:
-    """The coroutine function that grpc.aio runs for each server stream of `factory`."""
-
-    async def run(_requests: object, context: Context) -> None:
-        side.active += 1
-        try:
-            request = await receive_request(context, path, side)
-            await GrpcServerStream(path, context, side).answer(factory, request)
-        except AbortError as error:
-            del _requests, context
-            raise without_frames(error) from None
-        finally:
-            side.ended()
-
-    return run
+        if told and handler is not None:
+            self._tell_cancelled(handler)
 
 
 def stream_method(
-    path: str, factory: StreamFactory, side: ServerSide
+    path: str, factory: StreamFactory, side: ServerSide, *, both_ways: bool
 ) -> Callable[[object, Context], Coroutine[Any, Any, None]]:
-    """The coroutine function that grpc.aio runs for each stream of `factory` with messages both ways."""
+    """The coroutine function that grpc.aio runs for each stream of `factory`."""
 
     async def run(_requests: object, context: Context) -> None:
         side.active += 1
         try:
-            await GrpcServerStream(path, context, side, both_ways=True).converse(factory)
+            if both_ways:
+                await GrpcServerStream(path, context, side, both_ways=True).converse(factory)
+            else:
+                request = await receive_request(context, path, side)
+                await GrpcServerStream(path, context, side, both_ways=False).answer(factory, request)
         except AbortError as error:
             del _requests, context
             raise without_frames(error) from None

@@ -9,10 +9,9 @@ from collections.abc import Callable, Sequence
 from danube.model import errors
 from danube.model.errors import DanubeError, SettingsError
 from danube.rpc.address import join_address, split_address
-from danube.rpc.carrier import Caller, CarrierServer, Channel, ClientStream, Service
+from danube.rpc.carrier import Caller, CarrierOptions, CarrierServer, Channel, ClientStream, Service
 from danube.rpc.memory.server import MemoryServer
 from danube.rpc.memory.stream import MemoryClientStream, MemoryStream
-from danube.rpc.options import CarrierOptions
 from danube.rpc.stream_memory import StreamMemory
 from danube.runtime.clock import Clock, TimerHandle
 from danube.wire.status import Status, error_from, status_of
@@ -43,7 +42,7 @@ class MemoryCarrier:
         return MemoryChannel(self, address)
 
     def server_at(self, address: str) -> MemoryServer | None:
-        """Who listens there now."""
+        """The server that listens there now."""
         return self._servers.get(address)
 
     def _forget(self, server: MemoryServer) -> None:

@@ -5,13 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from danube.model import errors
 from danube.model.errors import DanubeError
-from danube.rpc.carrier import Caller, Service, StreamFactory, UnaryHandler
-from danube.rpc.failure import status_for
+from danube.rpc.answer import PendingAnswer, status_for
+from danube.rpc.carrier import Caller, CarrierOptions, Service, StreamFactory, UnaryHandler
 from danube.rpc.memory.stream import MemoryStream
-from danube.rpc.options import CarrierOptions
-from danube.rpc.pending_answer import PendingAnswer
-from danube.rpc.wakeup import Wakeup
 from danube.runtime.clock import Clock
+from danube.runtime.tasks import Wakeup
 from danube.wire.status import status_of
 
 _METADATA_ENTRY_BYTES = 32  # HTTP/2 counts this much for each entry beside its text

@@ -10,86 +10,38 @@ from collections.abc import Callable
 
 from danube.model import errors
 from danube.model.errors import DanubeError
-from danube.rpc.carrier import Caller, StreamFactory, StreamHandler
-from danube.rpc.failure import log_callback_failure, status_for
+from danube.rpc.carrier import Caller, CarrierOptions, StreamFactory, StreamHandler
 from danube.rpc.inbox import Inbox
-from danube.rpc.options import CarrierOptions
-from danube.rpc.stream_memory import Outbox, StreamMemory
-from danube.rpc.wakeup import Wakeup
+from danube.rpc.stream import AnsweringStream
+from danube.rpc.stream_memory import StreamMemory
+from danube.runtime.tasks import Wakeup
 from danube.wire.status import Status, error_from
 
 
-class MemoryStream:
+class MemoryStream(AnsweringStream):
     """The server's end, and what crosses between it and its `MemoryClientStream`."""
 
     def __init__(
         self, path: str, caller: Caller, options: CarrierOptions, memory: StreamMemory, *, both_ways: bool
     ) -> None:
-        self._path = path
-        self._caller = caller
+        super().__init__(path, caller, options, memory, both_ways=both_ways)
         self._options = options
         self._at_end: list[Callable[[], None]] = []
         self._handler: StreamHandler | None = None
         self._requests: deque[bytes] = deque()
         self._half_closed = False
         self._half_close_told = False
-        self._paused = False
-        self._outbox = Outbox(options, memory, self, both_ways=both_ways)
-        self._open_wanted = False
-        self._finished = False
-        self._failure: Status | None = None
-        self._over = False
         self._turn_due = False
         self.inbox = Inbox(options)
         self.opened = False
         self.changed = Wakeup()
         """Notified when the client may send again, and when the stream opened or ended."""
 
-    # The server's end.
-
-    @property
-    def caller(self) -> Caller:
-        return self._caller
-
-    @property
-    def room(self) -> int:
-        return self._outbox.room
-
-    def open(self) -> None:
-        self._open_wanted = True
-        self.take_turn()
-
-    def write(self, message: bytes) -> None:
-        if self._answers:
-            self._outbox.put(message)
-            self.take_turn()
-
-    def finish(self) -> None:
-        if self._answers:
-            self._finished = True
-            self.take_turn()
-
-    def fail(self, error: DanubeError) -> None:
-        self._fail(error)
-
-    def room_again(self) -> None:
-        self.take_turn()
-
-    def give_way(self, error: DanubeError) -> None:
-        self._fail(error)
-
-    def pause_reading(self) -> None:
-        self._paused = True
-
-    def resume_reading(self) -> None:
-        self._paused = False
-        self.take_turn()
-
     # The client's end.
 
     @property
     def holds_requests(self) -> bool:
-        """Whether the server has enough that its handler did not take yet."""
+        """Tell whether the server holds as many requests as it may."""
         return len(self._requests) >= self._options.inbound_messages_max
 
     def at_end(self, callback: Callable[[], None]) -> None:
@@ -103,7 +55,7 @@ class MemoryStream:
     def refuse(self, status: Status) -> None:
         """End the stream before it has a handler."""
         self._failure = status
-        self.take_turn()
+        self.advance()
 
     def request(self, message: bytes) -> None:
         """Hand a message to the server."""
@@ -111,12 +63,12 @@ class MemoryStream:
             self.lose(errors.LimitReachedError("the message is larger than this server takes"))
             return
         self._requests.append(message)
-        self.take_turn()
+        self.advance()
 
     def half_close(self) -> None:
         """Tell the server that nothing more will come."""
         self._half_closed = True
-        self.take_turn()
+        self.advance()
 
     def lose(self, error: DanubeError) -> None:
         """End both ends: the client left, the time is up, or the server stopped. The client gets `error`."""
@@ -129,15 +81,10 @@ class MemoryStream:
 
     # What crosses.
 
-    def take_turn(self) -> None:
-        """Have what is due carried across in a turn of its own."""
+    def advance(self) -> None:
         if not self._turn_due and not self._over:
             self._turn_due = True
             asyncio.get_running_loop().call_soon(self._turn)
-
-    @property
-    def _answers(self) -> bool:
-        return not (self._finished or self._over or self._failure is not None)
 
     def _start(self, factory: StreamFactory) -> None:
         if not self._answers:
@@ -146,7 +93,7 @@ class MemoryStream:
             self._handler = factory(self)
         except Exception as error:
             self._fail(error)
-        self.take_turn()
+        self.advance()
 
     def _turn(self) -> None:
         self._turn_due = False
@@ -181,27 +128,10 @@ class MemoryStream:
                 self.lose(errors.LimitReachedError("the answer is larger than this client takes"))
                 return
             self.inbox.put(self._outbox.head)
-            if self._outbox.sent() and self._answers and self._handler is not None:
+            if self._outbox.sent() and self._handler is not None:
                 self._tell(self._handler.on_ready)
-        if self._outbox.ready() and self._answers and self._handler is not None:
+        if self._outbox.ready() and self._handler is not None:
             self._tell(self._handler.on_ready)
-
-    def _tell(self, notify: Callable[..., None], *args: bytes) -> None:
-        try:
-            notify(*args)
-        except Exception as error:
-            self._fail(error)
-
-    def _tell_cancelled(self, handler: StreamHandler) -> None:
-        try:
-            handler.on_cancel()
-        except Exception as error:
-            log_callback_failure(error, self._path)
-
-    def _fail(self, error: Exception) -> None:
-        if self._answers:
-            self._failure = status_for(error, self._path)
-            self.take_turn()
 
     def _end(self, error: DanubeError | None) -> None:
         self._over = True
@@ -242,7 +172,7 @@ class MemoryClientStream:
 
     async def receive(self) -> bytes | None:
         message = await self._stream.inbox.get()
-        self._stream.take_turn()
+        self._stream.advance()
         return message
 
     def cancel(self) -> None:

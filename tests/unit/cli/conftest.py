@@ -2,7 +2,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.cli.access import Access
+from danube.cli.arguments import Access
 from danube.client import DanubeClient, DanubeClientBuilder
 from danube.rpc.memory.carrier import MemoryCarrier
 from danube.runtime.clock import SystemClock

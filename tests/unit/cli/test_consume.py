@@ -4,7 +4,7 @@ from typing import TypeVar
 
 import pytest
 
-from danube.cli.access import Access
+from danube.cli.arguments import Access
 from danube.cli.consume import ConsumeRequest, Sink, consume
 from danube.cli.render import OutputFormat
 from danube.client import DanubeClient

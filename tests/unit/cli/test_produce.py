@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from danube.cli.access import Access
+from danube.cli.arguments import Access
 from danube.cli.produce import ProduceRequest, produce
 from danube.client import DanubeClient, DispatchStrategy
 from danube.model.errors import DispatchStrategyMismatchError, InvalidRequestError, PreconditionFailedError

@@ -8,8 +8,7 @@ import pytest
 
 from danube.model.errors import BrokerUnreachableError
 from danube.rpc.carrier import CarrierServer, ServerStream, Service, StreamHandler, UnaryCall
-from danube.rpc.grpc.carrier import GrpcCarrier
-from danube.rpc.grpc.credentials import channel_credentials
+from danube.rpc.grpc.carrier import GrpcCarrier, channel_credentials
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
 

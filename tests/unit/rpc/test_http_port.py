@@ -11,8 +11,7 @@ import pytest
 
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import HTTP_CONNECTIONS_SPARE
-from danube.rpc.http_connection import HttpConnection
-from danube.rpc.http_port import App, HttpPort, Message, Receive, Send, listen
+from danube.rpc.http_port import App, HttpConnection, HttpPort, Message, Receive, Send, listen
 from danube.runtime.tasks import TaskScope
 from danube.testing.patience import PATIENCE_S
 

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 
 from danube.model.errors import CancelledError, NotFoundError
+from danube.rpc.carrier import CarrierOptions
 from danube.rpc.inbox import Inbox
-from danube.rpc.options import CarrierOptions
 from danube.testing.patience import PATIENCE_S
 
 

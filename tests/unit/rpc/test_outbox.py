@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from danube.model.errors import DanubeError, OverloadedError
-from danube.rpc.options import CarrierOptions
+from danube.rpc.carrier import CarrierOptions
 from danube.rpc.stream_memory import Outbox, StreamMemory
 from danube.testing.simulated.clock import SimClock
 
@@ -13,10 +13,10 @@ from danube.testing.simulated.clock import SimClock
 class Owner:
     """A stream that has nothing to do."""
 
-    def room_again(self) -> None:
+    def advance(self) -> None:
         return None
 
-    def give_way(self, error: DanubeError) -> None:
+    def fail(self, error: DanubeError) -> None:
         raise error
 
 

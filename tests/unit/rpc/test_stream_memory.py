@@ -10,7 +10,7 @@ from danube.model.limits.broker import (
     STREAM_MESSAGE_COPIES,
     STREAM_STALL_S,
 )
-from danube.rpc.options import CarrierOptions
+from danube.rpc.carrier import CarrierOptions
 from danube.rpc.stream_memory import Outbox, StreamMemory
 from danube.testing.simulated.clock import SimClock
 
@@ -35,11 +35,11 @@ class Stream:
         if self.outbox.sent():
             self.fill()
 
-    def room_again(self) -> None:
+    def advance(self) -> None:
         if self.outbox.ready():
             self.fill()
 
-    def give_way(self, error: DanubeError) -> None:
+    def fail(self, error: DanubeError) -> None:
         self.ended = error
         self.outbox.close()
 

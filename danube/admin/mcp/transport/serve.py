@@ -19,7 +19,7 @@ from danube.admin.target import Connect, Target
 from danube.runtime.blocking import BlockingThread
 from danube.runtime.clock import SystemClock
 from danube.runtime.console import say, whoever_calls
-from danube.runtime.signals import on_end
+from danube.runtime.process import on_end
 
 PROGRAM = "danube-admin"
 

@@ -243,7 +243,7 @@ def _open_channel(rpc: Any, settings: EtcdSettings, endpoint: str) -> Any:  # no
     _keep_engine()
     if not settings.tls:
         return rpc.insecure_channel(endpoint, options=options)
-    from danube.rpc.grpc.credentials import channel_credentials  # noqa: PLC0415 - grpc is loaded for etcd only
+    from danube.rpc.grpc.carrier import channel_credentials  # noqa: PLC0415 - grpc is loaded for etcd only
 
     credentials = channel_credentials(ca=settings.ca, certificate=settings.certificate, key=settings.key)
     return rpc.secure_channel(endpoint, credentials, options=options)

@@ -1,7 +1,14 @@
-"""What people write for attributes, subscription types and the like, read into values. Pure."""
+"""Arguments of commands as values: the access to a broker, attributes, subscription types. Pure, but for `connect`."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from danube.model.errors import InvalidRequestError
+from danube.model.limits.faces import CLI_CONNECT_TIMEOUT_S, CLI_RETRY_TOTAL_S
 from danube.model.subscription import SubscriptionType
+
+if TYPE_CHECKING:
+    from danube.client import ConsumerOptions, DanubeClient, ProducerOptions
 
 _SUB_TYPES = {
     "exclusive": SubscriptionType.EXCLUSIVE,
@@ -45,3 +52,39 @@ def address_and_subscription(address: str, texts: list[str]) -> tuple[str, str]:
     if len(names) != 1:
         raise InvalidRequestError("name one subscription, such as: -s my-subscription")
     return (addresses[-1] if addresses else address), names[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Access:
+    """The broker's address, the caller's credentials, and the bounds of retries."""
+
+    service_addr: str
+    ca_cert: str | None = None
+    token: str | None = None
+    connect_timeout_s: float = CLI_CONNECT_TIMEOUT_S
+    """For the first connection."""
+    retry_for_s: float = CLI_RETRY_TOTAL_S
+    """For a broker that was there."""
+
+    async def connect(self) -> "DanubeClient":
+        """A client. Raises SettingsError for a wrong address or an unreadable certificate."""
+        from danube.client import DanubeClientBuilder  # noqa: PLC0415 - `--help` needs no gRPC
+
+        builder = DanubeClientBuilder().service_url(self.service_addr)
+        if self.ca_cert:
+            builder.with_tls(self.ca_cert)
+        if self.token:
+            builder.with_token(self.token)
+        return await builder.build()
+
+    def producer_options(self) -> "ProducerOptions":
+        """The retry bounds of a producer."""
+        from danube.client import ProducerOptions  # noqa: PLC0415 - `--help` needs no gRPC
+
+        return ProducerOptions(connect_total_s=self.connect_timeout_s, retry_total_s=self.retry_for_s)
+
+    def consumer_options(self) -> "ConsumerOptions":
+        """The retry bounds of a consumer."""
+        from danube.client import ConsumerOptions  # noqa: PLC0415 - `--help` needs no gRPC
+
+        return ConsumerOptions(connect_total_s=self.connect_timeout_s, retry_total_s=self.retry_for_s)

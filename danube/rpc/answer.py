@@ -1,15 +1,33 @@
-"""The answer that one unary call is owed: given at most once, waited for by the carrier, or lost with its peer."""
+"""Answers of calls: the one answer of a unary call, and the status that ends a failed one."""
 
 import asyncio
+import logging
 from collections.abc import Callable
+from dataclasses import replace
 
 from danube.model.errors import DanubeError
-from danube.rpc.failure import log_callback_failure, status_for
-from danube.wire.status import Status
+from danube.model.limits import broker as limits
+from danube.wire.status import Status, opaque_status, status_of
+
+_log = logging.getLogger(__name__)
+
+
+def status_for(error: Exception, what: str) -> Status:
+    """The status that ends `what`; an error that must not cross the wire is logged here with its traceback."""
+    if isinstance(error, DanubeError) and error.public:
+        status = status_of(error)
+        return replace(status, message=status.message[: limits.RPC_STATUS_MESSAGE_CHARS_MAX])
+    _log.error("%s failed", what, exc_info=error)
+    return status_of(error) if isinstance(error, DanubeError) else opaque_status()
+
+
+def log_callback_failure(error: Exception, what: str) -> None:
+    """Keep the traceback of a callback whose failure has no peer to be told."""
+    _log.error("%s: a callback failed after the call had ended", what, exc_info=error)
 
 
 class PendingAnswer:
-    """What `UnaryCall`s of all carriers share. No future is made for an answer that comes at once."""
+    """The answer of one `UnaryCall`, given once or lost. An answer that comes at once needs no future."""
 
     __slots__ = ("_callbacks", "_lost", "_path", "_settled", "_waiter", "outcome")
 

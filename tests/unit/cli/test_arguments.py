@@ -1,6 +1,6 @@
 import pytest
 
-from danube.cli import words
+from danube.cli import arguments
 from danube.model.errors import InvalidRequestError
 from danube.model.subscription import SubscriptionType
 
@@ -16,31 +16,31 @@ from danube.model.subscription import SubscriptionType
     ],
 )
 def test_attributes_are_read_in_our_form_and_in_the_originals(texts: list[str], expected: dict[str, str]) -> None:
-    assert words.attributes(texts) == expected
+    assert arguments.attributes(texts) == expected
 
 
 @pytest.mark.parametrize("text", ["a", "=1", ":1", "a:1,b"])
 def test_an_attribute_without_key_and_value_is_refused(text: str) -> None:
     with pytest.raises(InvalidRequestError, match="key=value"):
-        words.attributes([text])
+        arguments.attributes([text])
 
 
 @pytest.mark.parametrize("text", ["failover", "fail-over", "FailOver", "Fail_Over"])
 def test_subscription_types_have_the_originals_spellings_too(text: str) -> None:
-    assert words.subscription_type(text) is SubscriptionType.FAILOVER
+    assert arguments.subscription_type(text) is SubscriptionType.FAILOVER
 
 
 def test_an_unknown_subscription_type_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidRequestError, match="exclusive, shared, failover or key-shared"):
-        words.subscription_type("topic")
+        arguments.subscription_type("topic")
 
 
 def test_the_originals_short_option_for_the_address_is_told_from_a_subscription() -> None:
-    assert words.address_and_subscription("http://a:1", ["s"]) == ("http://a:1", "s")
-    assert words.address_and_subscription("http://a:1", ["http://b:2", "s"]) == ("http://b:2", "s")
+    assert arguments.address_and_subscription("http://a:1", ["s"]) == ("http://a:1", "s")
+    assert arguments.address_and_subscription("http://a:1", ["http://b:2", "s"]) == ("http://b:2", "s")
 
 
 @pytest.mark.parametrize("texts", [[], ["http://b:2"], ["s", "t"]])
 def test_without_exactly_one_subscription_nothing_is_done(texts: list[str]) -> None:
     with pytest.raises(InvalidRequestError, match="-s my-subscription"):
-        words.address_and_subscription("http://a:1", texts)
+        arguments.address_and_subscription("http://a:1", texts)
