@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from danube import __version__
-from danube.broker.config.settings import BrokerSettings, advertised_urls, load_broker_settings
+from danube.broker.config.settings import BrokerSettings, load_broker_settings
 from danube.model.errors import DamagedDataError, DanubeError, DataFolderInUseError, SettingsError
 from danube.model.exit_codes import exit_code_of
 from danube.offline.metadata import metadata_cli
@@ -180,6 +180,8 @@ async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
         _log.info("stopped before it served: what it waited for did not come")
         return
     settle_memory()
+    from danube.broker.config.values import advertised_urls  # noqa: PLC0415 - as in `_start`
+
     try:
         _log.info(
             "danube-broker %s serves clients on %s, who are told to dial %s, and administration on %s; metrics: %s; "

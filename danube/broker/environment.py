@@ -1,17 +1,28 @@
-"""The surroundings of a broker: clock, chance, carrier; and the addresses it ends up with."""
+"""Environment of a broker, and the dependencies that each of its parts is built from."""
 
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 
 from danube.broker.cluster.metadata_store import MetaStore
+from danube.broker.config.settings import BrokerSettings, Mode
+from danube.data_folder.data_folder import DataFolder
+from danube.model.errors import DanubeError
+from danube.model.limits.broker import SWEEP_INTERVAL_S
 from danube.rpc.carrier import Carrier
-from danube.runtime.clock import Clock, SystemClock
+from danube.runtime.blocking import BlockingThread
+from danube.runtime.clock import Clock, SystemClock, sleep_for
 from danube.runtime.process import OwnProcess, Process
 from danube.runtime.rng import Rng, SystemRng
+from danube.runtime.tasks import TaskScope
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a running broker listens, each `host:port`."""
+    """The `host:port` addresses on which a running broker listens."""
 
     broker: str
     admin: str
@@ -20,7 +31,7 @@ class Addresses:
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """What a broker gets from outside: a test gives its own."""
+    """The surroundings of a broker: a test gives its own."""
 
     clock: Clock = field(default_factory=SystemClock)
     rng: Rng = field(default_factory=SystemRng)
@@ -28,4 +39,57 @@ class Environment:
     """gRPC over TCP when not given."""
     process: Process = field(default_factory=OwnProcess)
     meta_store: MetaStore | None = None
-    """What several brokers of one process share; as the settings say when not given. It is not closed here."""
+    """Shared by several brokers of one process; as the settings say when not given. It is not closed here."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies:
+    """Everything that the parts of one broker are built from, and where they register how they are stopped."""
+
+    settings: BrokerSettings
+    environment: Environment
+    folder: DataFolder
+    running: AsyncExitStack
+    """Stops what was started, the last part first."""
+    tasks: TaskScope
+    writer: BlockingThread
+    reader: BlockingThread
+    flusher: BlockingThread
+
+    @property
+    def clock(self) -> Clock:
+        """The environment's."""
+        return self.environment.clock
+
+    @property
+    def rng(self) -> Rng:
+        """The environment's."""
+        return self.environment.rng
+
+    @property
+    def is_cluster(self) -> bool:
+        """Tell whether this broker is one of several."""
+        return self.settings.mode is Mode.CLUSTER
+
+    def sweep(self, what: str, sweep: Callable[[], Awaitable[object]]) -> None:
+        """Call `sweep` periodically for as long as the broker runs, independent of other sweeps."""
+        self.tasks.spawn(sweep_on(self.clock, what, sweep), what)
+
+
+async def sweep_on(clock: Clock, what: str, sweep: Callable[[], Awaitable[object]]) -> None:
+    """Call `sweep` every SWEEP_INTERVAL_S, until cancelled. Of consecutive failures the first is logged."""
+    is_failing = False
+    while True:
+        await sleep_for(clock, SWEEP_INTERVAL_S)
+        try:
+            await sweep()
+        except DanubeError as error:
+            if not is_failing:
+                _log.warning("%s has to wait, it is tried again every %.0f s: %s", what, SWEEP_INTERVAL_S, error)
+            is_failing = True
+        except Exception:
+            if not is_failing:
+                _log.exception("%s met a fault of its own, and is tried again every %.0f s", what, SWEEP_INTERVAL_S)
+            is_failing = True
+        else:
+            is_failing = False

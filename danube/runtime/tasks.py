@@ -5,6 +5,8 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from danube.model.errors import DanubeError
+
 _log = logging.getLogger(__name__)
 
 
@@ -72,3 +74,18 @@ class Wakeup:
             await waiter
         finally:
             self._waiters.discard(waiter)
+
+
+async def outcome_of(start: Callable[[Callable[[Any], None]], object]) -> Any:  # noqa: ANN401 - as the callback has it
+    """Wait for the outcome that `start` gives to its callback. Raises it where it is a DanubeError."""
+    future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+
+    def done(outcome: object) -> None:
+        if not future.done():
+            future.set_result(outcome)
+
+    start(done)
+    outcome = await future
+    if isinstance(outcome, DanubeError):
+        raise outcome
+    return outcome

@@ -7,12 +7,10 @@ go on without subscribing again.
 from contextlib import suppress
 from dataclasses import dataclass
 
-from danube.broker.clients.consumer import Consumer
-from danube.broker.clients.disconnected import DisconnectedClients
-from danube.broker.clients.drain import Cause, ClientDrain
-from danube.broker.cluster.name_conflict import NameConflict
+from danube.broker.clients.consumer import Consumer, NameConflict
+from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.dispatch.selection.key_filter import check_filters, check_filters_together
-from danube.broker.policy.pending_policies import change_pending, has_pending, nothing_pending
+from danube.broker.policy.subscription_policies import change_pending, has_pending, nothing_pending
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription, Subscription
 from danube.broker.topics.subscription_creation import NewSubscriptions

@@ -11,8 +11,7 @@ known for SESSION_FORGET_S more, and its next sign of life connects it again whe
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from danube.broker.clients.disconnected import DisconnectedClients
-from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.telemetry.system_topics import refuse_producer, refuse_publishing
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.producer_access import Hold, ProducerAccesses

@@ -1,9 +1,9 @@
-"""This broker among the others: its lease, who runs, who leads, and which topics the others serve."""
+"""This broker as a member of its cluster: lease, registry of brokers, election, and the topics of other brokers."""
 
 import asyncio
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import replace
 
 from danube.broker.cluster.remote_topics import RemoteTopics
 from danube.metadata.cluster.election import Election
@@ -19,18 +19,6 @@ from danube.model.limits.metadata import CLUSTER_LEAVE_TIMEOUT_S
 from danube.runtime.clock import Clock
 from danube.runtime.tasks import TaskScope
 from danube.storage.store import Storage
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Announcement:
-    """What a broker tells the others of itself once it listens."""
-
-    broker_url: str
-    connect_url: str
-    admin_url: str
-    metrics_url: str
-    version: str
-    start_id: int
 
 
 class Cluster:
@@ -52,7 +40,7 @@ class Cluster:
         self._on_namespace: Callable[[NamespaceRecord], None] = lambda _record: None
 
     async def open(self) -> None:
-        """Follow the others; returns when it is known who runs and what they serve. Nobody sees this broker yet."""
+        """Follow the others; returns when the running brokers and their topics are known. They do not see this one."""
         self._tasks.spawn(self._topics.run(), "watch the topics")
         self.registry.start(self._tasks)
         self.election.start(self._tasks)
@@ -65,35 +53,23 @@ class Cluster:
         self._tasks.spawn(self._namespaces.run(), "watch the namespaces")
 
     async def join(
-        self, announcement: Announcement, data_path: Callable[[], bool], on_replaced: Callable[[], None]
+        self, registration: BrokerRegistration, data_path: Callable[[], bool], on_replaced: Callable[[], None]
     ) -> None:
-        """Be seen by the others, and stand for leader; returns when they can see this broker.
+        """Register this broker and stand for leader; returns when the others can see it.
 
-        The lease that all of it lives by is renewed while `data_path()`. `on_replaced` is called when another process
-        has taken this broker's place.
+        Its lease is renewed while `data_path()`. `on_replaced` is called when another process has taken its place.
         """
         self._data_path = data_path
         self.registry.on_replaced(on_replaced)
         self._lease_tasks.spawn(self.keeper.run(), "keep")
         status = self.membership.status() if self.membership else None
-        await self.registry.announce(
-            BrokerRegistration(
-                broker_id=self._broker_id,
-                start_id=announcement.start_id,
-                broker_url=announcement.broker_url,
-                connect_url=announcement.connect_url,
-                admin_url=announcement.admin_url,
-                metrics_url=announcement.metrics_url,
-                version=announcement.version,
-                node_id=status.node_id if status else 0,
-            )
-        )
+        await self.registry.announce(replace(registration, node_id=status.node_id if status else 0))
         self.election.campaign()
 
     async def leave(self) -> None:
-        """Give the lease back: the others see at once that this broker is gone. They are followed on. Idempotent."""
+        """Release the lease, so the others notice at once. They are still followed. Idempotent."""
         await self._lease_tasks.close()
-        with suppress(TimeoutError):  # where no majority runs the lease is not given back, and runs out by itself
+        with suppress(TimeoutError):  # without a majority the lease is not released, and expires
             async with asyncio.timeout(CLUSTER_LEAVE_TIMEOUT_S):
                 await self.keeper.close()
 
@@ -111,16 +87,16 @@ class Cluster:
 
 
 class DataPath:
-    """Whether messages get on: what is waiting to be written is being written."""
+    """The progress of the journal: what waits to be written is being written."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._rounds = -1
 
     def progresses(self) -> bool:
-        """Whether there were rounds since it was asked last, or nothing was waiting.
+        """Tell whether there were rounds since the last call, or nothing waits.
 
-        A journal that has stopped, as when the disk is full, is no reason to go: what it holds can still be read.
+        A stopped journal, as with a full disk, does not end the lease: what it holds can still be read.
         """
         stats = self._storage.stats.journal
         before, self._rounds = self._rounds, stats.rounds + stats.failed_rounds

@@ -1,6 +1,5 @@
-"""BrokerSettings: every knob of a broker, its unit, its default and why; and the original's file translated into it."""
+"""BrokerSettings: every setting of a broker with its unit, default and reason, and how they are loaded."""
 
-import socket
 from collections.abc import Mapping
 from dataclasses import replace
 from enum import StrEnum
@@ -16,16 +15,13 @@ from danube.broker.config.secret_files import check_private
 from danube.model.errors import DanubeError
 from danube.model.limits import broker as limits
 from danube.model.plans.durability import Durability
-from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, Policies
-from danube.model.records.telemetry import TELEMETRY_TOPIC
 from danube.model.topic import check_name_part
-from danube.rpc.address import join_address, split_address
 from danube.runtime.log import LogFormat
 from danube.runtime.settings import Loaded, fields_of, load_settings, read_settings_file
 
 
 class Mode(StrEnum):
-    """What kind of broker this is."""
+    """The kind of broker."""
 
     STANDALONE = "standalone"
     CLUSTER = "cluster"
@@ -239,38 +235,6 @@ class BrokerSettings(BaseModel):
                 f"the mode {self.mode} goes with a meta_store.type {keeps}, and the type is {self.meta_store.type}"
             )
         return self
-
-
-def default_policies(settings: BrokerSettings) -> Policies:
-    """What holds for topics that set nothing themselves, in namespaces that set nothing either."""
-    limits_set = {name: int(getattr(settings, name)) for name in POLICY_NAMES if name != DURABILITY_NAME}
-    return Policies(durability=settings.durability.number, **limits_set)
-
-
-def own_policies(settings: BrokerSettings) -> dict[str, Policies]:
-    """What holds for topics that the broker itself writes: telemetry goes in time, the audit log stays."""
-    telemetry = Policies(
-        retention_time_s=settings.telemetry_retention_s,
-        retention_bytes=settings.telemetry_retention_bytes,
-        retention_drops_unread=1,
-    )
-    return {str(TELEMETRY_TOPIC): telemetry}
-
-
-def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
-    """What clients are told: the broker's URL and the one they dial, for a client port bound at `bound`.
-
-    Nobody can dial the wildcard address, so this machine's name stands in for it unless `advertised_addr` is set.
-    """
-    broker_url = settings.advertised_addr or bound_url(bound)
-    return broker_url, settings.connect_url or broker_url
-
-
-def bound_url(bound: str) -> str:
-    """A URL for a port bound at `bound`, with this machine's name in place of the wildcard address."""
-    host, port = split_address(bound)
-    dialled = socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
-    return f"http://{join_address(dialled, port)}"
 
 
 def load_broker_settings(

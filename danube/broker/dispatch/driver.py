@@ -25,8 +25,10 @@ from danube.broker.dispatch.events import (
     TimerFired,
 )
 from danube.broker.dispatch.instructions import DeadLetter, Instruction, ReadKeys, SaveCursor, Send, SetTimer
+from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.metadata.records.catalog import SubscriptionRecord
 from danube.model.errors import DanubeError, OffsetTrimmedError
-from danube.model.limits.broker import READ_BYTES_MAX, RECEIVE_FAILURE_DELAY_S
+from danube.model.limits.broker import KEY_SHARED_GRACE_S, READ_BYTES_MAX, RECEIVE_FAILURE_DELAY_S
 from danube.model.subscription import Cursor
 from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock, TimerHandle
@@ -35,6 +37,28 @@ from danube.storage.batches.placeholder import is_marker
 from danube.storage.log.protocol import BatchLog, StoredBatch
 
 _log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DispatchSettings:
+    """Dispatch of all subscriptions of a broker, where they set nothing themselves."""
+
+    window: int
+    """The most messages that one consumer may have unacknowledged."""
+    policy: RedeliveryPolicy
+    grace_s: float = KEY_SHARED_GRACE_S
+    """Seconds for which a disconnected Key-Shared consumer keeps its keys."""
+    windows: BatchWindows = field(default_factory=BatchWindows)
+    """Messages of all of them that were read and not sent."""
+
+    def window_of(self, record: SubscriptionRecord) -> int:
+        """The window of a subscription's consumers."""
+        return self.window if record.window is None else record.window
+
+    def policy_of(self, record: SubscriptionRecord) -> RedeliveryPolicy:
+        """The redelivery policy of a subscription."""
+        policy = record.failure_policy
+        return self.policy.with_policy(policy) if policy else self.policy
 
 
 @dataclass(slots=True)

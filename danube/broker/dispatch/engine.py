@@ -29,10 +29,9 @@ from danube.broker.dispatch.events import (
 )
 from danube.broker.dispatch.exhausted import ExhaustedDeliveries
 from danube.broker.dispatch.flow import Flow
-from danube.broker.dispatch.in_flight import AttachedConsumer, DeliveryState
+from danube.broker.dispatch.in_flight import AttachedConsumer, ConsumerView, DeliveryState
 from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer, add_send
-from danube.broker.dispatch.progress import Progress
-from danube.broker.dispatch.recalled import judge_recalled
+from danube.broker.dispatch.progress import PassedOver, Progress, judge_recalled
 from danube.broker.dispatch.redelivery import (
     DISCONNECT_REASON,
     NACK_REASON,
@@ -45,7 +44,6 @@ from danube.broker.dispatch.redelivery import (
 from danube.broker.dispatch.selection.key_filter import check_filters
 from danube.broker.dispatch.selection.key_shared import KeySharedFlow
 from danube.broker.dispatch.selection.ordered import OrderedFlow
-from danube.broker.dispatch.views import ConsumerView, PassedOver
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits.broker import DEAD_LETTER_RETRY_S, KEY_SHARED_GRACE_S
 from danube.model.policies import PoisonPolicy

@@ -69,6 +69,17 @@ class AttachedConsumer:
         self.allowed = max(window, self.in_flight)
 
 
+@dataclass(frozen=True, slots=True)
+class ConsumerView:
+    """An attached consumer as metrics and administrators see it."""
+
+    consumer_id: int
+    window: int
+    in_flight: int
+    """Messages it has and has not acknowledged."""
+    is_paused: bool
+
+
 @dataclass(slots=True, eq=False)
 class Delivery:
     """A range of messages that share one story; changed in place."""

@@ -1,12 +1,90 @@
-"""How far a subscription is: what it has acknowledged, and what it has taken up to be sent."""
+"""Progress of a subscription: acknowledged offsets, offsets taken up to be sent, and failed deliveries. Pure."""
 
+from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 
-from danube.broker.dispatch.failure_counts import FailureCounts
-from danube.model.limits.broker import CURSOR_RANGES_MAX
+from danube.broker.dispatch.instructions import Send
+from danube.broker.dispatch.redelivery import RedeliveryPolicy, Verdict, verdict
+from danube.model.limits.broker import CURSOR_FAILURES_MAX, CURSOR_RANGES_MAX
 from danube.model.ranges import OffsetRange, RangeSet
 from danube.model.subscription import Cursor, FailedRange
+
+
+@dataclass(slots=True)
+class PassedOver:
+    """Messages that count as acknowledged though nobody acknowledged them, since the engine began."""
+
+    dropped: int = 0
+    """By the poison policy."""
+    dead_lettered: int = 0
+    skipped: int = 0
+    """By an operator."""
+
+
+class FailureCounts:
+    """Failed deliveries of each open message, as ranges that failed equally often; what never failed is not here.
+
+    Each call costs O(log n + ranges it changes).
+    """
+
+    def __init__(self, ranges: Iterable[FailedRange] = ()) -> None:
+        """`ranges` as a cursor keeps them: ascending, disjoint."""
+        self._ranges = list(ranges)
+        self._starts = [each.start for each in self._ranges]
+
+    def __bool__(self) -> bool:
+        return bool(self._ranges)
+
+    @property
+    def lowest(self) -> tuple[FailedRange, ...]:
+        """The lowest ranges, as many as a cursor keeps."""
+        return tuple(self._ranges[:CURSOR_FAILURES_MAX])
+
+    def of(self, start: int, end: int) -> list[FailedRange]:
+        """All of `[start, end)`, which is not empty, cut where counts differ; 0 is what never failed."""
+        found: list[FailedRange] = []
+        for low, high, failures in self._ranges[self._first(start) : bisect_left(self._starts, end)]:
+            if start < low:
+                found.append(FailedRange(start, low, 0))
+                start = low
+            found.append(FailedRange(start, min(high, end), failures))
+            start = min(high, end)
+        if start < end:
+            found.append(FailedRange(start, end, 0))
+        return found
+
+    def add(self, start: int, end: int) -> list[FailedRange]:
+        """All of `[start, end)` failed once more; answers how often it has by now."""
+        counted = [FailedRange(low, high, failures + 1) for low, high, failures in self.of(start, end)]
+        self._replace(start, end, counted)
+        return counted
+
+    def remove(self, start: int, end: int) -> None:
+        """Nothing of `[start, end)` is open any more."""
+        if start < end:
+            self._replace(start, end, [])
+
+    def _first(self, offset: int) -> int:
+        """The first range that ends above `offset`."""
+        index = bisect_right(self._starts, offset) - 1
+        return index if index >= 0 and self._ranges[index].end > offset else index + 1
+
+    def _replace(self, start: int, end: int, ranges: list[FailedRange]) -> None:
+        """Put `ranges` in place of what is within `[start, end)`; neighbours with the same count become one."""
+        first, last = self._first(start - 1), bisect_right(self._starts, end)
+        around = self._ranges[first:last]
+        before = [FailedRange(low, min(high, start), failures) for low, high, failures in around if low < start]
+        after = [FailedRange(max(low, end), high, failures) for low, high, failures in around if high > end]
+        joined: list[FailedRange] = []
+        for each in (*before, *ranges, *after):
+            if joined and (joined[-1].end, joined[-1].failures) == (each.start, each.failures):
+                joined[-1] = FailedRange(joined[-1].start, each.end, each.failures)
+            else:
+                joined.append(each)
+        self._ranges[first:last] = joined
+        self._starts[first:last] = [each.start for each in joined]
 
 
 class Progress:
@@ -51,7 +129,7 @@ class Progress:
 
     @property
     def is_scattered(self) -> bool:
-        """Whether acknowledged ranges are as many as a cursor keeps.
+        """Tell whether there are as many acknowledged ranges as a cursor keeps.
 
         Those that are ahead do not count: they are from before a restart, and what is sent now closes the gaps there.
         """
@@ -130,3 +208,28 @@ class Progress:
             yield f"{self.position}, {self.next_offset} and {self.durable_end} are out of order"
         if list(self.ahead) != self.beyond.overlap(self.next_offset, self.durable_end):
             yield f"{list(self.ahead)} would be passed over, but {self.beyond} is acknowledged"
+
+
+def judge_recalled(
+    send: Send, progress: Progress, policy: RedeliveryPolicy
+) -> tuple[list[Send], list[tuple[OffsetRange, Verdict]]]:
+    """Judge what failed before a restart, when it would be sent for the first time after it.
+
+    Answers what of `send` goes out, and what failed too often; neither is recalled any more.
+    """
+    kept: list[Send] = []
+    exhausted: list[tuple[OffsetRange, Verdict]] = []
+    start = send.start
+    for recalled in progress.recalled.overlap(send.start, send.end):
+        progress.recalled.remove(*recalled)
+        for low, high, failures in progress.failed.of(*recalled):
+            decision = verdict(failures, policy)
+            if decision is Verdict.RETRY:
+                continue
+            exhausted.append((OffsetRange(low, high), decision))
+            if start < low:
+                kept.append(Send(send.consumer_id, start, low, send.attempt))
+            start = high
+    if start < send.end:
+        kept.append(Send(send.consumer_id, start, send.end, send.attempt))
+    return kept, exhausted

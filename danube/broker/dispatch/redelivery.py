@@ -1,7 +1,8 @@
-"""What becomes of a message that failed: it is sent again after a delay, or it is poison. Arithmetic over a policy."""
+"""Redelivery policy: a failed message is sent again after a delay, or the poison policy decides. Pure arithmetic."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from typing import Self
 
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import (
@@ -10,7 +11,7 @@ from danube.model.limits.broker import (
     REDELIVERY_DELAY_BASE_S,
     REDELIVERY_DELAY_MAX_S,
 )
-from danube.model.policies import BackoffStrategy, PoisonPolicy
+from danube.model.policies import BackoffStrategy, FailurePolicy, PoisonPolicy
 
 _DOUBLINGS_MAX = 64
 """More would overflow a float in the end; the delay is at its cap long before."""
@@ -26,7 +27,7 @@ RECALLED_REASON = "failed too often before the broker restarted"
 
 
 class Verdict(Enum):
-    """What to do with a message that failed."""
+    """The decision about a failed message."""
 
     RETRY = "retry"
     BLOCK = "block"
@@ -36,9 +37,7 @@ class Verdict(Enum):
 
 @dataclass(frozen=True, slots=True)
 class RedeliveryPolicy:
-    """How a subscription meets messages that were not acknowledged, as dispatch goes by it.
-
-    What administrators set is a FailurePolicy (`danube/model/policies.py`); the defaults are the original's.
+    """The rules of one subscription for messages that were not acknowledged; the defaults are the original's.
 
     Raises InvalidRequestError.
     """
@@ -73,9 +72,22 @@ class RedeliveryPolicy:
         if self.poison is PoisonPolicy.DEAD_LETTER and not self.dead_letter_topic:
             raise InvalidRequestError("the poison policy dead_letter needs a dead letter topic: name one")
 
+    def with_policy(self, policy: FailurePolicy) -> Self:
+        """This policy with what administrators set for a subscription in place of the broker's settings."""
+        return replace(
+            self,
+            ack_timeout_s=policy.ack_timeout_ms / 1_000,
+            base_delay_s=policy.base_redelivery_delay_ms / 1_000,
+            max_delay_s=policy.max_redelivery_delay_ms / 1_000,
+            backoff=policy.backoff,
+            max_redelivery_count=policy.max_redelivery_count,
+            poison=policy.poison,
+            dead_letter_topic=str(policy.dead_letter_topic) if policy.dead_letter_topic else None,
+        )
+
 
 def verdict(failures: int, policy: RedeliveryPolicy) -> Verdict:
-    """What becomes of a message whose deliveries have failed `failures` times."""
+    """The decision about a message whose deliveries have failed `failures` times."""
     if failures <= policy.max_redelivery_count:
         return Verdict.RETRY
     return _POISON_VERDICTS[policy.poison]
@@ -89,7 +101,7 @@ _POISON_VERDICTS = {
 
 
 def delay_s(failures: int, policy: RedeliveryPolicy, nack_delay_s: float | None = None, chance: float = 0.0) -> float:
-    """How long a message that failed is held back, in seconds.
+    """The delay before a failed message is sent again, in seconds.
 
     `failures` says how often it has failed (at least once), `nack_delay_s` what the consumer asked for, if it did:
     jitter never goes below that. `chance`, from 0 to 1, says how much of the jitter is used.

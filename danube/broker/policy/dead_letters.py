@@ -16,7 +16,7 @@ from danube.model.calls.client import OutgoingMessage, ReceivedMessage
 from danube.model.errors import DanubeError, PreconditionFailedError, TopicNotFoundError
 from danube.model.limits.broker import DEAD_LETTER_SOURCES_MAX, DEAD_LETTERS_IN_FLIGHT_MAX, READ_BYTES_MAX
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.runtime.tasks import TaskScope
+from danube.runtime.tasks import TaskScope, outcome_of
 from danube.storage.batches.batch import RecordKind, RecordView
 from danube.storage.log.protocol import TopicLog
 from danube.wire.decode import received_message
@@ -49,7 +49,8 @@ class DeadLetters:
             try:
                 target = await self._target(letter.topic)
                 message = await _read(topic.log, letter.offset)
-                await _publish(target, dead_letter(message, topic.name, subscription, letter, target.name))
+                copy = dead_letter(message, topic.name, subscription, letter, target.name)
+                await outcome_of(lambda published: target.publish(copy, published))
             except DanubeError as error:
                 if source not in self._failing:
                     if len(self._failing) >= DEAD_LETTER_SOURCES_MAX:
@@ -115,17 +116,3 @@ async def _read(log: TopicLog, offset: int) -> ReceivedMessage:
     if view.header.kind is RecordKind.PAYLOADS:
         record = record_of_payload(view.shared, record)
     return received_message(record)
-
-
-async def _publish(topic: ReliableTopic, message: bytes) -> None:
-    """Return once the message is durable. Raises what the topic says instead."""
-    outcome: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
-
-    def published(error: DanubeError | None) -> None:
-        if not outcome.done():
-            outcome.set_result(error)
-
-    topic.publish(message, published)
-    error = await outcome
-    if error is not None:
-        raise error

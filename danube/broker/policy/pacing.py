@@ -1,14 +1,14 @@
-"""The dispatch rate of a subscription: its streams have no room while it has sent what it may.
+"""Pacing: the dispatch rate of a subscription. Its streams have no room while it is above the rate.
 
-What waits stays where it is, so nothing is lost and the order holds; redeliveries count as well. The rate is looked up
-for each message, so a change holds at once for streams that are open.
+Nothing is queued here, so nothing is lost and the order holds; redeliveries count too. The rate is read for each
+message, so a change applies to open streams at once.
 """
 
 from collections.abc import Callable
 from functools import partial
 from weakref import WeakKeyDictionary
 
-from danube.broker.policy.rate_limits import TokenBucket
+from danube.broker.policy.throttle import TokenBucket
 from danube.broker.topics.subscription import Subscription
 from danube.broker.topics.topic import AnyTopic
 from danube.model.errors import DanubeError
@@ -17,7 +17,7 @@ from danube.runtime.clock import Clock, TimerHandle
 
 
 class Pace:
-    """What one subscription may still send; all its streams share it."""
+    """The dispatch rate of one subscription, shared by all its streams."""
 
     def __init__(self, topic: AnyTopic, clock: Clock) -> None:
         self.topic = topic
@@ -115,5 +115,5 @@ class PacedStream:
 
 def _write_counted(stream: ServerStream, pace: Pace, message: bytes) -> None:
     if pace.topic.dispatch_rate:
-        pace.bucket().take(1, pace.clock.monotonic_s())
+        pace.bucket().use(1, pace.clock.monotonic_s())
     stream.write(message)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from danube.broker.clients.consumers import Consumers
-from danube.broker.clients.disconnected import DisconnectedClients
+from danube.broker.clients.drain import DisconnectedClients
 from danube.broker.clients.producers import Producers
 from danube.broker.control import Control
 from danube.broker.policy.admission import Admission

@@ -45,8 +45,8 @@ from danube.model.topic import TopicName
 from danube.runtime.blocking import BlockingRunner
 from danube.runtime.clock import Clock, sleep_for
 from danube.runtime.process import Process
+from danube.runtime.tasks import outcome_of
 from danube.storage.batches.batch import BatchOrigin, encode_payloads
-from danube.storage.log.protocol import TopicLog
 from danube.storage.store import Storage
 from danube.wire.encode import send_message
 
@@ -134,7 +134,8 @@ class Telemetry:
         uptime_s = self._clock.monotonic_s() - self._started_s
         broker = read_broker(self._storage, totals, usage, self._source.version, uptime_s)
         records = await self._encode(selection, broker, at_ms)
-        await _append(topic.log, self._body(topic.record.name, records))
+        body = self._body(topic.record.name, records)
+        await outcome_of(lambda done: topic.log.append_batch(body, done))
         self._changes.commit(selection)
         self._sequence += len(records)
         topic.messages_in += len(records)
@@ -247,17 +248,3 @@ def _contents(selection: Selection, broker: BrokerReading) -> Iterator[tuple[Rea
     for each in selection.chosen:
         yield each.reading, each.full, each.gone
     yield broker, selection.ends_full_round, False
-
-
-async def _append(log: TopicLog, body: bytes) -> None:
-    """Return once the batch is durable. Raises what the journal says instead."""
-    outcome: asyncio.Future[int | DanubeError] = asyncio.get_running_loop().create_future()
-
-    def done(result: int | DanubeError) -> None:
-        if not outcome.done():
-            outcome.set_result(result)
-
-    log.append_batch(body, done)
-    result = await outcome
-    if isinstance(result, DanubeError):
-        raise result

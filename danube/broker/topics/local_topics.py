@@ -9,10 +9,10 @@ from functools import partial
 
 from danube.broker.clients.drain import Cause, ClientDrain
 from danube.broker.cluster.remote_topics import RemoteTopics
-from danube.broker.config.dispatch import DispatchSettings
+from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.events import Event
 from danube.broker.dispatch.instructions import DeadLetter
-from danube.broker.policy.inheritance import Inheritance, inheritance
+from danube.broker.policy.subscription_policies import Inheritance, inheritance
 from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics.unreadable_log import UnreadableTopicLog
@@ -60,9 +60,9 @@ class Topics:
         dispatch: DispatchSettings,
         policies: Policies = NO_POLICIES,
         own_policies: Mapping[str, Policies] | None = None,
-        others: RemoteTopics | None = None,
+        remote: RemoteTopics | None = None,
     ) -> None:
-        """`policies` hold where neither a topic nor its namespace sets anything. `others` are those of other brokers.
+        """`policies` hold where neither a topic nor its namespace sets anything. `remote` are those of other brokers.
 
         `own_policies` are instead of them, by name, for topics that the broker itself writes.
         """
@@ -73,7 +73,7 @@ class Topics:
         self._own_policies = own_policies or {}
         self._namespace_policies: dict[str, Policies] = {}
         """Of the namespaces that set any."""
-        self._others = RemoteTopics() if others is None else others
+        self._remote = RemoteTopics() if remote is None else remote
         self._records = records
         self._storage = storage
         self._clock = clock
@@ -95,7 +95,7 @@ class Topics:
         for namespace in await self._records.namespaces():
             self._remember_policies(namespace)
         for record in await self._records.topics():
-            if not self._others.is_others(record):
+            if not self._remote.is_others(record):
                 self._open(record)
         for subscription in await self._records.all_subscriptions():
             topic = self.find(str(subscription.topic))
@@ -119,22 +119,22 @@ class Topics:
     @property
     def is_of_cluster(self) -> bool:
         """Whether other brokers may serve topics that are not seen here yet."""
-        return self._others.is_cluster
+        return self._remote.is_cluster
 
     def records(self) -> Iterator[TopicRecord]:
         """The topics of the whole cluster."""
         yield from (topic.record for topic in self)
-        yield from (record for record in self._others if str(record.name) not in self._topics)
+        yield from (record for record in self._remote if str(record.name) not in self._topics)
 
     def other(self, name: TopicName) -> TopicRecord | None:
         """The topic of this name, if another broker serves it."""
-        return None if str(name) in self._topics else self._others.find(str(name))
+        return None if str(name) in self._topics else self._remote.find(str(name))
 
     def server_of(self, record: TopicRecord) -> BrokerRegistration | None:
         """The other broker that serves a topic, None for a topic of this one. Raises TopicNotServedError while that
         broker does not run.
         """
-        return self._others.server_of(record) if self._others.is_others(record) else None
+        return self._remote.server_of(record) if self._remote.is_others(record) else None
 
     async def remote_subscriptions(self, name: TopicName) -> list[str]:
         """The names of the subscriptions of a topic that another broker serves, sorted."""
@@ -150,20 +150,20 @@ class Topics:
         """
         if str(name) in self._elsewhere:
             raise TopicNotServedError(f"{name} is not served here at the moment: look it up again and retry")
-        record = self._others.find(str(name))
+        record = self._remote.find(str(name))
         if record is not None and str(name) not in self._topics:
-            raise self._others.refusal(record)
+            raise self._remote.refusal(record)
 
     def matching(self, name: TopicName) -> list[TopicName]:
         """The topic itself if it is there, else the partitions of this base name in order, else nothing.
 
         Those that other brokers serve are among them.
         """
-        if str(name) in self._topics or str(name) in self._elsewhere or self._others.find(str(name)):
+        if str(name) in self._topics or str(name) in self._elsewhere or self._remote.find(str(name)):
             return [name]
         partitions = {topic.record.name for topic in self if topic.record.name.base == name}
         partitions |= {each for each in self._elsewhere.values() if each.base == name}
-        partitions |= set(self._others.partitions_of(name))
+        partitions |= set(self._remote.partitions_of(name))
         return sorted(partitions, key=lambda partition: partition.partition_index or 0)
 
     async def of_cluster(self, name: TopicName) -> list[TopicRecord]:
@@ -206,7 +206,7 @@ class Topics:
 
         In a cluster each broker has its partition of it: who reads the topic reads all of them. Raises as `create`.
         """
-        if not self._others.is_cluster:
+        if not self._remote.is_cluster:
             return self.find(str(name)) or await self.find_or_create(name, DispatchStrategy.RELIABLE)
         own = [topic for topic in self if topic.record.name.is_of(name)]
         if own:
@@ -221,8 +221,8 @@ class Topics:
     async def _refuse_just_made(self, name: TopicName) -> None:
         """Raise TopicNotServedError for a topic that another broker has made so lately that it is not seen yet."""
         record = await self._records.topic(name, linearizable=True)
-        if record is not None and self._others.is_others(record):
-            raise self._others.refusal(record)
+        if record is not None and self._remote.is_others(record):
+            raise self._remote.refusal(record)
 
     async def create_partitioned(
         self, base: TopicName, partitions: int, strategy: DispatchStrategy, schema_subject: str | None
@@ -322,7 +322,7 @@ class Topics:
 
     def in_namespace(self, namespace: str) -> list[AnyTopic]:
         """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
-        for name in (*self._elsewhere.values(), *(record.name for record in self._others)):
+        for name in (*self._elsewhere.values(), *(record.name for record in self._remote)):
             if name.namespace == namespace:
                 self.refuse_remote(name)
         found = (topic for topic in self if topic.record.name.namespace == namespace)
@@ -413,10 +413,7 @@ class Topics:
             cursor,
             clock=self._clock,
             tasks=self._tasks,
-            policy=self.dispatch.policy_of(record),
-            window=self.dispatch.window_of(record),
-            grace_s=self.dispatch.grace_s,
-            windows=self.dispatch.windows,
+            dispatch=self.dispatch,
         )
         if self.dead_letters is not None:
             told = subscription.driver.handle
@@ -441,7 +438,7 @@ class Topics:
     def _inheritance(self, base: TopicName | None) -> AbstractAsyncContextManager[Inheritance]:
         names = [f"{base}-part-{index}" for index in range(PARTITIONS_MAX)] if base is not None else []
         siblings = [topic for name in names if (topic := self.find(name)) is not None]
-        elsewhere = sorted(self._others.partitions_of(base)) if base is not None else []
+        elsewhere = sorted(self._remote.partitions_of(base)) if base is not None else []
         return inheritance(siblings, elsewhere, self._records, self.find)
 
     def _open_whole(self, record: TopicRecord, subscriptions: Iterable[SubscriptionRecord]) -> AnyTopic:
@@ -458,7 +455,7 @@ class Topics:
             yield
         except TopicExistsError:
             for record in await self.of_cluster(name):
-                is_away = self.is_remote(record.name) or self._others.is_others(record)
+                is_away = self.is_remote(record.name) or self._remote.is_others(record)
                 if self.find(str(record.name)) is None and not is_away:
                     self._open_whole(record, await self._records.subscriptions_of(record.name))
             raise

@@ -11,23 +11,20 @@ from collections import deque
 from dataclasses import dataclass, field
 
 from danube.broker.clients.consumer import Consumer
-from danube.broker.clients.delivery import BatchWindows
-from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver
+from danube.broker.dispatch.driver import DeliveryCounts, DispatchDriver, DispatchSettings
 from danube.broker.dispatch.engine import DispatchEngine
 from danube.broker.dispatch.events import Acknowledged, Appended, Nacked, SkipRange
-from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.dispatch.selection.non_reliable import NonReliableSelection
-from danube.broker.topics.unread_time import UnreadTime
 from danube.metadata.records.catalog import ConsumerRecord, SubscriptionRecord
 from danube.model.errors import (
     ConsumerReplacedError,
+    DanubeError,
     LimitReachedError,
     StorageUnavailableError,
     SubscriptionBusyError,
 )
 from danube.model.limits.broker import (
     CONSUMERS_PER_SUBSCRIPTION_MAX,
-    KEY_SHARED_GRACE_S,
     NAME_CONFLICT_WAIT_MAX_S,
     NON_RELIABLE_QUEUE_BYTES_MAX,
     NON_RELIABLE_QUEUE_MESSAGES_MAX,
@@ -184,6 +181,37 @@ class Subscription(ABC):
     def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None: ...
 
 
+class _UnreadTime:
+    """The append time of the oldest unread message, kept while the position stays; only segments cost a read."""
+
+    def __init__(self, log: TopicLog) -> None:
+        self._log = log
+        self._offset: int | None = None
+        self._append_ms: int | None = None
+
+    def at_hand(self, offset: int) -> int | None:
+        """The append time of the record at this offset; None where there is none, or it has to be read."""
+        if offset != self._offset:
+            found = self._log.append_time_at_hand(offset)
+            if found is None:
+                return None
+            self._offset, self._append_ms = offset, found
+        return self._append_ms
+
+    def is_unknown(self, offset: int) -> bool:
+        """Tell whether there is such a record that has to be read."""
+        return offset < self._log.durable_end and self.at_hand(offset) is None
+
+    async def find(self, offset: int) -> None:
+        """Read it; what cannot be read stays unknown."""
+        try:
+            found = await self._log.append_time_ms(offset)
+        except DanubeError:
+            return
+        if found is not None:
+            self._offset, self._append_ms = offset, found
+
+
 class ReliableSubscription(Subscription):
     """A subscription with a cursor over its topic's log."""
 
@@ -195,17 +223,12 @@ class ReliableSubscription(Subscription):
         *,
         clock: Clock,
         tasks: TaskScope,
-        policy: RedeliveryPolicy,
-        window: int,
-        grace_s: float = KEY_SHARED_GRACE_S,
-        windows: BatchWindows | None = None,
+        dispatch: DispatchSettings,
     ) -> None:
-        """`grace_s` is how long a Key-Shared consumer that is away keeps its keys; `windows` bounds what is read."""
         super().__init__(record, clock)
-        self._window = window
-        engine = DispatchEngine(
-            record.type, cursor, log.durable_end, policy, grace_s=grace_s, seed=record.subscription_id
-        )
+        self._dispatch = dispatch
+        policy, seed = dispatch.policy_of(record), record.subscription_id
+        engine = DispatchEngine(record.type, cursor, log.durable_end, policy, grace_s=dispatch.grace_s, seed=seed)
         self.driver = DispatchDriver(
             log,
             record.subscription_id,
@@ -214,11 +237,11 @@ class ReliableSubscription(Subscription):
             tasks=tasks,
             on_unreadable=self._unreadable,
             on_blocked=self._log_blocked,
-            windows=windows,
+            windows=dispatch.windows,
         )
         self.counts = self.driver.counts
         self.nacked = 0
-        self._unread_time = UnreadTime(log)
+        self._unread_time = _UnreadTime(log)
 
     @property
     def is_blocked(self) -> bool:
@@ -266,8 +289,7 @@ class ReliableSubscription(Subscription):
         self.driver.close()
 
     def _opened(self, consumer: Consumer, stream: ServerStream) -> None:
-        window = self._window if self.record.window is None else self.record.window
-        self.driver.attach(consumer.consumer_id, stream, window, consumer.filters)
+        self.driver.attach(consumer.consumer_id, stream, self._dispatch.window_of(self.record), consumer.filters)
 
     def _closed(self, consumer: Consumer, *, is_lost: bool = False) -> None:
         self.driver.detach(consumer.consumer_id, is_lost=is_lost)

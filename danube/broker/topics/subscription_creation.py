@@ -1,8 +1,6 @@
 """Making a subscription: its place first, durably, then its record. What could not be made leaves nothing behind."""
 
-import asyncio
-
-from danube.broker.policy.pending_policies import taken_over
+from danube.broker.policy.subscription_policies import clear_pending
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
@@ -11,6 +9,7 @@ from danube.model.errors import AlreadyExistsError, DanubeError, UnknownOutcomeE
 from danube.model.subscription import Cursor, SubscriptionType
 from danube.runtime.clock import Clock
 from danube.runtime.rng import Rng
+from danube.runtime.tasks import outcome_of
 from danube.storage.log.protocol import TopicLog
 
 
@@ -52,7 +51,7 @@ class NewSubscriptions:
             record = await self._records.create_subscription(
                 topic.record.name, name, kind, subscription_id, self._clock.now_ms()
             )
-            taken_over(topic, name)
+            clear_pending(topic, name)
             return record
         except AlreadyExistsError:
             found = await self._records.subscription(topic.record.name, name)
@@ -62,14 +61,5 @@ class NewSubscriptions:
 
 
 async def save_cursor(log: TopicLog, subscription_id: int, cursor: Cursor) -> None:
-    """Return once the cursor is durable. Raises what the journal says instead."""
-    outcome: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
-
-    def saved(error: DanubeError | None) -> None:
-        if not outcome.done():
-            outcome.set_result(error)
-
-    log.save_cursor(subscription_id, cursor, saved)
-    error = await outcome
-    if error is not None:
-        raise error
+    """Return once the cursor is durable. Raises the journal's error."""
+    await outcome_of(lambda saved: log.save_cursor(subscription_id, cursor, saved))

@@ -8,8 +8,7 @@ from contextlib import contextmanager
 from typing import Generic, Protocol, TypeVar
 
 from danube.broker.clients.drain import ClientDrain
-from danube.broker.policy.rate_limits import PublishRate
-from danube.broker.policy.throttle import Published, Throttle
+from danube.broker.policy.throttle import Published, PublishRate, Throttle
 from danube.broker.telemetry.system_topics import payload_check
 from danube.broker.topics.deduplication import Sequences
 from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription, Subscription

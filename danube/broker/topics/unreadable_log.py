@@ -1,17 +1,14 @@
-"""The log of a topic whose history cannot be read: the topic is there, and can be described and deleted."""
+"""The log of a topic whose history cannot be read: the topic is served, and can be described and deleted."""
 
-from collections.abc import Callable, Container
 from typing import NoReturn
 
 from danube.model.errors import StorageUnavailableError
-from danube.model.plans.durability import Durability
 from danube.model.subscription import Cursor
-from danube.storage.batches.producer_state import SequencedBatch
-from danube.storage.log.protocol import AppendDone, Saved, StoredBatch, TopicStorageStats
+from danube.storage.log.protocol import Saved, TopicStorageStats
 
 
 class UnreadableTopicLog:
-    """A `TopicLog` that keeps nothing, and changes nothing of what is there: it may be repaired, or restored."""
+    """A `TopicLog` that stores nothing and changes nothing: the history may be repaired or restored."""
 
     start_offset = durable_end = body_bytes = 0
     stats = TopicStorageStats(
@@ -26,68 +23,24 @@ class UnreadableTopicLog:
     )
 
     def __init__(self, topic_id: int, reason: str) -> None:
-        """`reason` is what clients are told."""
+        """`reason` is the text that clients get."""
         self.topic_id = topic_id
         self._reason = reason
 
     def refusal(self) -> StorageUnavailableError:
-        """What everybody gets who wants something of it."""
+        """The error of every use."""
         return StorageUnavailableError(self._reason)
-
-    def append_record(self, record: bytes, done: AppendDone) -> None:  # noqa: ARG002 - refused
-        self._refuse()
-
-    def append_batch(self, body: bytes, done: AppendDone) -> None:  # noqa: ARG002 - refused
-        self._refuse()
-
-    def set_durability(self, durability: Durability | None) -> None:
-        """It acknowledges nothing."""
-
-    def confirm(self, offset: int, done: AppendDone) -> None:  # noqa: ARG002 - refused
-        self._refuse()
-
-    def read_hot(self, offset: int, bytes_max: int) -> list[StoredBatch] | None:  # noqa: ARG002 - there is nothing
-        return None
-
-    async def read(self, offset: int, bytes_max: int) -> list[StoredBatch]:  # noqa: ARG002 - refused
-        self._refuse()
-
-    async def offset_at(self, append_time_ms: int) -> int:  # noqa: ARG002 - refused
-        self._refuse()
-
-    async def append_time_ms(self, offset: int) -> int | None:  # noqa: ARG002 - refused
-        self._refuse()
-
-    def append_time_at_hand(self, offset: int) -> int | None:  # noqa: ARG002 - there is nothing
-        return None
 
     def save_cursor(self, subscription_id: int, cursor: Cursor, saved: Saved | None = None) -> None:  # noqa: ARG002 - refused
         if saved is not None:
             saved(self.refusal())
 
-    def cursor(self, subscription_id: int) -> Cursor | None:  # noqa: ARG002 - there is nothing
-        return None
-
-    def forget_cursor(self, subscription_id: int) -> None:
-        """It has none."""
-
-    def forget_other_cursors(self, subscription_ids: Container[int]) -> None:
-        """It has none."""
-
-    def next_sequence(self, numbering_id: int) -> int:  # noqa: ARG002 - refused
-        self._refuse()
-
-    def offset_of(self, batch: SequencedBatch) -> int | None:  # noqa: ARG002 - there is nothing
-        return None
-
-    def on_durable(self, listener: Callable[[int], None]) -> None:
-        """Nothing will be."""
-
-    def on_trimmed(self, listener: Callable[[int], None]) -> None:
-        """Nothing will be."""
-
-    def close(self) -> None:
-        """There is nothing to let go of."""
-
-    def _refuse(self) -> NoReturn:
+    def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise self.refusal()
+
+    def _none(self, *_: object, **__: object) -> None:
+        """There is nothing."""
+
+    append_record = append_batch = confirm = read = offset_at = append_time_ms = next_sequence = _refuse
+    read_hot = append_time_at_hand = cursor = offset_of = _none
+    set_durability = forget_cursor = forget_other_cursors = on_durable = on_trimmed = close = _none

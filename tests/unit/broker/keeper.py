@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from danube.broker.config.settings import BrokerSettings
-from danube.broker.config.storage import storage_settings
+from danube.broker.config.values import storage_settings
 from danube.broker.policy.retention import RetentionSync
 from danube.broker.topics.local_topics import Topics
 from danube.model.topic import TopicName

@@ -2,9 +2,8 @@
 
 import pytest
 
-from danube.broker.clients import disconnected as module
-from danube.broker.clients.disconnected import DisconnectedClients
-from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.clients import drain as module
+from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
 from danube.model.calls.client import ClientKind, HealthStatus
 from danube.model.errors import (
     ConsumerNotFoundError,

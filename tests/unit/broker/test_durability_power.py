@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.broker.config.dispatch import DispatchSettings
 from danube.broker.control.plans.durability import DurabilityControl
+from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pytest
 
 from danube.broker.clients.consumers import Consumers
-from danube.broker.policy.expiry import Expiry
+from danube.broker.policy.retention import Expiry
 from danube.broker.topics.local_topics import Topics
 from danube.model.calls.stream import FetchFrom
 from danube.model.limits.broker import CLOCK_SETTLED_EXPIRY_S

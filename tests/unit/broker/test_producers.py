@@ -4,8 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from danube.broker.clients.disconnected import DisconnectedClients
-from danube.broker.clients.drain import Cause, ClientDrain
+from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.clients.producers import Producers
 from danube.broker.topics.producer_access import ProducerAccesses, may_resume
 from danube.broker.topics.topic import ReliableTopic

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from danube.broker.config import storage
+from danube.broker.config import values
 from danube.broker.config.original import translate_original
-from danube.broker.config.settings import BrokerSettings, advertised_urls, load_broker_settings
+from danube.broker.config.settings import BrokerSettings, load_broker_settings
 from danube.model.errors import SettingsError
 from danube.runtime.settings import values_of
 from danube.storage.segment.codec import Codec
@@ -197,25 +197,25 @@ def test_a_secret_is_in_no_listing_and_in_no_error() -> None:
 def test_what_nought_means_for_the_room_on_the_disk_is_said_and_so(name: str) -> None:
     assert str(BrokerSettings.model_fields[name].description).endswith("0 is never.")
     nought = {"DANUBE_DISK_WARN_FREE_BYTES": "0", "DANUBE_DISK_REFUSE_FREE_BYTES": "0"}
-    marks = storage.storage_settings(load(environment=nought)).watermarks
+    marks = values.storage_settings(load(environment=nought)).watermarks
     assert {space_level(0, before, marks) for before in SpaceLevel} == {SpaceLevel.OK}
 
 
 def test_a_compression_that_is_not_there_is_refused_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(storage, "is_available", lambda codec: codec is Codec.NONE)
-    assert storage.storage_settings(load()).codec is Codec.NONE
+    monkeypatch.setattr(values, "is_available", lambda codec: codec is Codec.NONE)
+    assert values.storage_settings(load()).codec is Codec.NONE
     with pytest.raises(SettingsError, match="segment_compression zstd needs a package"):
-        storage.storage_settings(load(environment={"DANUBE_SEGMENT_COMPRESSION": "zstd"}))
+        values.storage_settings(load(environment={"DANUBE_SEGMENT_COMPRESSION": "zstd"}))
 
 
 def test_clients_are_told_the_bound_address_unless_another_is_advertised() -> None:
-    assert advertised_urls(load(), "127.0.0.1:7") == ("http://127.0.0.1:7", "http://127.0.0.1:7")
-    told = advertised_urls(load(advertised_addr="b.example:1", connect_url="https://p.example:2"), "127.0.0.1:7")
+    assert values.advertised_urls(load(), "127.0.0.1:7") == ("http://127.0.0.1:7", "http://127.0.0.1:7")
+    told = values.advertised_urls(load(advertised_addr="b.example:1", connect_url="https://p.example:2"), "127.0.0.1:7")
     assert told == ("http://b.example:1", "https://p.example:2")
 
 
 def test_nobody_is_told_to_dial_the_wildcard_address() -> None:
-    url, _ = advertised_urls(load(broker_addr="0.0.0.0:6650"), "0.0.0.0:6650")
+    url, _ = values.advertised_urls(load(broker_addr="0.0.0.0:6650"), "0.0.0.0:6650")
     assert "0.0.0.0" not in url
 
 

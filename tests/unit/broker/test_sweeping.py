@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from danube.broker.periodic import sweep_on
+from danube.broker.environment import sweep_on
 from danube.model.errors import MetadataError
 from danube.model.limits.broker import SWEEP_INTERVAL_S
 from danube.runtime.tasks import TaskScope

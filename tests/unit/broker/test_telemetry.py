@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from danube.broker.clients.drain import Cause, ClientDrain
-from danube.broker.config.dispatch import DispatchSettings
+from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.telemetry.changes import Entity, Mark
 from danube.broker.telemetry.publisher import Telemetry, TelemetrySource

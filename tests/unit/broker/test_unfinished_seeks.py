@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from danube.broker import periodic
+from danube.broker import environment
 from danube.broker.control.positions import PositionControl
 from danube.metadata.records.catalog import Records
 from danube.model.calls.stream import FetchFrom
@@ -90,7 +90,7 @@ async def test_a_broker_tells_it_by_itself(
     topic: TopicName,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(periodic, "SWEEP_INTERVAL_S", 0.001)
+    monkeypatch.setattr(environment, "SWEEP_INTERVAL_S", 0.001)
     cell = await start_broker(telemetry_interval_s=0)
     await fill(cell, topic, 3)
     await cell.admin.create_subscription(topic, start=FetchFrom.LATEST)

@@ -13,9 +13,9 @@ from danube.broker.dispatch.events import (
     PolicyChanged,
     TimerFired,
 )
+from danube.broker.dispatch.in_flight import ConsumerView
 from danube.broker.dispatch.instructions import Instruction, SaveCursor, Send, SetTimer
 from danube.broker.dispatch.redelivery import RedeliveryPolicy
-from danube.broker.dispatch.views import ConsumerView
 from danube.model.errors import InternalError, InvalidRequestError
 from danube.model.limits.broker import CURSOR_RANGES_MAX, REDELIVERY_RANGES_MAX
 from danube.model.ranges import OffsetRange

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from danube.broker.dispatch.failure_counts import FailureCounts
+from danube.broker.dispatch.progress import FailureCounts
 from danube.model.limits.broker import CURSOR_FAILURES_MAX
 from danube.model.subscription import FailedRange
 

@@ -1,0 +1,160 @@
+"""Metadata of a broker: opens the store, checks it against the data folder, and joins the cluster."""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from danube import __version__
+from danube.broker.cluster.metadata_store import MetaStore, open_meta_store
+from danube.broker.config.metadata_store import MetaStoreType
+from danube.broker.control.brokers import BrokerUrls
+from danube.broker.control.namespaces import BUILT_IN_NAMESPACES
+from danube.broker.control.plans.membership_plan import MarkPlan
+from danube.broker.environment import Dependencies
+from danube.data_folder.data_folder import REPAIRED
+from danube.metadata.records.catalog import Records
+from danube.metadata.records.cluster import BrokerRegistration, own_cluster_id
+from danube.metadata.records.plans import PlanRecords
+from danube.metadata.records.producers import ProducerEpochs
+from danube.metadata.records.restore_mark import read_mark
+from danube.metadata.records.storage import StorageRecords
+from danube.metadata.store import MetadataStore
+
+if TYPE_CHECKING:
+    from danube.broker.cluster.member import Cluster
+    from danube.metadata.sqlite.store import SqliteStore
+    from danube.storage.store import Storage
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Metadata:
+    """The records of one metadata store, and the broker's membership in its cluster."""
+
+    records: Records
+    plans: PlanRecords
+    epochs: ProducerEpochs
+    stored: StorageRecords
+    mark: MarkPlan
+    cluster: "Cluster | None"
+    """None for a standalone broker."""
+    kind: MetaStoreType
+    cluster_id: str
+    restore_id: str
+    """Of the last restore; "" for none."""
+    alone: "SqliteStore | None"
+    """The broker's own file; None where the metadata is in another store."""
+
+
+async def open_metadata(given: Dependencies) -> Metadata:
+    """Open the metadata; the folder belongs to its cluster from then on. Raises DataFolderError, MetadataError."""
+    folder, rng, writer, is_shared = given.folder, given.rng, given.writer, given.is_cluster
+    opened = await _open_store(given)
+    store = opened.store
+    if opened.rollback is not None:  # before anything is written to it
+        await _accept_restore(given, opened)
+    cluster_id = await own_cluster_id(store, rng)
+    await writer.run(lambda: folder.check(cluster_id, is_shared=is_shared))
+    restore_id = await _accept_restore(given, opened)
+    if is_shared and not folder.identity.is_shared and folder.identity.cluster_id == cluster_id:
+        await _migrate_to_cluster(given, store, restore_id)
+    await writer.run(lambda: folder.adopt(cluster_id, is_shared=is_shared))
+    if await writer.run(lambda: folder.disk.exists(REPAIRED)):
+        from danube.data_folder.after_repair import take_in_repair  # noqa: PLC0415 - once after a repair
+
+        await take_in_repair(store, folder, rng, writer)
+    records = Records(store, rng, owner=folder.broker_id)
+    for namespace in (*BUILT_IN_NAMESPACES, *given.settings.bootstrap_namespaces):
+        await records.ensure_namespace(namespace)
+    return Metadata(
+        records=records,
+        plans=PlanRecords(store, rng),
+        epochs=ProducerEpochs(store, rng),
+        stored=StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared else None),
+        mark=MarkPlan(store, rng),
+        cluster=await _open_cluster(given, opened) if is_shared else None,
+        kind=opened.kind,
+        cluster_id=cluster_id,
+        restore_id=restore_id,
+        alone=opened.alone,
+    )
+
+
+async def mark_opened(given: Dependencies, metadata: Metadata) -> None:
+    """Record in the folder that it was opened with this metadata.
+
+    Not before the storage is open: its journal has to exist, and a folder that could not be opened after a restore is
+    checked again after its repair.
+    """
+    folder, cluster_id, is_shared = given.folder, metadata.cluster_id, metadata.cluster is not None
+    is_noted = metadata.restore_id == folder.identity.restore_id and folder.identity.accepted_restore_id is None
+    restore_id = None if is_noted else metadata.restore_id
+    if metadata.alone is not None:  # first: a restore that is not recorded is accepted once more, which does no harm
+        await metadata.alone.write_mark()
+    await given.writer.run(
+        lambda: folder.adopt(cluster_id, is_shared=is_shared, restore_id=restore_id, has_journal=True)
+    )
+
+
+async def join_cluster(
+    given: Dependencies, cluster: "Cluster", urls: BrokerUrls, storage: "Storage", on_replaced: Callable[[], None]
+) -> None:
+    """Announce this broker to the others; `on_replaced` is called when another process takes its place."""
+    from danube.broker.cluster.member import DataPath  # noqa: PLC0415 - a standalone broker starts without it
+
+    given.running.push_async_callback(cluster.leave)
+    registration = BrokerRegistration(
+        broker_id=given.folder.broker_id,
+        start_id=given.rng.new_id(),
+        broker_url=urls.broker,
+        connect_url=urls.connect,
+        admin_url=urls.admin,
+        metrics_url=urls.metrics,
+        version=__version__,
+    )
+    await cluster.join(registration, DataPath(storage).progresses, on_replaced)
+
+
+async def _open_store(given: Dependencies) -> MetaStore:
+    if given.environment.meta_store is not None:
+        return given.environment.meta_store
+    opened = await open_meta_store(given.settings.meta_store, given.folder, given.clock, given.rng, given.reader)
+    given.running.push_async_callback(opened.store.close)
+    return opened
+
+
+async def _accept_restore(given: Dependencies, opened: MetaStore) -> str:
+    """The id of the last restore of the metadata, "" for none; the folder continues with what was restored."""
+    mark = await read_mark(opened.store)
+    if mark.restore_id != given.folder.identity.restore_id or opened.rollback is not None:
+        from danube.data_folder.after_restore import take_in_restore  # noqa: PLC0415 - once after a restore
+
+        await take_in_restore(opened.store, given.folder, given.rng, given.writer, opened.rollback)
+    return mark.restore_id  # recorded by `mark_opened`
+
+
+async def _migrate_to_cluster(given: Dependencies, store: MetadataStore, restore_id: str) -> None:
+    from danube.metadata.replication.migrate_to_cluster import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
+    from danube.metadata.sqlite.store import SqliteStore  # noqa: PLC0415 - as above
+
+    folder = given.folder
+    is_accepted = folder.identity.accepted_restore_id == restore_id
+    if not is_accepted and await given.writer.run(folder.metadata_path.exists):
+        own = await SqliteStore.open(folder.metadata_path, given.clock)
+        try:
+            await refuse_older(store, own)
+        finally:
+            await own.close()
+    carried = await carry_over(store, given.rng, folder.broker_id)
+    _log.info("this broker stood alone before, and is one of a cluster now; topics that had no owner: %d", carried)
+
+
+async def _open_cluster(given: Dependencies, opened: MetaStore) -> "Cluster":
+    from danube.broker.cluster.member import Cluster  # noqa: PLC0415 - a standalone broker starts without it
+
+    cluster = Cluster(opened.store, opened.membership, given.folder.broker_id, given.clock)
+    given.running.push_async_callback(cluster.close)
+    await cluster.open()
+    return cluster

@@ -1,0 +1,84 @@
+"""Values that a broker's parts are built from, made of its settings: the only place that does so."""
+
+import socket
+
+from danube.broker.config.settings import BrokerSettings
+from danube.broker.dispatch.driver import DispatchSettings
+from danube.broker.dispatch.redelivery import RedeliveryPolicy
+from danube.model.errors import SettingsError
+from danube.model.policies import DURABILITY_NAME, POLICY_NAMES, PoisonPolicy, Policies
+from danube.model.records.telemetry import TELEMETRY_TOPIC
+from danube.rpc.address import join_address, split_address
+from danube.storage.journal.settings import JournalSettings
+from danube.storage.segment.codec import Codec, is_available
+from danube.storage.settings import StorageSettings
+from danube.storage.watermarks import Watermarks
+
+
+def storage_settings(settings: BrokerSettings) -> StorageSettings:
+    """The storage's settings. Raises SettingsError for a compression whose package is missing."""
+    codec = Codec[settings.segment_compression.upper()]
+    if not is_available(codec):
+        raise SettingsError(
+            f"segment_compression {settings.segment_compression} needs a package that is not there: "
+            "pip install zstandard, or run Python 3.14 or newer"
+        )
+    return StorageSettings(
+        journal=JournalSettings(
+            durability=settings.durability,
+            sync_interval_s=settings.sync_interval_ms / 1_000,
+            file_bytes_max=settings.journal_file_bytes_max,
+            cache_bytes_max=settings.cache_bytes_max,
+        ),
+        watermarks=Watermarks(
+            warn_below_bytes=settings.disk_warn_free_bytes, refuse_below_bytes=settings.disk_refuse_free_bytes
+        ),
+        journal_file_age_s=settings.journal_file_age_s,
+        segment_bytes_max=settings.segment_bytes_max,
+        codec=codec,
+    )
+
+
+def dispatch_settings(settings: BrokerSettings) -> DispatchSettings:
+    """The dispatch of subscriptions that set nothing themselves."""
+    policy = RedeliveryPolicy(
+        ack_timeout_s=settings.ack_timeout_s,
+        base_delay_s=settings.redelivery_delay_s,
+        max_delay_s=max(settings.redelivery_delay_s, settings.redelivery_delay_max_s),
+        max_redelivery_count=settings.max_redelivery_count,
+        poison=PoisonPolicy[settings.poison_policy.upper()],
+        disconnects_fail=settings.disconnects_fail,
+    )
+    return DispatchSettings(window=settings.max_unacked_messages, policy=policy, grace_s=settings.key_shared_grace_s)
+
+
+def default_policies(settings: BrokerSettings) -> Policies:
+    """The policies of topics that set nothing themselves, in namespaces that set nothing either."""
+    limits_set = {name: int(getattr(settings, name)) for name in POLICY_NAMES if name != DURABILITY_NAME}
+    return Policies(durability=settings.durability.number, **limits_set)
+
+
+def own_policies(settings: BrokerSettings) -> dict[str, Policies]:
+    """The policies of topics that the broker itself writes, by name: telemetry is trimmed, the audit log stays."""
+    telemetry = Policies(
+        retention_time_s=settings.telemetry_retention_s,
+        retention_bytes=settings.telemetry_retention_bytes,
+        retention_drops_unread=1,
+    )
+    return {str(TELEMETRY_TOPIC): telemetry}
+
+
+def advertised_urls(settings: BrokerSettings, bound: str) -> tuple[str, str]:
+    """The broker's URL and the one that clients dial, for a client port bound at `bound`.
+
+    This machine's name replaces the wildcard address, which nobody can dial, unless `advertised_addr` is set.
+    """
+    broker_url = settings.advertised_addr or bound_url(bound)
+    return broker_url, settings.connect_url or broker_url
+
+
+def bound_url(bound: str) -> str:
+    """A URL for a port bound at `bound`, with this machine's name in place of the wildcard address."""
+    host, port = split_address(bound)
+    dialled = socket.gethostname() if host in {"0.0.0.0", "::"} else host  # noqa: S104 - compared, not bound
+    return f"http://{join_address(dialled, port)}"
