@@ -58,7 +58,7 @@ app.add_typer(metadata_cli.app, name="metadata")
 
 
 class SettingsFormat(StrEnum):
-    """How `danube-broker settings` answers."""
+    """The output format of `danube-broker settings`."""
 
     TEXT = "text"
     JSON = "json"
@@ -195,7 +195,7 @@ async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
         )
         ready.write({**asdict(broker.addresses), "pid": os.getpid()})
         await _first(stop, broker.replaced)
-        ready.remove()  # whoever waits for it finds no broker that drains
+        ready.remove()  # a reader of it finds no broker that drains
         _log.info("draining")
     finally:
         await broker.stop()
@@ -229,7 +229,7 @@ async def _start(settings: BrokerSettings) -> "Broker | DanubeError":
     try:
         return await Broker.start(settings)
     except DanubeError as error:
-        return error  # raised where nobody takes it for a fault of this program
+        return error  # raised by `_started`: a task that fails is logged as a fault
 
 
 async def _first(*events: asyncio.Event) -> None:
@@ -254,7 +254,7 @@ def _refuse_later(flags: dict[str, Any], mode: str | None) -> None:
 
 def main() -> None:
     """Entry point of `danube-broker`."""
-    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC tells of every peer that goes, in a format of its own
+    os.environ.setdefault("GRPC_VERBOSITY", "ERROR")  # gRPC logs every disconnect in a format of its own
     app(prog_name="danube-broker")
 
 

@@ -222,7 +222,7 @@ async def main(url: str, plan: str, path: str) -> None:
     report.write()
     if loads.done():
         loads.result()
-    os._exit(0)  # the broker may be dead: nobody waits for a farewell to it
+    os._exit(0)  # the broker may be dead: no clean disconnect is waited for
 
 
 if __name__ == "__main__":

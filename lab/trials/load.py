@@ -95,7 +95,7 @@ async def _main(url: str, topic: str, report: str) -> None:
     await asyncio.wait((load, told), return_when=asyncio.FIRST_COMPLETED)
     if load.done():
         load.result()
-    os._exit(0)  # the broker may be dead: nobody waits for a farewell to it
+    os._exit(0)  # the broker may be dead: no clean disconnect is waited for
 
 
 if __name__ == "__main__":

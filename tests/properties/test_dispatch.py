@@ -254,22 +254,22 @@ class DispatchMachine(RuleBasedStateMachine):
         sends = [each for each in instructions if isinstance(each, Send)]
         saves = [each.cursor for each in instructions if isinstance(each, SaveCursor)]
         timers = [each.at_s for each in instructions if isinstance(each, SetTimer)]
-        letters = [each for each in instructions if isinstance(each, DeadLetter)]
-        assert instructions == [*sends, *letters, *map(SaveCursor, saves), *map(SetTimer, timers)]
+        dead_letters = [each for each in instructions if isinstance(each, DeadLetter)]
+        assert instructions == [*sends, *dead_letters, *map(SaveCursor, saves), *map(SetTimer, timers)]
         assert all(send.start < send.end for send in sends)
         assert one_by_one(sends) == self.model.expected_sends(self.now_s)
         assert not any(are_one(before, after) for before, after in pairwise(sends))
         assert len(saves) <= 1
         assert saves != self.cursors[-1:] or isinstance(event, Seek | SkipRange)
         self.cursors += saves
-        self.take_letters(letters)
+        self.check_dead_letters(dead_letters)
         self.set_timer(timers)
 
-    def take_letters(self, letters: list[DeadLetter]) -> None:
-        for letter in letters:
-            message = self.model.messages[letter.offset]
+    def check_dead_letters(self, dead_letters: list[DeadLetter]) -> None:
+        for dead_letter in dead_letters:
+            message = self.model.messages[dead_letter.offset]
             attempt = max(message.attempt, message.failures)
-            assert (message.state, message.is_asked, attempt) == ("letter", False, letter.attempt)
+            assert (message.state, message.is_asked, attempt) == ("letter", False, dead_letter.attempt)
             message.is_asked = True
         assert sum(message.is_asked for message in self.model.messages) <= DEAD_LETTERS_AT_ONCE_MAX
 

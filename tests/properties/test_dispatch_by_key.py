@@ -470,8 +470,8 @@ class KeyedMachine(RuleBasedStateMachine):
         waiting = RangeSet([OffsetRange(self.engine.position, self.engine.next_offset)])
         for done in self.engine.cursor.beyond:
             waiting.remove(*done)
-        for spent in self.engine._deliveries.spans(DeliveryState.EXHAUSTED):
-            waiting.remove(*spent)
+        for exhausted in self.engine._deliveries.spans(DeliveryState.EXHAUSTED):
+            waiting.remove(*exhausted)
         for offset, message in enumerate(self.messages[: self.engine.next_offset]):
             is_exhausted = message.is_recalled and message.failures > self.policy.max_redelivery_count
             if is_exhausted and message.state == "open" and offset not in waiting:

@@ -65,7 +65,7 @@ class Stream:
 
     def deliver(self, count: int) -> None:
         for _ in range(min(count, len(self.wire))):
-            self.session.take(self.wire.popleft())
+            self.session.add(self.wire.popleft())
 
     def acknowledge(self, answer: PublishAcknowledged) -> None:
         self.answers.append(answer)

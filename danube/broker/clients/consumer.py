@@ -74,7 +74,7 @@ class Consumer:
     conflict: NameConflict = field(default_factory=NameConflict, repr=False)
 
     def is_connected(self, now_s: float) -> bool:
-        """Whether it holds its place: its stream is open, or may still come after a Subscribe just now."""
+        """Tell whether it has its place: its stream is open, or is expected after a recent Subscribe."""
         return self.stream is not None or (not self.attached_before and now_s < self.seen_s + ATTACH_GRACE_S)
 
     def subscribed(self, now_s: float, filters: tuple[str, ...] = ()) -> None:

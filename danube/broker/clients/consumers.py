@@ -1,7 +1,7 @@
-"""Consumers by id: subscribing, opening streams, and forgetting who stays away.
+"""Consumers by id: subscribing, opening streams, and forgetting disconnected ones.
 
-Consumers are kept in the metadata, since opening a stream names nothing but the id: after a restart running consumers
-go on without subscribing again.
+Consumers are kept in the metadata, since opening a stream names only the id: after a restart running consumers continue
+without subscribing again.
 """
 
 from contextlib import suppress
@@ -12,7 +12,11 @@ from danube.broker.clients.drain import Cause, ClientDrain, DisconnectedClients
 from danube.broker.dispatch.selection.key_filter import check_filters, check_filters_together
 from danube.broker.policy.subscription_policies import change_pending, has_pending, nothing_pending
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription, Subscription
+from danube.broker.topics.subscription import (
+    AnySubscription,
+    NonReliableSubscription,
+    Subscription,
+)
 from danube.broker.topics.subscription_creation import NewSubscriptions
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.metadata.records.catalog import ConsumerRecord, ExtraWrites, Records
@@ -35,10 +39,10 @@ from danube.runtime.rng import Rng
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """A consumer and where it belongs."""
+    """A consumer with its topic and subscription."""
 
     topic: AnyTopic
-    subscription: ReliableSubscription | NonReliableSubscription
+    subscription: AnySubscription
     consumer: Consumer
 
 
@@ -56,14 +60,14 @@ class Consumers:
         self._members: dict[int, Membership] = {}
 
     async def load(self) -> None:
-        """Know the consumers of before a restart."""
+        """Restore the consumers of before a restart."""
         for record in await self._records.all_consumers():
             topic = self._topics.find(str(record.topic))
             if topic is not None:
                 self._restore(topic, record)
 
     async def load_topic(self, topic: AnyTopic) -> None:
-        """The same for a topic that was opened again; who subscribed meanwhile is known already."""
+        """As `load`, for a topic that was opened again; consumers that subscribed meanwhile are known already."""
         for name in list(topic.subscriptions):
             for record in await self._records.consumers(topic.record.name, name):
                 if not topic.is_closed and record.consumer_id not in self._members:
@@ -88,17 +92,15 @@ class Consumers:
             subscription = topic.subscriptions.get(request.subscription) or await self._create(topic, request)
             try:
                 return await self._join(topic, subscription, request, filters)
-            except SubscriptionNotFoundError:  # it was deleted, and the answer to that got lost
+            except SubscriptionNotFoundError:  # it was deleted, and the answer to that was lost
                 self._remove(topic, subscription)
                 return await self._join(topic, await self._create(topic, request), request, filters)
 
-    async def unsubscribe(
-        self, name: TopicName, subscription_name: str, *, extra_writes: ExtraWrites | None = None
-    ) -> None:
-        """Delete a subscription with its consumers and its cursor. A consumer that connects meanwhile loses its stream.
+    async def unsubscribe(self, name: TopicName, subscription_name: str, *, also: ExtraWrites | None = None) -> None:
+        """Delete a subscription with its consumers and its cursor, or the pending policies of one that does not exist.
 
-        Of one that does not exist yet, the policies that are pending for it are deleted.
-        No subscription of the topic comes or goes meanwhile; `extra_writes` goes into the same transaction.
+        No subscription of the topic is created or deleted meanwhile; `also` goes into the same transaction. A consumer
+        that connects meanwhile loses its stream.
 
         Raises:
             What `extra_writes` raises.
@@ -116,8 +118,8 @@ class Consumers:
             subscription = self.unused_subscription(topic, subscription_name)
             await self._delete(topic, subscription, extra_writes)
 
-    def unused_subscription(self, topic: AnyTopic, name: str) -> ReliableSubscription | NonReliableSubscription:
-        """The subscription, which nobody uses now.
+    def unused_subscription(self, topic: AnyTopic, name: str) -> AnySubscription:
+        """The subscription, which has no connected consumer.
 
         Raises SubscriptionNotFoundError, and PreconditionFailedError while a consumer is connected.
         """
@@ -126,7 +128,7 @@ class Consumers:
         return subscription
 
     def get(self, identity: int) -> Membership:
-        """The consumer of this id. Raises ConsumerNotFoundError, and TopicNotServedError of a topic that has moved."""
+        """The consumer of this id. Raises ConsumerNotFoundError, or TopicNotServedError where its topic has moved."""
         member = self._members.get(identity)
         if member is None:
             raise self._disconnected_clients.receive_refusal(identity)
@@ -150,29 +152,29 @@ class Consumers:
             member.subscription.detach(member.consumer, stream).finish()
 
     def conflict_of(self, consumer: Consumer) -> NameConflict:
-        """Which clients share the consumer's name, as far as that was seen lately."""
+        """The recent conflict of clients under the consumer's name."""
         return consumer.conflict if consumer.conflict.is_on(self._clock.monotonic_s()) else NameConflict()
 
     def is_known(self, identity: int) -> bool:
-        """Whether there is a consumer of this id."""
+        """Tell whether there is a consumer of this id."""
         return identity in self._members
 
-    def topic_closed(self, topic: AnyTopic, drain: ClientDrain) -> None:
-        """Forget the consumers of a topic that is gone, and send them away."""
+    def drain_topic(self, topic: AnyTopic, drain: ClientDrain) -> None:
+        """Forget the consumers of a closed topic, and drain them."""
         for subscription in topic.subscriptions.values():
             self._forget_all(subscription, drain)
 
-    def send_away(self, subscription: Subscription, consumer: Consumer, drain: ClientDrain) -> None:
-        """Have a consumer's stream end; what it had not acknowledged is for whoever is there."""
+    def disconnect(self, subscription: Subscription, consumer: Consumer, drain: ClientDrain) -> None:
+        """Drain a consumer; what it had not acknowledged goes to the others."""
         stream = consumer.stream
         if stream is not None:
             subscription.detach(consumer, stream)
-        self._disconnected_clients.consumer_leaves(consumer.consumer_id, drain, stream)
+        self._disconnected_clients.drain_consumer(consumer.consumer_id, drain, stream)
 
     def _forget_all(self, subscription: Subscription, drain: ClientDrain) -> None:
         for consumer in subscription.consumers.values():
             self._members.pop(consumer.consumer_id, None)
-            self.send_away(subscription, consumer, drain)
+            self.disconnect(subscription, consumer, drain)
 
     def _restore(self, topic: AnyTopic, record: ConsumerRecord) -> None:
         subscription = topic.subscriptions.get(record.subscription)
@@ -182,12 +184,10 @@ class Consumers:
     async def _delete(
         self,
         topic: AnyTopic,
-        subscription: ReliableSubscription | NonReliableSubscription,
-        extra_writes: ExtraWrites | None = None,
+        subscription: AnySubscription,
+        also: ExtraWrites | None = None,
     ) -> None:
-        """Delete a subscription. Raises SubscriptionNotFoundError for one that was deleted before, where the answer got
-        lost: that one is forgotten as well.
-        """
+        """Delete a subscription. Raises SubscriptionNotFoundError for one that was deleted before and is still here."""
         try:
             await self._records.delete_subscription(
                 topic.record.name, subscription.record.name, extra_writes=extra_writes
@@ -197,8 +197,8 @@ class Consumers:
             raise
         self._remove(topic, subscription)
 
-    def _remove(self, topic: AnyTopic, subscription: ReliableSubscription | NonReliableSubscription) -> None:
-        """Forget a subscription that the metadata has no more."""
+    def _remove(self, topic: AnyTopic, subscription: AnySubscription) -> None:
+        """Forget a subscription that is not in the metadata any more."""
         name = subscription.record.name
         topic.subscriptions.pop(name, None)
         self._forget_all(subscription, ClientDrain(Cause.DELETED, f"subscription {name!r} of {topic.name}"))
@@ -207,7 +207,7 @@ class Consumers:
             topic.log.forget_cursor(subscription.record.subscription_id)
 
     async def sweep(self) -> None:
-        """Forget consumers that stay away, and subscriptions of non-reliable topics that nobody uses."""
+        """Forget disconnected consumers, and unused subscriptions of non-reliable topics."""
         now_s = self._clock.monotonic_s()
         for member in list(self._members.values()):
             consumer = member.consumer
@@ -227,7 +227,7 @@ class Consumers:
                 subscription = topic.subscriptions.get(name)
                 if subscription is None or not subscription.is_idle(now_s, NON_RELIABLE_IDLE_S) or topic.is_closed:
                     continue
-                with suppress(SubscriptionNotFoundError):  # so it is gone
+                with suppress(SubscriptionNotFoundError):  # deleted already
                     await self._delete(topic, subscription)
 
     async def _forget(self, member: Membership) -> None:
@@ -242,12 +242,12 @@ class Consumers:
     async def _join(
         self,
         topic: AnyTopic,
-        subscription: ReliableSubscription | NonReliableSubscription,
+        subscription: AnySubscription,
         request: Subscribe,
         filters: tuple[str, ...],
     ) -> int:
         if subscription.record.type is not SubscriptionType.KEY_SHARED:
-            filters = ()  # the others do not go by keys
+            filters = ()  # other types have no filters
         former = subscription.consumers.get(request.consumer_name)
         is_known = former is not None and former.filters == filters
         if filters and not is_known:
@@ -260,19 +260,19 @@ class Consumers:
         self._disconnected_clients.reattached(ClientKind.CONSUMER, identity)
         return identity
 
-    async def _create(self, topic: AnyTopic, request: Subscribe) -> ReliableSubscription | NonReliableSubscription:
+    async def _create(self, topic: AnyTopic, request: Subscribe) -> AnySubscription:
         if len(topic.subscriptions) >= SUBSCRIPTIONS_PER_TOPIC_MAX:
             raise LimitReachedError(f"{topic.name} has {SUBSCRIPTIONS_PER_TOPIC_MAX} subscriptions, the most it may")
         offset = topic.log.durable_end if isinstance(topic, ReliableTopic) else 0
         try:
-            return await self._new.make(topic, request.subscription, request.type, offset)
-        except AlreadyExistsError:  # what it was made for has it now
+            return await self._new.create(topic, request.subscription, request.type, offset)
+        except AlreadyExistsError:  # it is served now
             return topic.subscription(request.subscription)
 
     async def _remember(
         self,
         topic: AnyTopic,
-        subscription: ReliableSubscription | NonReliableSubscription,
+        subscription: AnySubscription,
         consumer: Consumer,
         request: Subscribe,
     ) -> None:

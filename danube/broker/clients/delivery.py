@@ -1,6 +1,6 @@
-"""From stored batches to what official clients read: one StreamMessage per record, with its offset stamped.
+"""Delivery: stored batches as StreamMessages, one per record, with its offset appended.
 
-A stored message is not parsed again: the encoded offset is put behind its bytes, and protobuf takes the last value.
+A stored message is not parsed again: protobuf takes the last value of a field, so the encoded offset is appended.
 """
 
 from bisect import bisect_right
@@ -16,16 +16,16 @@ from danube.wire.encode import record_of_payload, stamp_offset
 
 
 class BatchWindows:
-    """All the windows of a broker, within one bound: of more, those that were filled longest ago are read again."""
+    """All batch windows of a broker within one bound; beyond it, the oldest are cleared and read again."""
 
     def __init__(self, bytes_max: int = BATCH_WINDOWS_BYTES_MAX) -> None:
         self._bytes_max = bytes_max
         self._filled: dict[BatchWindow, int] = {}
         self.bytes = 0
-        """Of the batches in them; of one that several have, as often."""
+        """Of the batches in them; a batch in several windows counts in each."""
 
-    def note(self, window: "BatchWindow", size: int) -> None:
-        """A window holds so many bytes now."""
+    def resize(self, window: "BatchWindow", size: int) -> None:
+        """A window has so many bytes now."""
         self.bytes += size - self._filled.pop(window, 0)
         if size:
             self._filled[window] = size
@@ -44,13 +44,13 @@ class BatchWindow:
         self._viewed: StoredBatch | None = None
 
     def put(self, batches: Sequence[StoredBatch]) -> None:
-        """Replace what is held."""
+        """Replace the batches."""
         self._batches = batches
         self._bases = [batch.base_offset for batch in batches]
-        self._windows.note(self, sum(len(batch.body) for batch in batches))
+        self._windows.resize(self, sum(len(batch.body) for batch in batches))
 
     def clear(self) -> None:
-        """Hold nothing."""
+        """Remove all batches."""
         self.put(())
         self._view = self._viewed = None
 

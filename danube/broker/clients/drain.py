@@ -1,14 +1,14 @@
-"""How clients are sent away: what each is told, when its stream ends, and with what. No I/O; time is an argument.
+"""Client draining: sending clients away from a topic, a subscription, or a broker that shuts down.
 
-All official clients come through one sequence, and each dies or spins in others (`docs/draining.md` has the table):
+All official clients survive one sequence, and each fails in others (`docs/draining.md` has the table):
 
-1. publishes are refused, with a status on which clients look the topic up and send again, or stop where it is gone;
-2. nothing is delivered any more and the consumer's stream stays open; its next health check is answered with CLOSE;
-3. FAREWELL_END_S later the stream ends with OK. The Go client takes an end that comes before CLOSE for the last word.
+1. publishes are refused, with a status on which clients look the topic up and send again, or stop if it was deleted;
+2. nothing is delivered, and the consumer's stream stays open; its next health check is answered with CLOSE;
+3. DRAIN_END_S later the stream ends with OK. Before CLOSE, that would make the Go client stop.
 
-A consumer that asks for no health check within FAREWELL_WAIT_S never will. Its stream ends with an error then, on which
-those that can come back do. So does every stream at once when the broker goes down: there is nowhere to go to yet, and
-a client that is told CLOSE tries for three seconds at most, while one whose stream fails tries until it is back.
+A consumer that checks no health within DRAIN_WAIT_S never will. Its stream then ends with an error, on which clients
+that can reconnect do. So does every stream at once when the broker shuts down: no broker serves the topic yet, and
+after CLOSE a client tries for three seconds at most, while one whose stream fails tries until the broker is back.
 """
 
 from collections import OrderedDict
@@ -31,37 +31,37 @@ from danube.rpc.carrier import ServerStream
 from danube.runtime.clock import Clock, TimerHandle
 
 CLOSES_MAX = 2
-"""Each CLOSE has a leftover poller of the Go and Rust clients attach once more; NOT_FOUND ends it."""
+"""After a CLOSE the Go and Rust clients leave a poller behind that attaches once more; NOT_FOUND ends it."""
 
 
 class Cause(Enum):
-    """Why clients have to go."""
+    """The reason for a drain."""
 
     MOVED = "moved"
-    """The topic goes on, on another broker or on this one anew."""
+    """Another broker serves the topic, or this one opens it again."""
     DELETED = "deleted"
-    """The topic or the subscription is no more."""
+    """The topic or the subscription was deleted."""
     DISCONNECTED = "disconnected"
-    """An administrator sent this one client away; it may come back."""
+    """An administrator disconnected this one client; it may reconnect."""
     IN_DOUBT = "in doubt"
-    """Nobody knows whether the topic was deleted: it takes nothing that might go with it, and is read on."""
+    """The outcome of a deletion is unknown: the topic refuses publishes and is read on."""
     GOING_DOWN = "going down"
-    """The broker ends, and its topics wait for it or for another one."""
+    """The broker shuts down, and its topics wait for it or for another one."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientDrain:
-    """One reason to go, said to all clients of a topic, of a subscription, or to one client."""
+    """A drain of all clients of a topic or a subscription, or of one client."""
 
     cause: Cause
     what: str
-    """What they are sent away from: a topic, or a subscription of one."""
+    """The topic, or the subscription of one, for error texts."""
 
     def publish_refusal(self) -> DanubeError:
-        """What a publish gets.
+        """The error of a publish.
 
-        After INVALID_ARGUMENT all four clients tell the application at once. For a topic that is gone this is right:
-        after UNAVAILABLE they would create it again, and after NOT_FOUND the Java client would, without a pause.
+        After INVALID_ARGUMENT all four clients raise at once, which is right for a deleted topic. After UNAVAILABLE
+        they would create it again, and after NOT_FOUND the Java client would, without a pause.
         """
         match self.cause:
             case Cause.DELETED:
@@ -87,9 +87,9 @@ class ClientDrain:
                 return self._not_here()
 
     def receive_refusal(self) -> DanubeError:
-        """What a consumer gets that opens its stream again instead of asking where to go.
+        """The error of a consumer that opens its stream again without subscribing.
 
-        UNAVAILABLE makes the Go, Rust and Java clients subscribe anew in the end; after NOT_FOUND the first two stop.
+        After UNAVAILABLE the Go, Rust and Java clients subscribe anew in the end; after NOT_FOUND the first two stop.
         """
         if self.cause is Cause.DELETED:
             return ConsumerNotFoundError(f"{self.what} was deleted: subscribe again to have a new one")
@@ -100,121 +100,127 @@ class ClientDrain:
 
 
 def going_down() -> ShuttingDownError:
-    """What every call gets from a broker that goes down."""
+    """The error of every call to a broker that shuts down."""
     return ShuttingDownError("this broker is going down: look the topic up again and retry")
 
 
 @dataclass(slots=True)
 class DisconnectReason:
-    """What one client that is not attached any more has been told."""
+    """The drain of one client, and how far it is. Time is an argument."""
 
     drain: ClientDrain | None
-    """None for an id that nobody here knows."""
+    """None for an unknown id."""
     began_s: float
     """Monotonic time."""
     closes: int = 0
-    """How often it was told CLOSE."""
-    told_s: float | None = None
-    """When it was told first."""
+    """The number of CLOSE answers."""
+    closed_s: float | None = None
+    """The time of the first CLOSE."""
 
-    def ask(self, now_s: float) -> bool:
-        """It asks for its health: whether it is told CLOSE, which counts, or that nobody knows it."""
+    def may_close(self, now_s: float) -> bool:
+        """Count a health check; answers whether it is answered with CLOSE, or else with NOT_FOUND."""
         if self.closes >= CLOSES_MAX:
             return False
         self.closes += 1
-        if self.told_s is None:
-            self.told_s = now_s
+        if self.closed_s is None:
+            self.closed_s = now_s
         return True
 
     @property
     def end_s(self) -> float:
-        """When its stream ends, by what it has been told so far."""
+        """The time at which the client's stream ends, as far as known."""
         if self.drain is not None and self.drain.cause is Cause.GOING_DOWN:
             return self.began_s
-        return self.began_s + DRAIN_WAIT_S if self.told_s is None else self.told_s + DRAIN_END_S
+        return self.began_s + DRAIN_WAIT_S if self.closed_s is None else self.closed_s + DRAIN_END_S
 
-    def drain_end(self) -> DanubeError | None:
-        """What its stream ends with; None is OK, which only ever follows CLOSE."""
-        if self.told_s is not None or self.drain is None:
+    def stream_error(self) -> DanubeError | None:
+        """The error with which the client's stream ends; None is OK, which only ever follows CLOSE."""
+        if self.closed_s is not None or self.drain is None:
             return None
-        if self.drain.cause is Cause.GOING_DOWN:
-            return going_down()
-        return self.drain.receive_refusal()
+        return going_down() if self.drain.cause is Cause.GOING_DOWN else self.drain.receive_refusal()
 
 
 Client = tuple[ClientKind, int]
-"""What a client is and its id."""
+"""A client's kind and id."""
 
 
 @dataclass(slots=True, eq=False)
-class _LastStream:
-    """A consumer's stream that says nothing any more and is not ended yet."""
+class _DrainedStream:
+    """A consumer's stream that is open and silent."""
 
-    disconnect_reason: DisconnectReason
+    reason: DisconnectReason
     stream: ServerStream
     timer: TimerHandle
 
+    def end(self, error: DanubeError | None) -> None:
+        self.timer.cancel()
+        if error is None:
+            self.stream.finish()
+        else:
+            self.stream.fail(error)
+
 
 class DisconnectedClients:
-    """Says farewell to one client at a time. Who left longest ago is forgotten first, and is then as never known."""
+    """The clients that are drained or were; the UNKNOWN_IDS_MAX most recent ones are remembered."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._goodbyes: OrderedDict[Client, DisconnectReason] = OrderedDict()
-        self._streams: dict[int, _LastStream] = {}
-        """By consumer, as many as had a stream; each is here for FAREWELL_WAIT_S at most."""
+        self._reasons: OrderedDict[Client, DisconnectReason] = OrderedDict()
+        self._streams: dict[int, _DrainedStream] = {}
+        """By consumer, as many as had a stream; each for DRAIN_WAIT_S at most."""
 
     @property
     def open_streams(self) -> int:
-        """How many streams wait for their end."""
+        """The number of streams that are to end."""
         return len(self._streams)
 
-    def producer_leaves(self, identity: int, drain: ClientDrain) -> None:
-        """Have a producer told to look its topic up, when it asks or sends."""
+    def drain_producer(self, identity: int, drain: ClientDrain) -> None:
+        """Drain a producer at its next health check or message."""
         self._begin((ClientKind.PRODUCER, identity), drain)
 
-    def consumer_leaves(self, identity: int, drain: ClientDrain, stream: ServerStream | None) -> None:
-        """The same of a consumer; its stream, to which nobody else writes any more, ends when it is time."""
-        last = self._streams.get(identity)
-        if last is not None and stream is None:  # it has to leave again, before it has left
-            last.disconnect_reason.drain = drain
+    def drain_consumer(self, identity: int, drain: ClientDrain, stream: ServerStream | None) -> None:
+        """Drain a consumer; its stream, which nobody else writes to, is ended when it is time."""
+        former = self._streams.get(identity)
+        if former is not None and stream is None:  # drained again before its stream has ended
+            former.reason.drain = drain
             return
         self._end_stream(identity)
-        disconnect_reason = self._begin((ClientKind.CONSUMER, identity), drain)
+        reason = self._begin((ClientKind.CONSUMER, identity), drain)
         if stream is None:
             return
+        drained = _DrainedStream(reason, stream, self._timer(identity, reason))
         if drain.cause is Cause.GOING_DOWN:
-            _end(stream, disconnect_reason.drain_end())
-            return
-        self._streams[identity] = _LastStream(disconnect_reason, stream, self._timer(identity, disconnect_reason))
+            drained.end(reason.stream_error())
+        else:
+            self._streams[identity] = drained
 
     def reattached(self, kind: ClientKind, identity: int) -> None:
-        """The client is attached (again): what it was told is over, and a stream it left behind ends with OK."""
-        self._goodbyes.pop((kind, identity), None)
+        """The client is attached (again): its drain is over, and a stream it left behind ends with OK."""
+        self._reasons.pop((kind, identity), None)
         if kind is ClientKind.CONSUMER:
             self._end_stream(identity)
 
-    def is_leaving(self, kind: ClientKind, identity: int) -> bool:
-        """Whether a client that may be known has a stream here that waits for its end."""
+    def is_draining(self, kind: ClientKind, identity: int) -> bool:
+        """Tell whether a client has a stream here that is to end."""
         return kind is ClientKind.CONSUMER and identity in self._streams
 
     def health(self, kind: ClientKind, identity: int) -> HealthStatus:
-        """The answer to a client that is leaving or is not attached; it sets the end of its stream.
+        """The answer to a client that is drained or not attached; it sets the end of its stream.
 
-        Raises ProducerNotFoundError or ConsumerNotFoundError for one that was told CLOSE often enough, and
-        TopicNotFoundError for a producer of a deleted topic: told CLOSE, it would attach again and create the topic.
+        Raises ProducerNotFoundError or ConsumerNotFoundError after CLOSES_MAX answers, and TopicNotFoundError for a
+        producer of a deleted topic: after CLOSE it would attach again and create the topic.
         """
         if kind is ClientKind.PRODUCER:
             self.refuse_deleted(kind, identity)
-        last = self._streams.get(identity) if kind is ClientKind.CONSUMER else None
-        disconnect_reason = last.disconnect_reason if last is not None else self._known((kind, identity))
-        told_before = disconnect_reason.told_s is not None
-        if not disconnect_reason.ask(self._clock.monotonic_s()):
+        drained = self._streams.get(identity) if kind is ClientKind.CONSUMER else None
+        reason = drained.reason if drained is not None else self._known((kind, identity))
+        was_closed = reason.closed_s is not None
+        if not reason.may_close(self._clock.monotonic_s()):
             error = ProducerNotFoundError if kind is ClientKind.PRODUCER else ConsumerNotFoundError
             raise error(f"id {identity} is not attached to this broker: attach it again")
-        if last is not None and not told_before:
-            last.timer.cancel()
-            last.timer = self._timer(identity, disconnect_reason)
+        if drained is not None and not was_closed:
+            drained.timer.cancel()
+            drained.timer = self._timer(identity, reason)
         return HealthStatus.CLOSE
 
     def refuse_deleted(self, kind: ClientKind, identity: int) -> None:
@@ -224,7 +230,7 @@ class DisconnectedClients:
             raise drain.subscribe_refusal()
 
     def publish_refusal(self, producer_id: int) -> DanubeError:
-        """Why a producer that is not attached cannot send."""
+        """The error of a producer that sends and is not attached."""
         drain = self._drain((ClientKind.PRODUCER, producer_id))
         if drain is not None:
             return drain.publish_refusal()
@@ -233,55 +239,46 @@ class DisconnectedClients:
         )
 
     def receive_refusal(self, consumer_id: int) -> DanubeError:
-        """Why a consumer that is not known cannot receive."""
+        """The error of a consumer that receives and is unknown."""
         drain = self._drain((ClientKind.CONSUMER, consumer_id))
         if drain is not None:
             return drain.receive_refusal()
         return ConsumerNotFoundError(f"the consumer with the id {consumer_id} does not exist here: subscribe again")
 
     def close(self, error: DanubeError) -> None:
-        """The broker goes down: streams of clients that were told CLOSE end when it is time, the others now."""
-        for identity, last in list(self._streams.items()):
-            if last.disconnect_reason.told_s is None:
+        """The broker shuts down: streams of clients that got CLOSE end when it is time, the others now."""
+        for identity, drained in list(self._streams.items()):
+            if drained.reason.closed_s is None:
                 del self._streams[identity]
-                last.timer.cancel()
-                last.stream.fail(error)
+                drained.end(error)
 
     def _begin(self, client: Client, drain: ClientDrain | None) -> DisconnectReason:
-        disconnect_reason = self._goodbyes[client] = DisconnectReason(drain, self._clock.monotonic_s())
-        self._goodbyes.move_to_end(client)
-        if len(self._goodbyes) > UNKNOWN_IDS_MAX:
-            self._goodbyes.popitem(last=False)
-        return disconnect_reason
+        reason = self._reasons[client] = DisconnectReason(drain, self._clock.monotonic_s())
+        self._reasons.move_to_end(client)
+        if len(self._reasons) > UNKNOWN_IDS_MAX:
+            self._reasons.popitem(last=False)
+        return reason
 
     def _known(self, client: Client) -> DisconnectReason:
-        disconnect_reason = self._goodbyes.get(client)
-        if disconnect_reason is None:
+        reason = self._reasons.get(client)
+        if reason is None:
             return self._begin(client, None)
-        self._goodbyes.move_to_end(client)
-        return disconnect_reason
+        self._reasons.move_to_end(client)
+        return reason
 
     def _drain(self, client: Client) -> ClientDrain | None:
-        disconnect_reason = self._goodbyes.get(client)
-        return disconnect_reason.drain if disconnect_reason is not None else None
+        reason = self._reasons.get(client)
+        return reason.drain if reason is not None else None
 
-    def _timer(self, identity: int, disconnect_reason: DisconnectReason) -> TimerHandle:
-        return self._clock.call_at(disconnect_reason.end_s, lambda: self._due(identity))
+    def _timer(self, identity: int, reason: DisconnectReason) -> TimerHandle:
+        return self._clock.call_at(reason.end_s, lambda: self._due(identity))
 
     def _due(self, identity: int) -> None:
-        last = self._streams.pop(identity, None)
-        if last is not None:
-            _end(last.stream, last.disconnect_reason.drain_end())
+        drained = self._streams.pop(identity, None)
+        if drained is not None:
+            drained.end(drained.reason.stream_error())
 
     def _end_stream(self, identity: int) -> None:
-        last = self._streams.pop(identity, None)
-        if last is not None:
-            last.timer.cancel()
-            last.stream.finish()
-
-
-def _end(stream: ServerStream, error: DanubeError | None) -> None:
-    if error is None:
-        stream.finish()
-    else:
-        stream.fail(error)
+        drained = self._streams.pop(identity, None)
+        if drained is not None:
+            drained.end(None)

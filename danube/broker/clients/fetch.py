@@ -1,6 +1,6 @@
-"""One reader of stored batches, by offset or by time: what is durable, as it is stored, as fast as it is read.
+"""Fetch: a reader of stored, durable batches by offset or by time, as fast as the client reads.
 
-One list of batches is in hand at a time, so thousands of readers cost no more than their streams' queues.
+One list of batches is in memory at a time, so thousands of readers cost no more than their streams' queues.
 """
 
 import logging
@@ -25,10 +25,10 @@ class FetchOutlet(Protocol):
         """As `ServerStream.room`."""
 
     def write(self, batches: Sequence[FetchedBatch]) -> None:
-        """Hand batches over; only called where there is room."""
+        """Deliver batches; only called where there is room."""
 
     def finish(self) -> None:
-        """All that was asked for is there."""
+        """Everything that was asked for was delivered."""
 
     def fail(self, error: DanubeError) -> None:
         """End, for this reason."""
@@ -43,7 +43,7 @@ async def resolve(wanted: Fetch, log: TopicLog) -> tuple[int, int | None]:
     first, durable_end = log.start_offset, log.durable_end
     if 0 <= start < first:
         raise OffsetTrimmedError(
-            f"{wanted.topic} has offsets {first} to {durable_end} (not included): retention has let go of {start}. "
+            f"{wanted.topic} has offsets {first} to {durable_end} (not included): retention has trimmed {start}. "
             f"Begin at {first}, or at the earliest",
             first,
         )
@@ -75,7 +75,7 @@ async def _start(wanted: Fetch, log: TopicLog) -> int:
 
 
 async def bounds_of(log: TopicLog, append_times_ms: Sequence[int]) -> TopicBounds:
-    """What of a topic can be read now, and where its records of some times are. Raises as `TopicLog.offset_at`."""
+    """The offsets that can be read now, and those of records by append time. Raises as `TopicLog.offset_at`."""
     found = [await log.offset_at(at_ms) for at_ms in append_times_ms]
     first, durable_end = log.start_offset, log.durable_end
     offsets = tuple(min(max(first, offset), durable_end) for offset in found)
@@ -83,10 +83,10 @@ async def bounds_of(log: TopicLog, append_times_ms: Sequence[int]) -> TopicBound
 
 
 class FetchSession:
-    """Reads from where it stands to its end, whenever there is room and something durable to read."""
+    """Reads from its position to its end, whenever there is room and something durable to read."""
 
     def __init__(self, topic: ReliableTopic, wanted: Fetch, outlet: FetchOutlet, tasks: TaskScope) -> None:
-        """It does nothing until it has begun."""
+        """It does nothing until `begin`."""
         self._topic = topic
         self._wanted = wanted
         self._outlet = outlet
@@ -99,7 +99,7 @@ class FetchSession:
         topic.streams.add(self)
 
     async def begin(self) -> bool:
-        """Look where it begins; says whether it has begun. For offsets that are not there the outlet fails."""
+        """Find the first offset; answers whether it has begun. For unknown offsets the outlet fails."""
         try:
             self._at, self._end = await resolve(self._wanted, self._topic.log)
         except (StorageUnavailableError, InvalidRequestError, OffsetTrimmedError) as error:
@@ -114,7 +114,7 @@ class FetchSession:
         return True
 
     def pump(self) -> None:
-        """Hand over what can be handed over now."""
+        """Deliver what can be delivered now."""
         while not (self._ended or self._reading):
             if self._at == self._end:
                 self.cancel()
@@ -129,7 +129,7 @@ class FetchSession:
         self._fail(error)
 
     def cancel(self) -> None:
-        """The reader went away."""
+        """The reader has left."""
         self._ended = True
         self._topic.streams.discard(self)
         self._topic.followers.discard(self.pump)
@@ -137,7 +137,7 @@ class FetchSession:
     def _read_next(self) -> None:
         hot = self._topic.log.read_hot(self._at, self._bytes_max)
         if hot is not None:
-            self._hand_over(hot)
+            self._deliver(hot)
             return
         self._reading = True
         self._tasks.spawn(self._read_cold(), f"fetch from {self._at}")
@@ -153,17 +153,17 @@ class FetchSession:
             return
         self._reading = False
         if not self._ended:
-            self._hand_over(batches)
+            self._deliver(batches)
             self.pump()
 
-    def _hand_over(self, stored: Sequence[StoredBatch]) -> None:
-        batches = [self._cut(batch) for batch in stored if self._end is None or batch.base_offset < self._end]
+    def _deliver(self, stored: Sequence[StoredBatch]) -> None:
+        batches = [self._slice(batch) for batch in stored if self._end is None or batch.base_offset < self._end]
         last = batches[-1]
         self._at = last.base_offset + last.end
         self._outlet.write(batches)
 
-    def _cut(self, batch: StoredBatch) -> FetchedBatch:
-        """The whole batch and which part of it is meant."""
+    def _slice(self, batch: StoredBatch) -> FetchedBatch:
+        """The whole batch and the part of it that was asked for."""
         first = max(0, self._at - batch.base_offset)
         end = batch.count if self._end is None else min(batch.count, self._end - batch.base_offset)
         return FetchedBatch(batch.base_offset, batch.count, batch.append_time_ms, batch.body, first, end)

@@ -1,11 +1,10 @@
-"""Producer sessions: which producers are attached, and to which topic.
+"""Producer sessions: the producers of this broker's topics.
 
-An id follows from topic and name, so a message that names both revives its producer: after a restart running
-producers go on without noticing.
+An id follows from topic and name, so a message, which names both, restores its producer after a restart.
 
-A producer is connected while it has a stream of batches open, and for PRODUCER_GONE_S after each other sign of life: a
-call that attaches it, a message, a health check. Only connected ones are counted. One that closed, or fell silent, is
-known for SESSION_FORGET_S more, and its next sign of life connects it again where there is room.
+A producer is connected while it has a stream of batches open, and for PRODUCER_GONE_S after it attached, sent a message
+or checked its health. Only connected ones count. Others are known for SESSION_FORGET_S more, and their next call
+connects them again where there is room.
 """
 
 from collections.abc import Callable
@@ -44,23 +43,23 @@ class ProducerSession:
     name: str
     topic: AnyTopic
     seen_s: float = 0.0
-    """Monotonic time of its last sign of life."""
+    """Monotonic time of its last call."""
     timer: TimerHandle | None = None
-    """Looks whether it is still there; None while it is not connected."""
+    """Checks whether it is still connected; None while it is not."""
     streams: int = 0
-    """Of batches, open now."""
-    stays: bool = False
-    """Whether it sends single messages too: then the end of its streams is not its own."""
+    """Open streams of batches."""
+    sends_messages: bool = False
+    """Whether it sends single messages too: then the end of its streams does not end the session."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProducerStream:
-    """A producer's stream of batches and what it may do."""
+    """A producer's stream of batches."""
 
     producer: ProducerSession
     topic: ReliableTopic
     hold: Hold | None
-    """Of an exclusive one."""
+    """Of an exclusive producer."""
     _close: Callable[["ProducerStream"], None]
 
     def close(self) -> None:
@@ -88,22 +87,22 @@ class Producers:
         self._sessions: dict[int, ProducerSession] = {}
 
     async def create(self, request: CreateProducer) -> int:
-        """Attach a producer, creating its topic if that is allowed; answers its id, the same for the same name.
+        """Attach a producer, creating its topic if that is allowed; answers its id, which follows from its name.
 
         Raises:
             DispatchStrategyMismatchError, NamespaceNotFoundError, TopicExistsError, PreconditionFailedError,
             LimitReachedError.
-            TopicNotFoundError: there is none, and none is created; also for a client that attaches again by itself to
-                a topic that was deleted.
+            TopicNotFoundError: there is none, and none is created; also for a client that attaches by itself to a
+                deleted topic.
             NotPermittedError: to a system topic, which brokers write alone.
-            TopicHeldError: an exclusive producer has the topic, and this one does not say that it will be exclusive.
+            TopicHeldError: an exclusive producer has the topic, and this one asks for shared access.
         """
-        if request.request_id <= FIRST_REQUEST_ID:  # the application asks, and no client by itself
+        if request.request_id <= FIRST_REQUEST_ID:  # asked for by the application, not by the client itself
             self._disconnected_clients.reattached(
                 ClientKind.PRODUCER, producer_id(request.topic, request.producer_name)
             )
         session = await self._find_or_attach(request)
-        session.stays = True
+        session.sends_messages = True
         return session.producer_id
 
     async def _find_or_attach(self, request: CreateProducer) -> ProducerSession:
@@ -132,11 +131,11 @@ class Producers:
         """
         session = self._sessions.get(message.producer_id)
         if session is None:
-            session = self._revive(message)
-            session.stays = True
+            session = self._restore(message)
+            session.sends_messages = True
         elif session.topic.name != message.topic:
             raise TopicNotServedError(f"producer {message.producer_id} is not attached to {message.topic[:300]}")
-        elif not self._is_heard(session):
+        elif not self._touch(session):
             raise _no_room(session.topic, message.producer_id)
         self._access.refuse_if_held(session.topic)
         return session.topic
@@ -158,17 +157,17 @@ class Producers:
         return ProducerStream(attached, topic, hold, self._close_stream)
 
     def is_attached(self, identity: int) -> bool:
-        """Whether this producer is connected; asking counts as a sign of life, which connects one that is known."""
+        """Tell whether this producer is connected; the call counts, and connects a known one."""
         session = self._sessions.get(identity)
-        return session is not None and self._is_heard(session)
+        return session is not None and self._touch(session)
 
     def closed(self, identity: int) -> None:
-        """A producer says that it is closed. Where another process goes on under its name, that one is connected again
-        by its next sign of life; a stream of batches that is open goes on.
+        """A producer was closed. Open streams of batches continue, and another process under its name reconnects with
+        its next call.
         """
         session = self._sessions.get(identity)
         if session is not None and session.streams:
-            session.stays = False
+            session.sends_messages = False
         elif session is not None:
             self._disconnect(session)
 
@@ -176,23 +175,23 @@ class Producers:
         """The connected producers of a topic, by name."""
         return sorted((self._sessions[identity] for identity in topic.producers), key=lambda session: session.name)
 
-    def send_away(self, session: ProducerSession) -> None:
-        """Forget a producer; it is back with its next message. Streams of batches that it has go on."""
+    def disconnect(self, session: ProducerSession) -> None:
+        """Drain a producer without streams of batches; it reattaches with its next message."""
         if not session.streams:
             self._forget(session)
             drain = ClientDrain(Cause.DISCONNECTED, session.topic.name)
-            self._disconnected_clients.producer_leaves(session.producer_id, drain)
+            self._disconnected_clients.drain_producer(session.producer_id, drain)
 
-    def topic_closed(self, topic: AnyTopic, drain: ClientDrain) -> None:
-        """Forget the producers of a topic that is gone, and have them told."""
-        for identity in (*topic.producers, *topic.producers_away):
+    def drain_topic(self, topic: AnyTopic, drain: ClientDrain) -> None:
+        """Forget the producers of a closed topic, and drain them."""
+        for identity in (*topic.producers, *topic.disconnected_producers):
             session = self._sessions.get(identity)
             if session is not None:
                 self._forget(session)
-            self._disconnected_clients.producer_leaves(identity, drain)
+            self._disconnected_clients.drain_producer(identity, drain)
 
     def sweep(self) -> None:
-        """Forget those not heard of for SESSION_FORGET_S seconds; they revive by sending."""
+        """Forget producers without a call for SESSION_FORGET_S; a message restores them."""
         now_s = self._clock.monotonic_s()
         for session in list(self._sessions.values()):
             if session.timer is None and now_s >= session.seen_s + SESSION_FORGET_S:
@@ -206,41 +205,41 @@ class Producers:
     def _stream_ended(self, session: ProducerSession) -> None:
         session.streams -= 1
         session.seen_s = self._clock.monotonic_s()
-        if not session.streams and not session.stays:
+        if not session.streams and not session.sends_messages:
             self._forget(session)
 
-    def _is_heard(self, session: ProducerSession) -> bool:
-        """Whether a known producer that gave a sign of life is connected: one that was not may find no room."""
+    def _touch(self, session: ProducerSession) -> bool:
+        """Record a call of a known producer; answers whether it is connected: a topic may have no room for it."""
         session.seen_s = self._clock.monotonic_s()
         if session.timer is None and not _is_full(session.topic):
             self._connect(session)
         return session.timer is not None
 
     def _connect(self, session: ProducerSession) -> None:
-        session.topic.producers_away.pop(session.producer_id, None)
+        session.topic.disconnected_producers.pop(session.producer_id, None)
         session.topic.producers.add(session.producer_id)
         self._disconnected_clients.reattached(ClientKind.PRODUCER, session.producer_id)
-        self._look_later(session, session.seen_s)
+        self._check_later(session, session.seen_s)
 
-    def _look_later(self, session: ProducerSession, heard_s: float) -> None:
-        session.timer = self._clock.call_at(heard_s + PRODUCER_GONE_S, lambda: self._look(session))
+    def _check_later(self, session: ProducerSession, seen_s: float) -> None:
+        session.timer = self._clock.call_at(seen_s + PRODUCER_GONE_S, lambda: self._check(session))
 
-    def _look(self, session: ProducerSession) -> None:
-        """Whether a producer is still there; one that is, is looked at again when it may be gone."""
+    def _check(self, session: ProducerSession) -> None:
+        """Disconnect a producer without a recent call; others are checked again later."""
         now_s = self._clock.monotonic_s()
-        heard_s = now_s if session.streams else session.seen_s
-        if now_s < heard_s + PRODUCER_GONE_S:
-            self._look_later(session, heard_s)
+        seen_s = now_s if session.streams else session.seen_s
+        if now_s < seen_s + PRODUCER_GONE_S:
+            self._check_later(session, seen_s)
         else:
             self._disconnect(session)
 
     def _disconnect(self, session: ProducerSession) -> None:
-        """It counts no more, and is still known: its next sign of life names no topic if it is a health check."""
-        away = session.topic.producers_away
+        """Stop counting it; it stays known, since a health check names no topic."""
+        disconnected = session.topic.disconnected_producers
         self._end(session)
-        away[session.producer_id] = None
-        if len(away) > PRODUCERS_AWAY_PER_TOPIC_MAX:
-            self._forget(self._sessions[next(iter(away))])
+        disconnected[session.producer_id] = None
+        if len(disconnected) > PRODUCERS_AWAY_PER_TOPIC_MAX:
+            self._forget(self._sessions[next(iter(disconnected))])
 
     def _forget(self, session: ProducerSession) -> None:
         if self._sessions.get(session.producer_id) is session:
@@ -252,7 +251,7 @@ class Producers:
             session.timer.cancel()
         session.timer = None
         session.topic.producers.discard(session.producer_id)
-        session.topic.producers_away.pop(session.producer_id, None)
+        session.topic.disconnected_producers.pop(session.producer_id, None)
 
     async def _create_topic(self, request: CreateProducer) -> AnyTopic:
         self._topics.refuse_remote(request.topic)
@@ -265,7 +264,7 @@ class Producers:
             )
         return await self._topics.find_or_create(request.topic, request.strategy)
 
-    def _revive(self, message: SendMessage) -> ProducerSession:
+    def _restore(self, message: SendMessage) -> ProducerSession:
         topic = self._topics.find(message.topic)
         if topic is None or producer_id(topic.record.name, message.producer_name) != message.producer_id:
             raise self._disconnected_clients.publish_refusal(message.producer_id)
@@ -276,7 +275,7 @@ class Producers:
 
     def _attach(self, topic: AnyTopic, identity: int, name: str) -> ProducerSession:
         session = self._sessions.get(identity) or ProducerSession(identity, name, topic)
-        if not self._is_heard(session):
+        if not self._touch(session):
             raise LimitReachedError(f"{topic.name} has {len(topic.producers)} producers, the most it may")
         self._sessions[identity] = session
         return session

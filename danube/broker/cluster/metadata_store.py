@@ -1,4 +1,4 @@
-"""Opens what keeps a broker's metadata, as the settings say; nothing of the other kinds is imported."""
+"""Opens the metadata store that the settings name; the other kinds are not imported."""
 
 import logging
 import socket
@@ -32,7 +32,7 @@ _KEY = "a private key"
 
 @dataclass(frozen=True, slots=True)
 class MetaStore:
-    """What keeps the metadata."""
+    """An open metadata store."""
 
     store: MetadataStore
     kind: MetaStoreType
@@ -93,7 +93,7 @@ async def _open_etcd(settings: MetaStoreSettings, clock: Clock, rng: Rng, runner
 
 
 def etcd_settings(settings: MetaStoreSettings) -> "EtcdSettings":
-    """What the client of etcd is told; files are read. An endpoint with `https://` asks for TLS."""
+    """The settings of the etcd client; reads files. An endpoint with `https://` asks for TLS."""
     from danube.metadata.shared_log.etcd.client import EtcdSettings  # noqa: PLC0415 - as above
 
     files = (settings.tls_ca, settings.tls_cert)
@@ -121,7 +121,7 @@ async def _open_zookeeper(settings: MetaStoreSettings, clock: Clock, rng: Rng, r
 
 
 def zookeeper_settings(settings: MetaStoreSettings) -> "ZookeeperSettings":
-    """What the client of ZooKeeper is told; files are read. Any file of certificates asks for TLS."""
+    """The settings of the ZooKeeper client; reads files. Any certificate file asks for TLS."""
     from danube.metadata.shared_log.zookeeper.client import ZookeeperSettings  # noqa: PLC0415 - as above
 
     if settings.tls_key is not None:
@@ -160,9 +160,9 @@ async def _open_raft(
 
 
 def raft_settings(settings: MetaStoreSettings) -> "RaftSettings":
-    """What this broker's member is told; files are read.
+    """The settings of this broker's Raft member; reads files.
 
-    A Raft port that asks for no proof is for this machine alone: a broker that forms a cluster of one listens on
+    A Raft port without authentication is for this machine only: a broker that forms a cluster of one listens on
     loopback instead. With seeds that was refused before.
     """
     from danube.metadata.raft.port.tls import TlsSettings  # noqa: PLC0415 - as above
@@ -187,7 +187,7 @@ def raft_settings(settings: MetaStoreSettings) -> "RaftSettings":
 
 
 def _dialled(bind: str) -> str:
-    """What others dial for an address to bind: "" for the same, and this machine's name for the wildcard address."""
+    """The address that peers dial for a bound one: "" for the same, this machine's name for the wildcard address."""
     host, port = split_address(bind)
     if host not in {"0.0.0.0", "::"}:  # noqa: S104 - compared, not bound
         return ""

@@ -1,4 +1,4 @@
-"""The topics of a cluster that other brokers serve, by name: a broker that stands alone knows none."""
+"""Remote topics: the topics of a cluster that other brokers serve; a standalone broker knows none."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -16,14 +16,14 @@ Find = Callable[[int], BrokerRegistration | None]
 """The broker of an id, if it runs."""
 
 
-def _nobody(_broker_id: int) -> None:
+def _no_broker(_broker_id: int) -> None:
     return None
 
 
 class RemoteTopics:
-    """Kept up to date by `follow`; late by a moment, so a topic may be here and, just moved or made, be served."""
+    """The remote topics by name, kept up to date by `follow`; a moment late after a move or a creation."""
 
-    def __init__(self, own_id: int = 0, find_broker: Find = _nobody) -> None:
+    def __init__(self, own_id: int = 0, find_broker: Find = _no_broker) -> None:
         self._own_id = own_id
         self._find_broker = find_broker
         self._records: dict[str, TopicRecord] = {}
@@ -35,7 +35,7 @@ class RemoteTopics:
 
     @property
     def is_cluster(self) -> bool:
-        """Whether there may be other brokers."""
+        """Tell whether there may be other brokers."""
         return self._own_id != 0
 
     def find(self, name: str) -> TopicRecord | None:
@@ -46,8 +46,8 @@ class RemoteTopics:
         """The partitions of a base name that others serve, in no order."""
         return [self._records[name].name for name in self._partitions.get(str(base), ())]
 
-    def is_others(self, record: TopicRecord) -> bool:
-        """Whether a topic is another broker's to serve."""
+    def is_remote(self, record: TopicRecord) -> bool:
+        """Tell whether another broker serves a topic."""
         return self.is_cluster and record.owner != self._own_id
 
     def server_of(self, record: TopicRecord) -> BrokerRegistration:
@@ -60,7 +60,7 @@ class RemoteTopics:
         return broker
 
     def refusal(self, record: TopicRecord) -> TopicNotServedError:
-        """What to tell who wants a topic here that another broker serves."""
+        """The error of a call about a topic that another broker serves."""
         if not record.owner:
             return TopicNotServedError(
                 f"{record.name} belongs to no broker, as its record is from before there was a cluster: carry the"
@@ -74,7 +74,7 @@ class RemoteTopics:
         )
 
     def follow(self, key: str, entry: Entry | None) -> None:
-        """Take in that a topic's key has changed, or is gone."""
+        """Apply a change or the deletion of a topic's key."""
         try:
             name = keys.parse_topic(key)
             record = decode_topic(entry) if entry else None
@@ -82,7 +82,7 @@ class RemoteTopics:
             _log.warning("a topic cannot be read, and is left out: %s", error)
             return
         self._forget(name)
-        if record is not None and self.is_others(record):
+        if record is not None and self.is_remote(record):
             self._records[str(name)] = record
             if name.base is not None:
                 self._partitions.setdefault(str(name.base), set()).add(str(name))

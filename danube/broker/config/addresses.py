@@ -1,4 +1,4 @@
-"""How addresses are written in settings."""
+"""Types of addresses in settings."""
 
 from typing import Annotated
 

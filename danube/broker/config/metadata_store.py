@@ -1,4 +1,4 @@
-"""Where a broker's metadata is kept: the settings of the group `meta_store`."""
+"""Settings of the group `meta_store`: the metadata store of a broker."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -12,7 +12,7 @@ from danube.rpc.address import is_loopback, split_address
 
 
 class MetaStoreType(StrEnum):
-    """What keeps it."""
+    """The kind of metadata store."""
 
     SQLITE = "sqlite"
     MEMORY = "memory"
@@ -22,7 +22,7 @@ class MetaStoreType(StrEnum):
 
     @property
     def is_shared(self) -> bool:
-        """Whether the brokers of a cluster share it."""
+        """Tell whether the brokers of a cluster share it."""
         return self in {MetaStoreType.RAFT, MetaStoreType.ETCD, MetaStoreType.ZOOKEEPER}
 
 
@@ -128,17 +128,17 @@ class MetaStoreSettings(BaseModel):
 
     @property
     def is_guarded(self) -> bool:
-        """Whether others must prove who they are at the Raft port."""
+        """Tell whether the Raft port authenticates peers."""
         return any(one is not None for one in (self.secret, self.secret_file, self.tls_cert))
 
     @property
     def is_on_loopback(self) -> bool:
-        """Whether the Raft port is reached from this machine alone."""
+        """Tell whether the Raft port is reached from this machine only."""
         return is_loopback(split_address(self.raft_addr)[0])
 
 
 def type_of(given: Any) -> MetaStoreType:  # noqa: ANN401 - whatever was given
-    """The type that settings name or mean: those of Raft alone, as the original has them, mean Raft."""
+    """The type that settings name or imply: settings of Raft alone, as the original has them, imply Raft."""
     if isinstance(given, MetaStoreSettings):
         return given.type
     if not isinstance(given, Mapping):

@@ -1,7 +1,7 @@
-"""The original's settings file as ours: what means the same is translated.
+"""Translation of the original's settings file into ours.
 
-What does not is refused where leaving it out would weaken security, durability or who owns what; else it is left out
-with a warning.
+A setting without a counterpart is refused where leaving it out would weaken security, durability or ownership; else it
+is left out with a warning.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,7 +42,7 @@ _SATISFIED = {
     "storage.local_retention.check_interval_minutes",
     "storage.wal.retention.check_interval_minutes",
 }
-"""Whatever they say, it is so: retention is looked after several times a minute."""
+"""They change nothing: retention runs several times a minute."""
 
 _KEYS = {
     "broker.advertised_listeners.broker_url": "advertised_addr",
@@ -96,7 +96,7 @@ def translate_original(content: Mapping[str, Any], file_name: str) -> tuple[dict
 
 
 def _is_needless(key: str, value: Any) -> bool:  # noqa: ANN401 - whatever the file holds
-    """Whether the key says what is so anyway, or is translated with others."""
+    """Tell whether the key changes nothing, or is translated with others."""
     if key == "broker.host" or key in _SATISFIED:
         return True
     if key.startswith("broker.ports."):

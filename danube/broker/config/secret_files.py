@@ -21,14 +21,14 @@ def secret_of(secret: SecretStr | None, path: Path | None) -> bytes | None:
 
 
 def private_content(path: Path, what: str) -> bytes:
-    """What a file with `what` in it holds. Blocks. Raises SettingsError, also for a file that others may read."""
+    """The content of a file with `what` in it. Blocks. Raises SettingsError, also where others may read it."""
     content = public_content(path)
     check_private(path, what)
     return content
 
 
 def public_content(path: Path) -> bytes:
-    """What a file that anybody may read holds, as a certificate. Blocks. Raises SettingsError."""
+    """The content of a file that anybody may read, as a certificate. Blocks. Raises SettingsError."""
     try:
         with path.open("rb") as file:
             content = file.read(SECRET_BYTES_MAX + 1)

@@ -41,6 +41,13 @@ def _interval(seconds: float) -> float:
 
 
 Limit = Annotated[int, Field(ge=0, le=limits.POLICY_NUMBER_MAX)]
+Delay = Annotated[float, Field(ge=0, le=86_400)]
+Ttl = Annotated[int, Field(ge=0, le=limits.MESSAGE_TTL_S_MAX)]
+RetentionTime = Annotated[int, Field(ge=0, le=limits.RETENTION_TIME_S_MAX)]
+RetentionBytes = Annotated[int, Field(ge=0, le=limits.RETENTION_BYTES_MAX)]
+FreeBytes = Annotated[int, Field(ge=0, le=1 << 50)]
+Namespace = Annotated[str, AfterValidator(_namespace)]
+TelemetryInterval = Annotated[float, AfterValidator(_interval), Field(ge=0, le=3_600)]
 
 
 class BrokerSettings(BaseModel):
@@ -66,7 +73,7 @@ class BrokerSettings(BaseModel):
     cluster_name: str = Field(
         "STANDALONE", min_length=1, description="Name shown to administrators; DANUBE in a cluster without a name."
     )
-    bootstrap_namespaces: tuple[Annotated[str, AfterValidator(_namespace)], ...] = Field(
+    bootstrap_namespaces: tuple[Namespace, ...] = Field(
         ("default",), description="Namespaces that exist from the first start, beside `default` and `system`."
     )
     auto_create_topics: bool = Field(
@@ -87,11 +94,11 @@ class BrokerSettings(BaseModel):
         le=limits.REDELIVERIES_MAX,
         description="How often a message is sent again before poison_policy decides about it.",
     )
-    redelivery_delay_s: float = Field(
-        limits.REDELIVERY_DELAY_BASE_S, ge=0, le=86_400, description="Seconds before a failed message is sent again."
+    redelivery_delay_s: Delay = Field(
+        limits.REDELIVERY_DELAY_BASE_S, description="Seconds before a failed message is sent again."
     )
-    redelivery_delay_max_s: float = Field(
-        limits.REDELIVERY_DELAY_MAX_S, ge=0, le=86_400, description="Seconds that this delay, which doubles, grows to."
+    redelivery_delay_max_s: Delay = Field(
+        limits.REDELIVERY_DELAY_MAX_S, description="Seconds that this delay, which doubles, grows to."
     )
     disconnects_fail: bool = Field(
         default=True,
@@ -114,23 +121,14 @@ class BrokerSettings(BaseModel):
     max_publish_rate_bytes: Limit = Field(0, description="Bytes a second that one topic takes.")
     max_subscription_dispatch_rate: Limit = Field(0, description="Messages a second that one subscription sends.")
     max_message_size: Limit = Field(0, description="Bytes of one payload.")
-    message_ttl_s: int = Field(
-        0,
-        ge=0,
-        le=limits.MESSAGE_TTL_S_MAX,
-        description="Seconds after which a message that was not acknowledged is passed over; 0 is never.",
+    message_ttl_s: Ttl = Field(
+        0, description="Seconds after which a message that was not acknowledged is passed over; 0 is never."
     )
-    retention_time_s: int = Field(
-        0,
-        ge=0,
-        le=limits.RETENTION_TIME_S_MAX,
-        description="Seconds for which messages are kept; then whole segments of them are deleted. 0 is for ever.",
+    retention_time_s: RetentionTime = Field(
+        0, description="Seconds for which messages are kept; then whole segments of them are deleted. 0 is for ever."
     )
-    retention_bytes: int = Field(
-        0,
-        ge=0,
-        le=limits.RETENTION_BYTES_MAX,
-        description="Bytes of one topic above which its oldest segments are deleted; 0 is no limit.",
+    retention_bytes: RetentionBytes = Field(
+        0, description="Bytes of one topic above which its oldest segments are deleted; 0 is no limit."
     )
     retention_drops_unread: bool = Field(
         default=False, description="Whether retention also deletes what a subscription has not acknowledged."
@@ -139,7 +137,7 @@ class BrokerSettings(BaseModel):
         limits.KEY_SHARED_GRACE_S,
         ge=0,
         le=3_600,
-        description="Seconds for which a Key-Shared consumer that is away keeps its keys.",
+        description="Seconds for which a disconnected Key-Shared consumer keeps its keys.",
     )
     durability: Durability = Field(
         Durability.FSYNC, description="fsync: acknowledged when synced. interval, os: faster, a power cut loses some."
@@ -163,21 +161,16 @@ class BrokerSettings(BaseModel):
         limits.SEGMENT_BYTES_MAX,
         ge=limits.MIB,
         le=limits.SEGMENT_BYTES_MAX,
-        description="Bytes of the segments that journal files are cut into, each of one topic.",
+        description="Bytes of one segment at most; a segment holds one topic.",
     )
     segment_compression: Literal["none", "zstd"] = Field(
         "none", description="How new segments are compressed; zstd needs the package zstandard before Python 3.14."
     )
-    disk_warn_free_bytes: int = Field(
-        limits.DISK_WARN_BYTES,
-        ge=0,
-        le=1 << 50,
-        description="Free bytes on the disk below which the log warns; 0 is never.",
+    disk_warn_free_bytes: FreeBytes = Field(
+        limits.DISK_WARN_BYTES, description="Free bytes on the disk below which the log warns; 0 is never."
     )
-    disk_refuse_free_bytes: int = Field(
+    disk_refuse_free_bytes: FreeBytes = Field(
         limits.DISK_REFUSE_BYTES,
-        ge=0,
-        le=1 << 50,
         description="Free bytes below which messages are refused until there is room again; 0 is never.",
     )
     cache_bytes_max: int = Field(
@@ -189,23 +182,17 @@ class BrokerSettings(BaseModel):
         le=1 << 40,
         description="Bytes in memory of messages that clients' streams were not sent yet; they share it fairly.",
     )
-    telemetry_interval_s: Annotated[float, AfterValidator(_interval)] = Field(
+    telemetry_interval_s: TelemetryInterval = Field(
         limits.TELEMETRY_INTERVAL_S,
-        ge=0,
-        le=3_600,
-        description="Seconds between two looks at what changed, published to /system/telemetry; 0 is off.",
+        description="Seconds between two publications of changes to /system/telemetry; 0 is off.",
     )
-    telemetry_retention_s: int = Field(
+    telemetry_retention_s: RetentionTime = Field(
         limits.TELEMETRY_RETENTION_S,
-        ge=0,
-        le=limits.RETENTION_TIME_S_MAX,
-        description="Seconds for which /system/telemetry keeps what it tells, read or not; 0 is for ever.",
+        description="Seconds for which /system/telemetry keeps its records, read or not; 0 is for ever.",
     )
-    telemetry_retention_bytes: int = Field(
+    telemetry_retention_bytes: RetentionBytes = Field(
         limits.TELEMETRY_RETENTION_BYTES,
-        ge=0,
-        le=limits.RETENTION_BYTES_MAX,
-        description="Bytes above which it lets the oldest of it go; 0 is no limit.",
+        description="Bytes of /system/telemetry above which its oldest segments are deleted; 0 is no limit.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field("info", description="Least level that is logged.")
     log_format: LogFormat = Field("text", description="text, or json with one object a line.")

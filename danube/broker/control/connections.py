@@ -46,13 +46,13 @@ class Connections:
         for subscription in topic.subscriptions.values():
             for consumer in subscription.consumers.values():
                 if consumer.consumer_id == wanted.client_id and consumer.stream is not None:
-                    self._consumers.send_away(subscription, consumer, ClientDrain(Cause.DISCONNECTED, topic.name))
+                    self._consumers.disconnect(subscription, consumer, ClientDrain(Cause.DISCONNECTED, topic.name))
                     return
         for session in self._producers.attached_to(topic):
             if session.producer_id == wanted.client_id:
                 if session.streams:
                     raise PreconditionFailedError(f"producer {session.name!r} has a stream of batches open: stop it")
-                self._producers.send_away(session)
+                self._producers.disconnect(session)
                 return
         raise NotFoundError(f"client {wanted.client_id} is not connected to {topic.name}: list its connections")
 

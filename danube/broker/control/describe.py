@@ -72,9 +72,9 @@ async def _look_for_oldest(topics: Iterable[AnyTopic]) -> None:
     left = DESCRIBE_LOOKS_MAX
     for topic in topics:
         for subscription in list(topic.subscriptions.values()):
-            if isinstance(subscription, ReliableSubscription) and subscription.must_look and left:
+            if isinstance(subscription, ReliableSubscription) and subscription.must_read_unread_time and left:
                 left -= 1
-                await subscription.look()
+                await subscription.read_unread_time()
 
 
 def _is_wanted(topic: AnyTopic, wanted: DescribeTopics) -> bool:

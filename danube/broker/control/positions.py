@@ -92,7 +92,7 @@ class PositionControl:
                 )
             refuse_more_subscriptions(topic)
             offset = await offset_of(wanted.start, topic.log) if isinstance(topic, ReliableTopic) else 0
-            subscription = await self._new.make(topic, name, wanted.type, offset)
+            subscription = await self._new.create(topic, name, wanted.type, offset)
         return _position(subscription) if isinstance(subscription, ReliableSubscription) else _NOTHING_KEPT
 
     def find(self, name: SubscriptionName) -> tuple[ReliableTopic, ReliableSubscription]:

@@ -21,7 +21,7 @@ class SubscriptionControl:
 
     async def names(self, topic: TopicName) -> list[str]:
         """The names of a topic's subscriptions, sorted. Raises TopicNotFoundError, also for a base name."""
-        if self._topics.other(topic) is not None:
+        if self._topics.find_remote(topic) is not None:
             return await self._topics.remote_subscriptions(topic)
         return sorted(served_topic(self._topics, topic).subscriptions)
 

@@ -87,7 +87,7 @@ class TopicControl:
 
     async def describe(self, name: TopicName) -> TopicDetails:
         """One plain topic or one partition. Raises TopicNotFoundError, for a base name with its partitions' names."""
-        record = self._topics.other(name)
+        record = self._topics.find_remote(name)
         if record is not None:
             names = await self._topics.remote_subscriptions(name)
         else:
@@ -103,7 +103,7 @@ class TopicControl:
 
     def _server(self, record: TopicRecord) -> str | None:
         """The id of the broker that serves a topic."""
-        if self._topics.other(record.name) is None:
+        if self._topics.find_remote(record.name) is None:
             return self._brokers.own_id
         return str(record.owner) if record.owner else None
 

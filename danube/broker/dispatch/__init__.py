@@ -1,1 +1,1 @@
-"""Who gets the next message: events in, instructions out; only `driver` knows of asyncio."""
+"""Dispatch of messages to consumers: events in, instructions out; only `driver` knows of asyncio."""

@@ -1,8 +1,8 @@
-"""The only part of dispatch that waits and writes: feeds events to the engine and carries its instructions out.
+"""Dispatch driver: passes events to the engine and carries out its instructions, the only part that waits.
 
 Messages leave in the order in which the engine sent them to a consumer. A consumer whose stream has no room is paused
 in the engine; what it was sent already waits here, bounded by its window. Batches that are not in memory are read in
-the background, one read at a time for the subscription, so that a replay holds up nobody else.
+the background, one read at a time for the subscription, so that a replay delays no other subscription.
 """
 
 import logging
@@ -63,7 +63,7 @@ class DispatchSettings:
 
 @dataclass(slots=True)
 class _Outlet:
-    """One consumer's stream and what waits to be written to it."""
+    """One consumer's stream and the messages that wait to be written to it."""
 
     stream: ServerStream
     waiting: deque[Send] = field(default_factory=deque)
@@ -74,7 +74,7 @@ class _Outlet:
 
 @dataclass(slots=True)
 class DeliveryCounts:
-    """What left for consumers, redeliveries included."""
+    """Messages written to consumers, redeliveries included."""
 
     messages: int = 0
     bytes: int = 0
@@ -107,7 +107,7 @@ class DispatchDriver:
         self._on_unreadable = on_unreadable
         self._on_blocked = on_blocked
         self._was_blocked = False
-        self._told_unreadable: str | None = None
+        self._logged_unreadable: str | None = None
         self.counts = DeliveryCounts()
         self._topic_log = log
         self._subscription_id = subscription_id
@@ -119,7 +119,7 @@ class DispatchDriver:
         self._key_window = BatchWindow(windows)
         """Keys are read ahead of what is sent, so the two would push each other's batches out."""
         self._keys_wanted: ReadKeys | None = None
-        self._is_telling = False
+        self._is_reporting = False
         self._reading = False
         self._timer: TimerHandle | None = None
         self._closed = False
@@ -149,7 +149,7 @@ class DispatchDriver:
             self.handle(ConsumerResumed(consumer_id))
 
     def handle(self, event: Event) -> None:
-        """Let the engine decide, and do what it says; nothing after `close()`."""
+        """Handle an event and carry out the engine's instructions; nothing after `close()`."""
         if self._closed:
             return
         instructions = self.engine.handle(event, self._clock.monotonic_s())
@@ -158,13 +158,11 @@ class DispatchDriver:
             if self._on_blocked is not None:
                 self._on_blocked()
         if isinstance(event, Seek):
-            self._forget_waiting()
+            self._clear_waiting()
         self._follow(instructions)
 
-    def _skip_lost(self, batches: Sequence[StoredBatch]) -> None:
-        """Pass over what a repair could not keep, all of it before anything is written: what the engine sends in the
-        place of the first may reach into the next.
-        """
+    def _skip_placeholders(self, batches: Sequence[StoredBatch]) -> None:
+        """Skip placeholder records of a repair, all of them before anything is written: sends may span several."""
         lost = [SkipRange(batch.base_offset, batch.end_offset) for batch in batches if is_marker(batch.body)]
         if not lost or self._closed:
             return
@@ -202,30 +200,30 @@ class DispatchDriver:
         self._clear_windows()
 
     def _carry_out(self, instruction: Instruction) -> None:
-        """What brings new events about, when all else of the last one is done."""
+        """Instructions that cause new events; they come after all others."""
         if isinstance(instruction, ReadKeys):
             self._keys_wanted = instruction
-            self._tell_keys()
+            self._report_keys()
         elif isinstance(instruction, DeadLetter) and self.on_dead_letter is not None:
             self.on_dead_letter(instruction)
         elif isinstance(instruction, DeadLetter):
             self.handle(DeadLetterFailed(instruction.offset))
 
-    def _tell_keys(self) -> None:
-        """Tell the engine keys for as long as it wants some and they are at hand; one more level of calls in all."""
-        if self._is_telling:
+    def _report_keys(self) -> None:
+        """Report keys while the engine wants some and they are in memory, in one level of calls."""
+        if self._is_reporting:
             return
-        self._is_telling = True
+        self._is_reporting = True
         while (wanted := self._keys_wanted) is not None and not self._closed:
             batch = self._batch_at(wanted.start, self._key_window)
             if batch is None:
                 break
             self._keys_wanted = None
             self.handle(KeysRead(self._key_window.keys(batch, wanted.start, min(wanted.end, batch.end_offset))))
-        self._is_telling = False
+        self._is_reporting = False
 
-    def _forget_waiting(self) -> None:
-        """What was sent before a seek is not written after it."""
+    def _clear_waiting(self) -> None:
+        """Drop what was sent before a seek."""
         for outlet in self._outlets.values():
             outlet.waiting.clear()
         self._clear_windows()  # lost messages are passed over when they are read, and count as unread again
@@ -249,9 +247,9 @@ class DispatchDriver:
         self.handle(TimerFired(tuple(self._take_back_overdue())))
 
     def _take_back_overdue(self) -> Iterator[Send]:
-        """What waits for so long that it would time out: its consumer cannot answer what it was never sent.
+        """Sends that wait for longer than the timeout: a consumer cannot acknowledge what it was never sent.
 
-        All that waits for that consumer goes along, so that nothing overtakes what was before it.
+        Everything that waits for that consumer is included, which keeps the order.
         """
         now_s = self._clock.monotonic_s()
         for outlet in self._outlets.values():
@@ -319,7 +317,7 @@ class DispatchDriver:
             batches = await self._topic_log.read(offset, READ_BYTES_MAX)
         except OffsetTrimmedError as error:
             self._reading = False
-            self._go_on_from(error.start_offset)
+            self._continue_from(error.start_offset)
             return
         except DanubeError as error:
             self._log_unreadable(offset, error)
@@ -327,18 +325,18 @@ class DispatchDriver:
             return
         self._reading = False
         window.put(batches)
-        self._skip_lost(batches)
+        self._skip_placeholders(batches)
         self._pump_all()
 
     def _log_unreadable(self, offset: int, error: DanubeError) -> None:
-        """Once, however often its consumers come back for it."""
+        """Once, however often consumers ask for it."""
         what = f"offset {offset} of topic id {self._topic_log.topic_id} cannot be read: {error}"
-        if what != self._told_unreadable:
+        if what != self._logged_unreadable:
             _log.error("%s", what)
-        self._told_unreadable = what
+        self._logged_unreadable = what
 
-    def _go_on_from(self, start_offset: int) -> None:
-        """What was to be read is gone: retention has let go of it meanwhile."""
+    def _continue_from(self, start_offset: int) -> None:
+        """Retention has trimmed what was to be read."""
         self.handle(SkipRange(0, start_offset))
         if self._keys_wanted is not None and self._keys_wanted.start < start_offset:
             self._keys_wanted = None
@@ -349,10 +347,10 @@ class DispatchDriver:
         for consumer_id, outlet in list(self._outlets.items()):
             if self._outlets.get(consumer_id) is outlet:
                 self._pump(consumer_id, outlet)
-        self._tell_keys()
+        self._report_keys()
 
     def _fail_waiting(self) -> None:
-        """End the streams that wait for what cannot be read; late, since clients open them again at once."""
+        """End the streams that wait for unreadable messages; late, since clients open them again at once."""
         self._reading = False
         is_keyless = self._keys_wanted is not None
         for consumer_id in [each for each, outlet in self._outlets.items() if outlet.waiting or is_keyless]:

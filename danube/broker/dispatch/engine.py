@@ -1,8 +1,8 @@
-"""The state of one reliable subscription: events in, instructions out; no waiting, no clock, no I/O.
+"""Dispatch engine: the state of one reliable subscription. Events in, instructions out; no clock, no I/O.
 
-Each offset below `next_offset` is in exactly one place: acknowledged, in flight, waiting, ready or spent. What is ready
-goes out before what is new, lowest offset first (`ordered.py`), or key by key (`key_shared.py`). Instructions come in
-this order: sends, at most one ReadKeys, DeadLetters, at most one SaveCursor, at most one SetTimer.
+Each offset below `next_offset` is in exactly one state: acknowledged, in flight, waiting, ready or exhausted. Ready
+messages are sent before new ones, lowest offset first (`ordered.py`), or key by key (`key_shared.py`). Instructions
+come in this order: sends, at most one ReadKeys, DeadLetters, at most one SaveCursor, at most one SetTimer.
 """
 
 from collections.abc import Iterable, Iterator
@@ -60,7 +60,7 @@ _SPREAD = 0x9E3779B97F4A7C15
 
 
 class DispatchEngine:
-    """Decides who of a subscription's consumers gets what, and when again.
+    """Decides which consumer of a subscription gets a message, and when again.
 
     Promises: every message is sent until it is acknowledged, or passed over by a rule that counts it, and never again
     after that; nobody gets more than its window, anything while paused, or anything that is not durable; first sends
@@ -98,13 +98,8 @@ class DispatchEngine:
         self._timer_s = _NEVER_S
 
     @property
-    def policy(self) -> RedeliveryPolicy:
-        """By which failures are met now."""
-        return self._policy
-
-    @property
     def cursor(self) -> Cursor:
-        """Where the subscription stands."""
+        """The cursor to save."""
         return self._progress.cursor
 
     @property
@@ -149,18 +144,18 @@ class DispatchEngine:
 
     @property
     def is_blocked(self) -> bool:
-        """Whether any message waits for an operator."""
-        return self._exhausted.holds_any and bool(self._exhausted.blocked)
+        """Tell whether any message waits for an operator."""
+        return self._exhausted.has_any and bool(self._exhausted.blocked)
 
     @property
     def blocked_messages(self) -> int:
-        """How many messages wait for an operator; costs O(ranges)."""
+        """The number of messages that wait for an operator; costs O(ranges)."""
         return self._exhausted.blocked.count()
 
     @property
     def dead_letters(self) -> int:
         """Messages that are to be copied to the dead letter topic; costs O(ranges)."""
-        return self._exhausted.letters
+        return self._exhausted.dead_letters
 
     @property
     def unclaimed(self) -> int:
@@ -176,20 +171,20 @@ class DispatchEngine:
         )
 
     def handle(self, event: Event, now_s: float) -> list[Instruction]:
-        """Take in what happened at this monotonic time and answer what to do, in this order.
+        """Handle an event at this monotonic time; answers the instructions, in this order.
 
         Raises InvalidRequestError when a consumer attaches with a window or quantum below 1, or with wrong filters.
         """
         self._apply(event, now_s)
         instructions = self._send(now_s + self._policy.ack_timeout_s)
-        progress, spent = self._progress, self._exhausted
-        if spent.holds_any and self._policy.dead_letter_topic is not None:
-            instructions += spent.ask(now_s, self._attempts, self._policy.dead_letter_topic)
+        progress, exhausted = self._progress, self._exhausted
+        if exhausted.has_any and self._policy.dead_letter_topic is not None:
+            instructions += exhausted.ask(now_s, self._attempts, self._policy.dead_letter_topic)
         if progress.changed:
             progress.changed = False
             instructions.append(SaveCursor(progress.cursor))
         due_s = self._deliveries.due_before(self._timer_s)
-        if spent.holds_any or self._flow.due_s < self._timer_s:
+        if exhausted.has_any or self._flow.due_s < self._timer_s:
             due_s = self._due_before_timer()
         if due_s is not None:
             self._timer_s = due_s
@@ -197,7 +192,7 @@ class DispatchEngine:
         return instructions
 
     def still_wanted(self, send: Send) -> list[Send]:
-        """What of an earlier instruction still holds: neither answered since, nor taken back, nor sent again.
+        """The valid rest of an earlier instruction: neither answered, nor taken back, nor sent again.
 
         Instructions from before a Seek are not known to be such: forget them when it is handled.
         """
@@ -211,7 +206,7 @@ class DispatchEngine:
         ]
 
     def is_overdue(self, sends: Iterable[Send], now_s: float) -> bool:
-        """Whether the answer to any of these, as far as they still hold, should be here by now."""
+        """Tell whether the acknowledgement of any of these, as far as still valid, is overdue."""
         return any(
             each.at_s <= now_s and each.attempt == send.attempt
             for send in sends
@@ -230,8 +225,8 @@ class DispatchEngine:
         sends: list[Instruction] = []
         others: list[Instruction] = []
         while True:
-            spent, recalled = self._exhausted, self._progress.recalled
-            is_stopped = spent.holds_any and (bool(spent.blocked) or spent.is_at_bound)
+            exhausted, recalled = self._exhausted, self._progress.recalled
+            is_stopped = exhausted.has_any and (bool(exhausted.blocked) or exhausted.is_at_bound)
             handed_out = self._flow.send(deadline_s, is_stopped=is_stopped)
             left = recalled.count() if recalled else 0
             if not (left or sends or others):
@@ -240,28 +235,28 @@ class DispatchEngine:
                 if not isinstance(each, Send):
                     others.append(each)
                     continue
-                kept, exhausted = judge_recalled(each, self._progress, self._policy)
+                kept, refused = judge_recalled(each, self._progress, self._policy)
                 for send in kept:
                     add_send(sends, send)
-                for span, decision in exhausted:
+                for span, decision in refused:
                     for part, _ in self._deliveries.attempts(*span):
-                        self._spend(part.start, part.end, decision, RECALLED_REASON)
+                        self._exhaust(part.start, part.end, decision, RECALLED_REASON)
             if left == recalled.count():
                 return sends + others
 
     def _attempts(self, offset: int) -> int:
-        """How often a message whose redeliveries are used up was sent, as far as is known after a restart."""
+        """The number of sends of an exhausted message, as far as known after a restart."""
         sent = self._deliveries.attempt(offset, DeliveryState.EXHAUSTED) or 0
         return max(sent, self._progress.failed.of(offset, offset + 1)[0].failures)
 
     def _apply(self, event: Event, now_s: float) -> None:
-        """Take an event in. What names something unknown changes nothing."""
+        """Apply an event; one about something unknown changes nothing."""
         match event:
             case Acknowledged():
                 if event.generation is None or event.generation == self.generation:
                     self._flow.acknowledge(event.start, event.end)
-                    if self._exhausted.holds_any:
-                        self._exhausted.forget(event.start, event.end)
+                    if self._exhausted.has_any:
+                        self._exhausted.remove(event.start, event.end)
             case Appended():
                 self._progress.durable_end = max(self._progress.durable_end, event.durable_end)
             case Nacked():
@@ -283,7 +278,7 @@ class DispatchEngine:
                 self._govern(event, now_s)
 
     def _govern(self, event: _Governing, now_s: float) -> None:
-        """Take in what people and their policies decide."""
+        """Apply decisions of administrators and policies."""
         match event:
             case PolicyChanged():
                 self._policy = event.policy
@@ -329,9 +324,9 @@ class DispatchEngine:
             self._fail(event.offset, event.offset + 1, now_s, event)
 
     def _blame_oldest(self, lost: ConsumerDetached, now_s: float) -> None:
-        """The message that a lost consumer had longest failed: it may be what ended it.
+        """Count a failure of the message that a lost consumer had longest: it may have crashed the consumer.
 
-        It is sent again at once the first time, since connections break of themselves, and the order holds.
+        The first time it is sent again at once and in order, since connections break for other reasons.
         """
         for unsent in [part for send in lost.unsent for part in self.still_wanted(send)]:
             self._deliveries.take_back(unsent.start, unsent.end)
@@ -342,9 +337,9 @@ class DispatchEngine:
         (failed,) = self._progress.fail(offset, offset + 1)
         decision = verdict(failed.failures, self._policy)
         if decision is not Verdict.RETRY:
-            self._spend(offset, offset + 1, decision, DISCONNECT_REASON)
+            self._exhaust(offset, offset + 1, decision, DISCONNECT_REASON)
         elif failed.failures > 1:
-            self._hold(offset, offset + 1, failed.failures - 1, now_s)
+            self._back_off(offset, offset + 1, failed.failures - 1, now_s)
 
     def _fail(self, start: int, end: int, now_s: float, nack: Nacked | None = None) -> None:
         """Messages of one range in flight were refused or timed out."""
@@ -352,27 +347,27 @@ class DispatchEngine:
         for low, high, failures in self._progress.fail(start, end):
             decision = verdict(failures, self._policy)
             if decision is Verdict.RETRY:
-                self._hold(low, high, failures, now_s, None if nack is None else nack.delay_s)
+                self._back_off(low, high, failures, now_s, None if nack is None else nack.delay_s)
             else:
-                self._spend(low, high, decision, reason)
+                self._exhaust(low, high, decision, reason)
 
-    def _hold(self, start: int, end: int, failures: int, now_s: float, asked_s: float | None = None) -> None:
+    def _back_off(self, start: int, end: int, failures: int, now_s: float, asked_s: float | None = None) -> None:
         chance = self._chance(start, failures) if self._policy.jitter else 0.0
-        self._deliveries.hold(start, end, now_s + delay_s(failures, self._policy, asked_s, chance))
+        self._deliveries.back_off(start, end, now_s + delay_s(failures, self._policy, asked_s, chance))
 
-    def _spend(self, start: int, end: int, decision: Verdict, reason: str) -> None:
-        """Messages of one range in flight failed for the last time."""
+    def _exhaust(self, start: int, end: int, decision: Verdict, reason: str) -> None:
+        """Messages of one range in flight failed too often."""
         if decision is Verdict.DROP:
             self._drop(start, end)
             return
-        self._deliveries.spend(start, end)
+        self._deliveries.exhaust(start, end)
         if decision is Verdict.BLOCK:
             self._exhausted.block(start, end, reason)
         else:
-            self._exhausted.bury(start, end, reason)
+            self._exhausted.queue_dead_letter(start, end, reason)
 
     def _judge_anew(self, start: int, end: int) -> None:
-        """Spent messages, by the policy as it is now."""
+        """Judge exhausted messages by the current policy."""
         for low, high, failures in self._progress.failed.of(start, end):
             decision = verdict(failures, self._policy)
             if decision is Verdict.RETRY:
@@ -406,12 +401,12 @@ class DispatchEngine:
         self._finish(start, end)
 
     def _revive(self, start: int, end: int) -> None:
-        self._exhausted.forget(start, end)
+        self._exhausted.remove(start, end)
         self._deliveries.revive(start, end)
 
     def _drop_exhausted(self, start: int, end: int) -> None:
-        if self._exhausted.holds_any:
-            self._exhausted.forget(start, end)
+        if self._exhausted.has_any:
+            self._exhausted.remove(start, end)
 
     def _blocked(self, offset: int | None) -> list[OffsetRange]:
         if offset is None:
@@ -461,10 +456,10 @@ class DispatchEngine:
             self._flow.refresh(consumer)
 
     def _due_before_timer(self) -> float | None:
-        """When the engine must be woken, if that is before it will be."""
+        """The time at which the engine must be woken, if before the timer."""
         due_s = self._deliveries.due_before(self._timer_s)
         other_s = self._flow.due_s
-        if self._exhausted.holds_any:
+        if self._exhausted.has_any:
             other_s = min(other_s, self._exhausted.due_s)
         if other_s < (self._timer_s if due_s is None else due_s):
             return other_s

@@ -1,4 +1,4 @@
-"""Everything that can happen to one subscription, as values."""
+"""Events of one subscription, as values."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -84,7 +84,7 @@ class TimerFired:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChanged:
-    """How failures are met from now on. What is blocked is judged anew by it."""
+    """A new redelivery policy, by which blocked messages are judged again."""
 
     policy: RedeliveryPolicy
 

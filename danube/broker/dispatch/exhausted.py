@@ -1,7 +1,7 @@
 """Messages whose redeliveries are used up: blocked until an operator acts, or on their way to the dead letter topic.
 
-They stay open in `Deliveries` (SPENT); here is what is to become of them. A letter that failed keeps its place among
-the DEAD_LETTERS_AT_ONCE_MAX while it waits, so that a dead letter topic that is away is not stormed.
+They stay in `Deliveries` (EXHAUSTED). A dead letter that failed keeps its place among DEAD_LETTERS_AT_ONCE_MAX while it
+waits, so that an unavailable dead letter topic is not flooded.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -16,11 +16,11 @@ _NEVER_S = float("inf")
 
 
 class ExhaustedDeliveries:
-    """What is blocked and what is to be dead-lettered, of one subscription."""
+    """The exhausted messages of one subscription: blocked, or to be dead-lettered."""
 
     def __init__(self) -> None:
-        self.holds_any = False
-        """Whether there is anything here; a plain value, since every event asks."""
+        self.has_any = False
+        """False when empty; a plain value, since every event reads it."""
         self.blocked = RangeSet()
         self._queued = RangeSet()
         """To be dead-lettered, not asked for yet."""
@@ -34,75 +34,75 @@ class ExhaustedDeliveries:
         """Of refused messages; what has none timed out."""
 
     @property
-    def letters(self) -> int:
+    def dead_letters(self) -> int:
         """Messages that are to be dead-lettered; costs O(ranges)."""
         return self._queued.count() + len(self._asked) + len(self._failed)
 
     @property
     def is_at_bound(self) -> bool:
-        """Whether so much waits for the dead letter topic that nothing new may go out."""
+        """Tell whether so much waits for the dead letter topic that nothing new may be sent."""
         return len(self._queued) >= REDELIVERY_RANGES_MAX
 
     @property
     def due_s(self) -> float:
-        """When a failed dead letter is asked for again; infinity when there is none."""
+        """The time at which a failed dead letter is requested again; infinity when there is none."""
         return min(self._failed.values(), default=_NEVER_S)
 
     def block(self, start: int, end: int, reason: str = "") -> None:
         """These wait for an operator."""
-        self.holds_any = True
+        self.has_any = True
         self.blocked.add(start, end)
-        self._note(start, end, reason)
+        self._keep_reason(start, end, reason)
 
-    def bury(self, start: int, end: int, reason: str = "") -> None:
+    def queue_dead_letter(self, start: int, end: int, reason: str = "") -> None:
         """These are to be dead-lettered."""
-        self.holds_any = True
+        self.has_any = True
         self._queued.add(start, end)
-        self._note(start, end, reason)
+        self._keep_reason(start, end, reason)
 
     def move(self, start: int, end: int, *, is_blocked: bool) -> None:
         """These wait for an operator now, or are to be dead-lettered, whatever it was before; why they failed stays."""
         for offset in _within(self._asked | self._failed.keys(), start, end):
-            self._let_go(offset)
+            self._end_dead_letter(offset)
         self.blocked.remove(start, end)
         self._queued.remove(start, end)
         (self.blocked if is_blocked else self._queued).add(start, end)
 
-    def forget(self, start: int, end: int) -> None:
-        """These are acknowledged, or sent again after all. A letter under way is not waited for any more."""
+    def remove(self, start: int, end: int) -> None:
+        """These are acknowledged, or sent again. A dead letter under way is not waited for any more."""
         self.blocked.remove(start, end)
         self._queued.remove(start, end)
         for offset in _within(self._reasons, start, end):
             del self._reasons[offset]
         for offset in _within(self._asked | self._failed.keys(), start, end):
-            self._let_go(offset)
-        self.holds_any = bool(self.blocked or self._queued or self._asked or self._failed)
+            self._end_dead_letter(offset)
+        self.has_any = bool(self.blocked or self._queued or self._asked or self._failed)
 
     def is_under_way(self, offset: int) -> bool:
-        """Whether an answer to a letter is waited for."""
+        """Tell whether a dead letter is under way."""
         return offset in self._asked
 
     def failures(self, offset: int) -> int:
-        """How often the letter has failed, this time included."""
+        """The number of failures of a dead letter, this one included."""
         return self._failures.get(offset, 0) + 1
 
     def ask_again(self, offset: int, at_s: float) -> None:
-        """A letter under way failed; another is asked for then."""
+        """A dead letter under way failed; another is requested at that time."""
         self._asked.discard(offset)
         self._failed[offset] = at_s
         self._failures[offset] = self.failures(offset)
 
     def undecided(self) -> list[OffsetRange]:
-        """What is blocked, or queued and not under way: to be judged anew. It is to be forgotten or told of again."""
+        """Blocked messages, and queued ones not under way: to be judged by a new policy."""
         waiting = RangeSet([*self.blocked, *self._queued, *(OffsetRange(each, each + 1) for each in self._failed)])
         return list(waiting)
 
     def reason(self, offset: int) -> str:
-        """Why the message failed the last time."""
+        """The reason of the last failure."""
         return self._reasons.get(offset, ACK_TIMEOUT_REASON)
 
     def ask(self, now_s: float, attempts: Callable[[int], int], topic: str) -> Iterator[DeadLetter]:
-        """The letters to be made now; `attempts` says how often a message was sent."""
+        """The dead letters to make now; `attempts` answers how often a message was sent."""
         for offset in [each for each, at_s in self._failed.items() if at_s <= now_s]:
             del self._failed[offset]
             yield self._dead_letter(offset, attempts(offset), topic)
@@ -111,11 +111,11 @@ class ExhaustedDeliveries:
             yield self._dead_letter(lowest.start, attempts(lowest.start), topic)
 
     def problems(self, deliveries: Deliveries) -> Iterator[str]:
-        """What is not as it must be; nothing, unless there is a fault in here."""
+        """Violated invariants."""
         known = RangeSet([*self.undecided(), *(OffsetRange(each, each + 1) for each in self._asked)])
         if list(known) != list(RangeSet(deliveries.spans(DeliveryState.EXHAUSTED))):
-            yield f"{known} is spent here, but not what is in flight"
-        if self.holds_any is not bool(known):
+            yield f"{known} is exhausted here, but not in flight"
+        if self.has_any is not bool(known):
             yield f"whether {known} is anything is wrong"
         if len(self._asked) + len(self._failed) > DEAD_LETTERS_AT_ONCE_MAX:
             yield f"{len(self._asked)} dead letters are under way and {len(self._failed)} wait"
@@ -132,21 +132,21 @@ class ExhaustedDeliveries:
         self._asked.add(offset)
         return DeadLetter(offset, attempt, self.reason(offset), topic)
 
-    def _note(self, start: int, end: int, reason: str) -> None:
+    def _keep_reason(self, start: int, end: int, reason: str) -> None:
         if reason:
             kept = reason.encode()[:FAILURE_REASON_BYTES_MAX].decode(errors="ignore")  # without half a character
             for offset in range(start, end):
                 self._reasons[offset] = kept
 
-    def _let_go(self, offset: int) -> None:
-        """The letter is not waited for any more."""
+    def _end_dead_letter(self, offset: int) -> None:
+        """Stop waiting for a dead letter."""
         self._asked.discard(offset)
         self._failed.pop(offset, None)
         self._failures.pop(offset, None)
 
 
 def _within(offsets: Collection[int], start: int, end: int) -> list[int]:
-    """Those of `[start, end)`, found the shorter way."""
+    """The offsets within `[start, end)`, found the cheaper way."""
     if end - start < len(offsets):
         return [offset for offset in range(start, end) if offset in offsets]
     return [offset for offset in offsets if start <= offset < end]

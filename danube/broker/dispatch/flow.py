@@ -1,4 +1,4 @@
-"""What the engine asks of a way to hand messages out; one for those types that go by offsets, one that goes by keys."""
+"""Protocol of a flow: the order in which messages are sent, by offset or by key."""
 
 from collections.abc import Iterator
 from typing import Protocol
@@ -9,11 +9,11 @@ from danube.broker.dispatch.instructions import Instruction
 
 
 class Flow(Protocol):
-    """Which open messages go to whom. It keeps the deliveries and moves the progress that it was made with."""
+    """Sends open messages to consumers. It keeps the deliveries and moves the progress that it was made with."""
 
     deliveries: Deliveries
     due_s: float
-    """When `expire` has something to do; infinity for never."""
+    """The time at which `expire` has something to do; infinity for never."""
     unclaimed: int
     """Messages passed over because no consumer takes their key."""
 
@@ -27,19 +27,19 @@ class Flow(Protocol):
         """A consumer may have room, or none, that it did not have before."""
 
     def acknowledge(self, start: int, end: int) -> None:
-        """What was sent of `[start, end)` is done with; what was not is not."""
+        """The sent messages of `[start, end)` are acknowledged."""
 
     def finish(self, start: int, end: int) -> None:
-        """All that is open of `[start, end)`, which was sent, is done with."""
+        """All open messages of `[start, end)`, which were sent, are acknowledged."""
 
     def skip(self, start: int, end: int) -> None:
-        """All of `[start, end)` is done with, sent or not, taken up or not."""
+        """All of `[start, end)` counts as acknowledged, sent or not."""
 
     def seek(self, position: int) -> None:
-        """Nothing is open; go on from here."""
+        """Nothing is open; continue from here."""
 
     def expire(self, now_s: float) -> None:
-        """Let time do its work, but for deliveries."""
+        """Apply the passing of time, but for deliveries."""
 
     def keys_read(self, runs: tuple[KeyRun, ...]) -> None:
         """Keys of messages to come."""
@@ -48,4 +48,4 @@ class Flow(Protocol):
         """Hand out what can be handed out, to be answered by then; nothing new while stopped."""
 
     def problems(self) -> Iterator[str]:
-        """What is not as it must be; nothing, unless there is a fault in here."""
+        """Violated invariants."""

@@ -1,12 +1,12 @@
-"""Every message that a subscription has taken up and that is not acknowledged, as ranges of offsets.
+"""Deliveries: every message that a subscription has taken up and that is not acknowledged, as ranges of offsets.
 
-    send_new -> IN_FLIGHT -- hold (nack, timeout) --> WAITING
+    send_new -> IN_FLIGHT - back_off (nack, timeout) > WAITING
                 | |   ^                                  | come_due
                 | |   '---------- send_again --------- READY <-- park
                 | '-- release, take_back ---------------^ ^
-                '---- spend (too many failures) --> SPENT -' revive
+                '---- exhaust (too many failures) > EXHAUSTED -' revive
 
-`take_out` takes a message out of any of these. A range is split where a part of it goes another way, so costs follow
+`remove` takes a message out of any of these. A range is split where a part of it goes another way, so costs follow
 the number of ranges, not of messages. What is due is found through a heap whose entries may be out of date: one counts
 only while its range is still timed for that moment.
 """
@@ -25,7 +25,7 @@ _STALE_ENTRIES = 64
 
 
 class DeliveryState(Enum):
-    """Where a range of messages stands."""
+    """The state of a range of messages."""
 
     IN_FLIGHT = "in flight"
     """Sent to a consumer that has not answered yet."""
@@ -33,7 +33,7 @@ class DeliveryState(Enum):
     """In back-off."""
     READY = "ready"
     """To be sent as soon as a consumer has room."""
-    EXHAUSTED = "spent"
+    EXHAUSTED = "exhausted"
     """Its redeliveries are used up."""
     GONE = "gone"
     """No longer here: acknowledged, or joined to another range."""
@@ -60,7 +60,7 @@ class AttachedConsumer:
 
     @property
     def room(self) -> int:
-        """How many messages it may be sent now; none when 0 or less."""
+        """The number of messages it may be sent now; none when 0 or less."""
         return 0 if self.is_paused else self.window - self.in_flight
 
     def change_window(self, window: int) -> None:
@@ -82,7 +82,7 @@ class ConsumerView:
 
 @dataclass(slots=True, eq=False)
 class Delivery:
-    """A range of messages that share one story; changed in place."""
+    """A range of messages with the same history; changed in place."""
 
     start: int
     end: int
@@ -90,13 +90,13 @@ class Delivery:
     """How often they have been sent."""
     state: DeliveryState
     holder: AttachedConsumer | None = None
-    """Who has them while they are in flight."""
+    """The consumer that has them while they are in flight."""
     at_s: float = 0.0
     """Monotonic time: in flight, when they time out; waiting, when they are ready."""
 
     @property
     def is_timed(self) -> bool:
-        """Whether something happens to it by the passing of time."""
+        """Tell whether it has a deadline."""
         return self.state is DeliveryState.IN_FLIGHT or self.state is DeliveryState.WAITING
 
 
@@ -124,11 +124,11 @@ class Deliveries:
 
     @property
     def redelivery_ranges(self) -> int:
-        """How many ranges are waiting or ready."""
+        """The number of ranges that are waiting or ready."""
         return self._waiting + len(self._ready)
 
     def messages(self, state: DeliveryState) -> int:
-        """How many messages are in this state; costs O(ranges)."""
+        """The number of messages in this state; costs O(ranges)."""
         return sum(each.end - each.start for each in self._ranges if each.state is state)
 
     def next_ready(self, offset: int) -> OffsetRange | None:
@@ -146,7 +146,7 @@ class Deliveries:
         return OffsetRange(ready[index], self._ranges[bisect_left(self._starts, ready[index])].end)
 
     def attempt(self, offset: int, state: DeliveryState) -> int | None:
-        """How often the message has been sent if it is in this state now, else None."""
+        """The number of sends of a message that is in this state, else None."""
         index = self._index(offset)
         if index == len(self._ranges) or self._starts[index] > offset:
             return None
@@ -154,12 +154,12 @@ class Deliveries:
         return found.attempt if found.state is state else None
 
     def sent_spans(self, start: int, end: int) -> list[OffsetRange]:
-        """What of `[start, end)` is here and has been sent at least once."""
+        """The ranges within `[start, end)` that have been sent at least once."""
         found = self._ranges[self._index(start) : bisect_left(self._starts, end)] if start < end else ()
         return [OffsetRange(max(start, each.start), min(end, each.end)) for each in found if each.attempt]
 
     def attempts(self, start: int, end: int) -> list[tuple[OffsetRange, int]]:
-        """What of `[start, end)` is here, and how often it has been sent."""
+        """The ranges within `[start, end)` and how often each has been sent."""
         found = self._ranges[self._index(start) : bisect_left(self._starts, end)] if start < end else ()
         return [(OffsetRange(max(start, each.start), min(end, each.end)), each.attempt) for each in found]
 
@@ -174,7 +174,7 @@ class Deliveries:
         sent = Delivery(start, end, 1, DeliveryState.IN_FLIGHT, consumer, deadline_s)
         self._starts.append(start)
         self._ranges.append(sent)
-        self._give(sent, consumer)
+        self._assign(sent, consumer)
 
     def park(self, start: int, end: int) -> None:
         """Messages above all others here are ready, but were never sent."""
@@ -190,11 +190,11 @@ class Deliveries:
         sent.attempt += 1
         sent.holder = consumer
         sent.at_s = deadline_s
-        self._give(sent, consumer)
+        self._assign(sent, consumer)
         return sent.attempt
 
-    def take_out(self, start: int, end: int) -> bool:
-        """Take out what is here of `[start, end)`; says whether there was anything."""
+    def remove(self, start: int, end: int) -> bool:
+        """Remove `[start, end)`, as far as it is here; answers whether there was anything."""
         if start >= end:
             return False
         first = self._index(start)
@@ -216,10 +216,10 @@ class Deliveries:
             self._tidy()
         return True
 
-    def hold(self, start: int, end: int, until_s: float) -> None:
+    def back_off(self, start: int, end: int, until_s: float) -> None:
         """Messages of one range in flight failed: they wait until then."""
         failed = self._cut(start, end)
-        self._let_go(failed)
+        self._unassign(failed)
         failed.state = DeliveryState.WAITING
         failed.at_s = until_s
         self._waiting += 1
@@ -228,19 +228,19 @@ class Deliveries:
     def take_back(self, start: int, end: int) -> None:
         """Messages of one range in flight never left: they are ready, and this attempt was none."""
         unsent = self._cut(start, end)
-        self._let_go(unsent)
+        self._unassign(unsent)
         unsent.attempt -= 1
         self.has_unsent = self.has_unsent or not unsent.attempt
         self._make_ready(unsent)
 
-    def spend(self, start: int, end: int) -> None:
-        """Messages of one range in flight failed for the last time."""
+    def exhaust(self, start: int, end: int) -> None:
+        """Messages of one range in flight failed too often."""
         failed = self._cut(start, end)
-        self._let_go(failed)
+        self._unassign(failed)
         failed.state = DeliveryState.EXHAUSTED
 
     def revive(self, start: int, end: int) -> None:
-        """Spent messages, of one range or several, are ready after all."""
+        """Exhausted messages, of one range or several, are ready again."""
         for span, _ in self.attempts(start, end):
             self._make_ready(self._cut(*span))
 
@@ -249,16 +249,16 @@ class Deliveries:
         for each in self._ranges:
             each.state = DeliveryState.GONE
             if each.holder is not None:
-                self._let_go(each)
+                self._unassign(each)
         for index in (self._starts, self._ranges, self._ready, self._heap):
             index.clear()
         self._waiting = 0
         self.has_unsent = False
 
     def come_due(self, now_s: float, failed: Callable[[int, int], None]) -> None:
-        """Let time do its work: back-offs end, and `failed` is told start and end of what timed out.
+        """Apply the passing of time: back-offs end, and `failed` gets start and end of what timed out.
 
-        It must hold, spend or take out exactly that.
+        It must back off, exhaust or remove exactly that.
         """
         heap = self._heap
         while heap and heap[0][0] <= now_s:
@@ -292,11 +292,11 @@ class Deliveries:
         return None
 
     def spans(self, state: DeliveryState | None = None) -> list[OffsetRange]:
-        """Which offsets are here, in one state or in any."""
+        """The ranges here, in one state or in any."""
         return [OffsetRange(each.start, each.end) for each in self._ranges if state is None or each.state is state]
 
     def problems(self) -> Iterator[str]:
-        """What is not as it must be; nothing, unless there is a fault in here."""
+        """Violated invariants."""
         if self._starts != [each.start for each in self._ranges]:
             yield "the index of starts is wrong"
         if any(low.end > high.start for low, high in pairwise(self._ranges)):
@@ -360,7 +360,7 @@ class Deliveries:
         """Acknowledge a range below `at`, which lies within it."""
         trimmed = self._ranges[index]
         if trimmed.holder is not None:
-            self._take(trimmed.holder, at - trimmed.start)
+            self._free_window(trimmed.holder, at - trimmed.start)
         elif trimmed.state is DeliveryState.READY:
             self._ready[bisect_left(self._ready, trimmed.start)] = at
         trimmed.start = self._starts[index] = at
@@ -369,7 +369,7 @@ class Deliveries:
         """Acknowledge a whole range; the caller takes it out of the lists."""
         if done.holder is not None:
             done.holder.held.discard(done)
-            self._take(done.holder, done.end - done.start)
+            self._free_window(done.holder, done.end - done.start)
         elif done.state is DeliveryState.READY:
             self._unready(done.start)
         elif done.state is DeliveryState.WAITING:
@@ -377,10 +377,10 @@ class Deliveries:
         done.state = DeliveryState.GONE
         done.holder = None
 
-    def _let_go(self, delivery: Delivery) -> None:
+    def _unassign(self, delivery: Delivery) -> None:
         if delivery.holder is not None:
             delivery.holder.held.discard(delivery)
-            self._take(delivery.holder, delivery.end - delivery.start)
+            self._free_window(delivery.holder, delivery.end - delivery.start)
             delivery.holder = None
 
     def _make_ready(self, delivery: Delivery) -> None:
@@ -413,12 +413,12 @@ class Deliveries:
         """Take the range that starts here out of the ready ones."""
         del self._ready[bisect_left(self._ready, start)]
 
-    def _give(self, sent: Delivery, consumer: AttachedConsumer) -> None:
+    def _assign(self, sent: Delivery, consumer: AttachedConsumer) -> None:
         consumer.in_flight += sent.end - sent.start
         consumer.held.add(sent)
         self._schedule(sent)
 
-    def _take(self, consumer: AttachedConsumer, count: int) -> None:
+    def _free_window(self, consumer: AttachedConsumer, count: int) -> None:
         consumer.in_flight -= count
         self._on_room(consumer)
 

@@ -1,4 +1,4 @@
-"""Everything dispatch can ask for, as values."""
+"""Instructions of the dispatch engine, as values."""
 
 from dataclasses import dataclass
 
@@ -24,14 +24,14 @@ class SaveCursor:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """Wake me at this monotonic time; replaces the timer asked for before. None calls it off."""
+    """Wake the engine at this monotonic time; replaces the timer asked for before. None calls it off."""
 
     at_s: float | None
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """Copy this message, whose redeliveries are used up, durably to the dead letter topic; then tell what became of it.
+    """Copy this exhausted message durably to the dead letter topic, then report the outcome.
 
     The answer is DeadLettered or DeadLetterFailed, once and at any time. Until then the message stays open: it is not
     sent, and the cursor does not pass it. At most DEAD_LETTERS_AT_ONCE_MAX of a subscription are under way.
@@ -48,7 +48,7 @@ class DeadLetter:
 
 @dataclass(frozen=True, slots=True)
 class ReadKeys:
-    """Tell the keys of `[start, end)`, or of the first of them, by KeysRead; replaces what was asked for before."""
+    """Report the keys of `[start, end)`, or of the first of them, by KeysRead; replaces what was asked for before."""
 
     start: int
     end: int

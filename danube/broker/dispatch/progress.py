@@ -195,7 +195,7 @@ class Progress:
         self.changed = True
 
     def problems(self) -> Iterator[str]:
-        """What is not as it must be; nothing, unless there is a fault in here."""
+        """Violated invariants."""
         acknowledged = RangeSet([OffsetRange(0, self.position), *self.beyond])
         if any(acknowledged.overlap(start, end) for start, end, _ in self.failed.lowest):
             yield f"failures of {self.failed.lowest} are counted, but {acknowledged} is acknowledged"

@@ -1,7 +1,7 @@
-"""Subscribing within the limits that a topic's policies set.
+"""Admission: subscribing within the limits of a topic's policies.
 
-Of those who subscribe to a topic with such limits one is let in after the other, so that two together cannot take the
-last place twice. A consumer counts while it is connected, or has just subscribed.
+Subscribes to such a topic are serialised, so that two cannot take the last place. A consumer counts while it is
+connected, or has just subscribed.
 """
 
 import asyncio
@@ -16,21 +16,21 @@ from danube.runtime.clock import Clock
 
 
 class Admission:
-    """The way in for consumers."""
+    """Admits consumers."""
 
     def __init__(self, topics: Topics, consumers: Consumers, clock: Clock) -> None:
         self._topics = topics
         self._consumers = consumers
         self._clock = clock
-        self._entering: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
-        """By topic, while somebody subscribes."""
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        """By topic, while a Subscribe is under way."""
 
     async def subscribe(self, request: Subscribe) -> int:
         """As `Consumers.subscribe`. Raises LimitReachedError for a place that the topic's policies do not give."""
         topic = self._topics.find(str(request.topic))
         if topic is None or not _is_limited(topic):
             return await self._consumers.subscribe(request)
-        lock = self._entering.setdefault(topic.name, asyncio.Lock())
+        lock = self._locks.setdefault(topic.name, asyncio.Lock())
         async with lock:
             self._check(topic, request)
             return await self._consumers.subscribe(request)

@@ -1,7 +1,7 @@
-"""Dead letters: copies of messages that failed too often, in another topic before the original counts as done.
+"""Dead letters: copies of exhausted messages in another topic.
 
-A copy is durable before the subscription hears of it. Whoever crashes in between makes another copy later, so a dead
-letter may be there twice, and none is missing.
+A copy is durable before the original counts as acknowledged. A crash in between leads to another copy later, so a dead
+letter may exist twice, and none is missing.
 """
 
 import asyncio
@@ -24,8 +24,8 @@ from danube.wire.encode import record_of_payload, send_message
 
 _log = logging.getLogger(__name__)
 
-Told = Callable[[Event], None]
-"""Takes what became of a dead letter, once."""
+OnOutcome = Callable[[Event], None]
+"""Gets the outcome of a dead letter, once."""
 
 
 class DeadLetters:
@@ -39,17 +39,17 @@ class DeadLetters:
         self._failing: set[tuple[str, str]] = set()
         """Topics and subscriptions whose last dead letter failed: each is logged when it begins and when it ends."""
 
-    def send(self, topic: ReliableTopic, subscription: str, told: Told, letter: DeadLetter) -> None:
-        """Publish the copy of one message of a subscription of `topic`, and tell, unless the broker ends first."""
-        self._tasks.spawn(self._send(topic, subscription, letter, told), f"dead letter {letter.offset}")
+    def send(self, topic: ReliableTopic, subscription: str, on_outcome: OnOutcome, wanted: DeadLetter) -> None:
+        """Publish the copy of one message of a subscription of `topic`, and report the outcome, unless the broker ends."""
+        self._tasks.spawn(self._send(topic, subscription, wanted, on_outcome), f"dead letter {wanted.offset}")
 
-    async def _send(self, topic: ReliableTopic, subscription: str, letter: DeadLetter, told: Told) -> None:
+    async def _send(self, topic: ReliableTopic, subscription: str, wanted: DeadLetter, on_outcome: OnOutcome) -> None:
         source = (topic.name, subscription)
         async with self._at_once:
             try:
-                target = await self._target(letter.topic)
-                message = await _read(topic.log, letter.offset)
-                copy = dead_letter(message, topic.name, subscription, letter, target.name)
+                target = await self._target(wanted.topic)
+                message = await _read(topic.log, wanted.offset)
+                copy = encode_copy(message, topic.name, subscription, wanted, target.name)
                 await outcome_of(lambda published: target.publish(copy, published))
             except DanubeError as error:
                 if source not in self._failing:
@@ -58,14 +58,14 @@ class DeadLetters:
                     self._failing.add(source)
                     _log.error(
                         "message %d of %s, subscription %r, cannot go to dead letter topic %s and is kept: %s",
-                        *(letter.offset, topic.name, subscription, letter.topic, error),
+                        *(wanted.offset, topic.name, subscription, wanted.topic, error),
                     )
-                told(DeadLetterFailed(letter.offset))
+                on_outcome(DeadLetterFailed(wanted.offset))
                 return
         if source in self._failing:
             self._failing.discard(source)
-            _log.warning("messages of %s, subscription %r, go to dead letter topic %s again", *source, letter.topic)
-        told(DeadLettered(letter.offset))
+            _log.warning("messages of %s, subscription %r, go to dead letter topic %s again", *source, wanted.topic)
+        on_outcome(DeadLettered(wanted.offset))
 
     async def _target(self, name: str) -> ReliableTopic:
         topic = self._topics.find(name)
@@ -78,19 +78,19 @@ class DeadLetters:
         return topic
 
 
-def dead_letter(message: ReceivedMessage, topic: str, subscription: str, letter: DeadLetter, target: str) -> bytes:
-    """The copy, as an encoded StreamMessage: payload, key and schema as they were, and where it comes from."""
+def encode_copy(message: ReceivedMessage, topic: str, subscription: str, wanted: DeadLetter, target: str) -> bytes:
+    """The copy, as an encoded StreamMessage: payload, key and schema unchanged, its origin in the attributes."""
     origin = {
         "x-original-topic": topic,
         "x-original-subscription": subscription,
-        "x-original-topic-offset": str(letter.offset),
+        "x-original-topic-offset": str(wanted.offset),
         "x-original-producer-id": str(message.producer_id),
         "x-original-broker-addr": message.broker_addr,
         "x-poison-policy": "dead_letter",
-        "x-delivery-attempt": str(letter.attempt),
+        "x-delivery-attempt": str(wanted.attempt),
     }
-    if letter.reason:
-        origin["x-failure-reason"] = letter.reason
+    if wanted.reason:
+        origin["x-failure-reason"] = wanted.reason
     return send_message(
         OutgoingMessage(
             request_id=message.request_id,

@@ -1,7 +1,7 @@
-"""Room on the disk for what makes room: a file of the data folder that is given up when a full disk is to be cleared.
+"""Disk reserve: a file of the data folder that is removed when a full disk is to be cleared.
 
-Metadata, audit log and journal all write before a deletion frees anything. While the room is given up no message is
-taken, so that nothing else fills it.
+Metadata, audit log and journal all write before a deletion frees anything. While the file is removed no message is
+accepted, so that nothing else uses its space.
 """
 
 import logging
@@ -16,7 +16,7 @@ from danube.storage.store import Storage
 RESERVE = "reserve"
 """The file."""
 
-_PLENTY_BYTES = 8 * DISK_RESERVE_BYTES_MAX  # as of the last look, which was a moment ago
+_PLENTY_BYTES = 8 * DISK_RESERVE_BYTES_MAX  # as measured a moment ago
 
 _log = logging.getLogger(__name__)
 
@@ -38,7 +38,7 @@ class DiskReserve:
         self._runner = runner
 
     async def keep(self) -> None:
-        """Have the file, where there is room for two of it; then messages are taken again."""
+        """Create the file where there is room for two of it; then messages are accepted again."""
         try:
             is_kept = await self._runner.run(self._make)
         except OSError as error:
@@ -48,7 +48,7 @@ class DiskReserve:
             self._storage.note_reserve(is_used=False)
 
     async def give_up(self) -> None:
-        """Have the room to delete something: remove the file if the disk is nearly full."""
+        """Make room for a deletion: remove the file if the disk is nearly full."""
         if (self._storage.free_bytes or 0) > _PLENTY_BYTES:
             return
         try:

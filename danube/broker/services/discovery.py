@@ -25,7 +25,7 @@ def topic_lookup(context: ServiceContext) -> UnaryHandler:
         wanted = LOOKUP.decode(request)
         if context.topics.find(str(wanted.topic)) is not None:
             return _here(context, wanted)
-        record = context.topics.other(wanted.topic)
+        record = context.topics.find_remote(wanted.topic)
         if record is not None:
             return _there(context, wanted, record)
         context.topics.refuse_remote(wanted.topic)

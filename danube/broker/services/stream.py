@@ -104,7 +104,7 @@ class PublishStream:
         if self._session is None:
             raise InvalidRequestError("a batch came before the stream was opened: open it with the first message")
         self._context.producers.is_attached(self._producer_id)  # a sign of life
-        self._session.take(batch)
+        self._session.add(batch)
 
     def _open(self, wanted: PublishOpen) -> None:
         if self._opening:

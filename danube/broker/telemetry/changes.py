@@ -1,12 +1,12 @@
-"""Which readings are published now, and which later. Pure: readings and the time come in, a selection comes out.
+"""Telemetry changes: selects the readings to publish now. Pure: readings and time in, a selection out.
 
 A tick is `begin`, `observe` for everything the broker serves, `select`, and `commit` once the selection is durable. A
 selection that is not committed changes nothing: what was in it is selected again.
 
-Promises: what differs from what was published last is published, in its turn, with the reading of that tick; nothing
-else is, but for full rounds. Turns go by who waited longest, so nothing waits for more ticks than the bound makes
-necessary. What is gone is published once more. Of the system's own topics only full rounds tell: telemetry about
-telemetry would never come to rest.
+Promises: a reading that differs from the last published one is published, in its turn, as it is in that tick; others
+only in full rounds. Turns go by waiting time, so none waits for more ticks than the bound makes necessary. A deleted
+entity is published once more. The system's own topics appear in full rounds only: telemetry about telemetry would
+never end.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ EntityReading = TopicReading | SubscriptionReading
 Entity = tuple[str, str | None]
 """A topic's name, and for a subscription its own: a plain tuple, which costs the garbage collector nothing."""
 Mark = tuple[int, ...]
-"""What differs whenever the reading does: cheaper to take, so that a reading is only made of what has changed."""
+"""Differs whenever the reading does, and costs less: a reading is only made of what has changed."""
 
 _QUIET = f"/{SYSTEM_NAMESPACE}/"
 _NEVER_S = float("-inf")
@@ -38,7 +38,7 @@ class Chosen:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What is published in one tick; nothing at all when it is false."""
+    """The readings to publish in one tick; false when there are none."""
 
     chosen: tuple[Chosen, ...]
     ends_full_round: bool
@@ -49,12 +49,12 @@ class Selection:
 
 @dataclass(slots=True, eq=False)
 class _Tracked:
-    """What is known of one entity."""
+    """The state of one entity."""
 
     mark: Mark
     reading: EntityReading
     seen: int
-    """In which tick."""
+    """The last tick."""
     published: EntityReading | None = None
 
     @property
@@ -63,7 +63,7 @@ class _Tracked:
 
 
 class TelemetryChanges:
-    """What was published, and what waits to be."""
+    """The published readings, and those that wait."""
 
     def __init__(self, *, records_max: int, full_interval_s: float) -> None:
         """At most `records_max` readings in one selection; a full round begins every `full_interval_s`."""
@@ -85,7 +85,7 @@ class TelemetryChanges:
         self._observed = 0
 
     def observe(self, entity: Entity, mark: Mark, read: Callable[[], EntityReading]) -> None:
-        """How it stands now, each entity once a tick; `read` is called now or not at all."""
+        """Observe an entity, once a tick; `read` is called now or not at all."""
         self._observed += 1
         tracked = self._tracked.get(entity)
         if tracked is None:
@@ -99,18 +99,18 @@ class TelemetryChanges:
             self._waiting.setdefault(entity)
 
     def select(self, now_s: float) -> Selection:
-        """What to publish now: everything was observed, and the monotonic time is `now_s`."""
-        self._note_gone()
+        """Select what to publish at monotonic time `now_s`, after everything was observed."""
+        self._find_gone()
         if self._full_left is None and now_s >= self._full_begun_s + self._full_interval_s:
             self._full_begun_s = now_s
             self._full_left = set(self._tracked)
             self._waiting.update(dict.fromkeys(self._tracked))
-        chosen = self._take_turns()
+        chosen = self._next_turns()
         taken = {each.entity for each in chosen}
         return Selection(chosen, self._full_left is not None and self._full_left <= taken)
 
     def commit(self, selection: Selection) -> None:
-        """What was selected in this tick is durable."""
+        """The selection of this tick is durable."""
         for each in selection.chosen:
             self._leave(each.entity)
             if each.gone:
@@ -120,8 +120,8 @@ class TelemetryChanges:
         if selection.ends_full_round:
             self._full_left = None
 
-    def _note_gone(self) -> None:
-        """What came and went unpublished is forgotten; the rest is told once more."""
+    def _find_gone(self) -> None:
+        """Forget deleted entities that were never published; the others are published once more."""
         if self._observed == len(self._tracked):
             return
         for entity in [each for each, tracked in self._tracked.items() if tracked.seen != self._tick]:
@@ -131,7 +131,7 @@ class TelemetryChanges:
             else:
                 self._waiting.setdefault(entity)
 
-    def _take_turns(self) -> tuple[Chosen, ...]:
+    def _next_turns(self) -> tuple[Chosen, ...]:
         chosen: list[Chosen] = []
         settled: list[Entity] = []
         for entity in self._waiting:

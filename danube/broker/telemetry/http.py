@@ -1,4 +1,4 @@
-"""The metrics port: `/metrics` for Prometheus, `/health` for whoever restarts brokers."""
+"""The metrics port: `/metrics` for Prometheus, `/health` for process supervisors."""
 
 import json
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,6 @@
-"""Every metric: name, labels and help in one table, collected from the broker's state when somebody asks.
+"""Metrics: name, labels and help in one table, collected from the broker's state at each scrape.
 
-Nothing is counted through the metrics library on a message's way: topics and subscriptions keep plain numbers, and a
-scrape reads them.
+Topics and subscriptions keep plain numbers: no message pays for the metrics library.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -13,7 +12,7 @@ from prometheus_client.registry import Collector
 
 from danube.broker.telemetry.storage_metrics import storage_families, topic_storage_families
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.storage.store import Storage
 
@@ -53,7 +52,7 @@ class RpcCounts:
 
 
 class BrokerCollector(Collector):
-    """What a broker tells Prometheus."""
+    """Collects the metrics of one broker."""
 
     def __init__(self, topics: Topics, storage: Storage, rpc: RpcCounts) -> None:
         self._topics = topics
@@ -107,9 +106,6 @@ def _expired(topic: AnyTopic) -> float:
 
 def _stored_bytes(topic: AnyTopic) -> float:
     return topic.log.body_bytes if isinstance(topic, ReliableTopic) else 0
-
-
-AnySubscription = ReliableSubscription | NonReliableSubscription
 
 
 def _subscription_table(topics: Topics) -> list[_Series]:

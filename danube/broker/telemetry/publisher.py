@@ -1,8 +1,7 @@
-"""The task that publishes what this broker knows of itself to the topic `/system/telemetry`.
+"""Telemetry publisher: the task that publishes readings of this broker to the topic `/system/telemetry`.
 
-What is published is decided in `telemetry_changes.py`, what it says is read in `telemetry_readings.py`. A tick never
-holds up the broker: it works in slices, waits for its own batch and for nothing else, and when the batch cannot be
-stored it is left out, since the next one says the same and more.
+`changes.py` selects them, `readings.py` makes them. A tick never delays the broker: it works in slices. A batch that
+cannot be stored is left out, since the next one contains the same and more.
 """
 
 import asyncio
@@ -13,7 +12,6 @@ from functools import partial
 
 from danube.broker.telemetry.changes import Entity, EntityReading, Mark, Selection, TelemetryChanges
 from danube.broker.telemetry.readings import (
-    AnySubscription,
     Totals,
     mark_subscription,
     mark_topic,
@@ -22,7 +20,7 @@ from danube.broker.telemetry.readings import (
     read_topic,
 )
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.topics.subscription import AnySubscription, ReliableSubscription
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import OutgoingMessage
 from danube.model.errors import DanubeError, PreconditionFailedError, StorageUnavailableError
@@ -55,7 +53,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TelemetrySource:
-    """Who publishes."""
+    """The source in each record."""
 
     broker_id: int
     start_id: int
@@ -86,9 +84,9 @@ class Telemetry:
         self._process = process
         self._runner = runner
         self._records_max = records_max
-        self._changes = self._nothing_told()
+        self._changes = self._new_changes()
         self._topic_id = 0
-        """Of the topic that was told."""
+        """Of the topic to which readings were published."""
         self._started_s = clock.monotonic_s()
         self._sequence = 0
         self._failing = False
@@ -107,7 +105,7 @@ class Telemetry:
             self._failed(error)
 
     async def tick(self) -> int:
-        """Publish what there is to say now; answers how many records. What cannot be published is logged once."""
+        """Publish the changes; answers the number of records. A failure is logged once."""
         try:
             published = await self._publish()
         except DanubeError as error:
@@ -124,7 +122,7 @@ class Telemetry:
         topic = await self._topic()
         if topic.record.topic_id != self._topic_id:
             self._topic_id = topic.record.topic_id
-            self._changes = self._nothing_told()
+            self._changes = self._new_changes()
         totals = await self._observe()
         at_ms = self._clock.now_ms()
         selection = self._changes.select(self._clock.monotonic_s())
@@ -142,7 +140,7 @@ class Telemetry:
         topic.bytes_in += sum(map(len, records))
         return len(records)
 
-    def _nothing_told(self) -> TelemetryChanges:
+    def _new_changes(self) -> TelemetryChanges:
         """One record of a batch is the broker's own."""
         return TelemetryChanges(records_max=self._records_max - 1, full_interval_s=TELEMETRY_FULL_INTERVAL_S)
 
@@ -154,28 +152,28 @@ class Telemetry:
         return topic
 
     async def _observe(self) -> Totals:
-        """Look at every topic and subscription."""
+        """Observe every topic and subscription."""
         self._changes.begin()
         totals = Totals()
         turns = _Turns(self._clock)
-        await self._look()
+        await self._read_unread_times()
         for entity, mark, read in _everything(self._topics, totals):
             self._changes.observe(entity, mark, read)
             if turns.is_over():
                 await turns.next()
         return totals
 
-    async def _look(self) -> None:
-        """Find out how old what subscriptions have not read is, where that takes a read: some of them in each tick."""
+    async def _read_unread_times(self) -> None:
+        """Read the append time of the oldest unread message of subscriptions, some of them in each tick."""
         left = TELEMETRY_LOOKS_MAX
         turns = _Turns(self._clock)
         for topic in list(self._topics):
             for subscription in list(topic.subscriptions.values()):
                 if not left:
                     return
-                if isinstance(subscription, ReliableSubscription) and subscription.must_look:
+                if isinstance(subscription, ReliableSubscription) and subscription.must_read_unread_time:
                     left -= 1
-                    await subscription.look()
+                    await subscription.read_unread_time()
             if turns.is_over():
                 await turns.next()
 
@@ -219,7 +217,7 @@ class Telemetry:
 
 
 class _Turns:
-    """Says when it is time to let others run."""
+    """Yields to the event loop after each time slice."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

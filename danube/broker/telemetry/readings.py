@@ -1,18 +1,16 @@
-"""How a broker, its topics and its subscriptions stand at this moment, as readings for telemetry."""
+"""Telemetry readings of a broker, its topics and its subscriptions at this moment."""
 
 from danube.broker.telemetry.changes import Mark
-from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.model.records.telemetry import BrokerReading, SubscriptionReading, TopicReading
 from danube.runtime.process import ProcessUsage
 from danube.storage.log.protocol import TopicLog
 from danube.storage.store import Storage
 
-AnySubscription = ReliableSubscription | NonReliableSubscription
-
 
 class Totals:
-    """What is added up over all topics of one tick."""
+    """Sums over all topics of one tick."""
 
     def __init__(self) -> None:
         self.topics = self.subscriptions = self.producers = self.consumers = 0
@@ -26,7 +24,7 @@ class Totals:
 
 
 def mark_topic(topic: AnyTopic) -> Mark:
-    """What differs whenever the topic's reading does."""
+    """A mark that differs whenever the topic's reading does."""
     mark = (
         topic.record.topic_id,
         topic.messages_in,
@@ -41,7 +39,7 @@ def mark_topic(topic: AnyTopic) -> Mark:
 
 
 def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
-    """What differs whenever the subscription's reading does."""
+    """A mark that differs whenever the subscription's reading does."""
     mark = (
         subscription.record.subscription_id,
         subscription.connected(),
@@ -69,7 +67,7 @@ def mark_subscription(topic: AnyTopic, subscription: AnySubscription) -> Mark:
 
 
 def read_topic(topic: AnyTopic) -> TopicReading:
-    """How a topic stands."""
+    """The reading of a topic."""
     name = topic.record.name
     base = name.base
     reading = TopicReading(
@@ -90,7 +88,7 @@ def read_topic(topic: AnyTopic) -> TopicReading:
 
 
 def read_subscription(topic: AnyTopic, subscription: AnySubscription) -> SubscriptionReading:
-    """How a subscription of the topic stands; all that is said of it is of the same moment."""
+    """The reading of a subscription; all its values are of the same moment."""
     record = subscription.record
     reading = SubscriptionReading(
         topic=topic.name,
@@ -108,7 +106,7 @@ def read_subscription(topic: AnyTopic, subscription: AnySubscription) -> Subscri
 
 
 def read_broker(storage: Storage, totals: Totals, usage: ProcessUsage, version: str, uptime_s: float) -> BrokerReading:
-    """How the broker stands."""
+    """The reading of the broker."""
     of_all = storage.stats
     stats = of_all.journal
     return BrokerReading(

@@ -1,4 +1,4 @@
-"""What a broker tells Prometheus of its storage: one look at the counters for a scrape."""
+"""Storage metrics, from one snapshot of the counters for each scrape."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -42,12 +42,12 @@ _STORAGE: list[_Row] = [
     ("segments", "Segments of all topics.", _GAUGE, lambda stats: stats.segments),
     ("segment_body_bytes", "Bytes of messages in segments.", _GAUGE, lambda stats: stats.segment_body_bytes),
     ("segment_file_bytes", "Bytes of segments on the disk.", _GAUGE, lambda stats: stats.segment_file_bytes),
-    ("cut_passes", "Passes of cutting the journal into segments.", _COUNTER, lambda stats: stats.passes),
+    ("cut_passes", "Passes of the segment flusher.", _COUNTER, lambda stats: stats.passes),
     ("cut_bytes", "Bytes written by them.", _COUNTER, lambda stats: stats.cut_bytes),
-    ("merged_segments", "Small segments put together.", _COUNTER, lambda stats: stats.merged_segments),
-    ("dropped_segments", "Segments that retention let go of.", _COUNTER, lambda stats: stats.dropped_segments),
+    ("merged_segments", "Small segments that were merged.", _COUNTER, lambda stats: stats.merged_segments),
+    ("dropped_segments", "Segments that retention deleted.", _COUNTER, lambda stats: stats.dropped_segments),
     ("freed_bytes", "Bytes of journal files removed.", _COUNTER, lambda stats: stats.freed_bytes),
-    ("troubled_topics", "Topics that cannot be cut for now.", _GAUGE, lambda stats: stats.troubled_topics),
+    ("troubled_topics", "Topics whose flush fails for now.", _GAUGE, lambda stats: stats.troubled_topics),
     ("refused_topics", "Topics whose history cannot be read.", _GAUGE, lambda stats: stats.refused_topics),
     ("read_wait_seconds", "Cold reads gave way to slow syncs.", _COUNTER, lambda stats: stats.read_wait_s),
     ("disk_level", "0: room, 1: little room, 2: messages are refused.", _GAUGE, lambda stats: int(stats.space_level)),
@@ -64,7 +64,7 @@ _TOPIC: list[tuple[str, str, Callable[[TopicStorageStats], float | None]]] = [
 
 
 def topic_storage_families(topics: Iterable[AnyTopic]) -> Iterator[Metric]:
-    """What each reliable topic keeps; of one without messages no times."""
+    """The storage of each reliable topic; without messages, no times."""
     families = [(_GAUGE(f"danube_topic_{name}", text, labels=("topic",)), read) for name, text, read in _TOPIC]
     for topic in topics:
         if isinstance(topic, ReliableTopic):

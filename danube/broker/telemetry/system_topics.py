@@ -1,7 +1,7 @@
 """Topics of the namespace `system`: brokers write them, and clients read them.
 
-One takes messages of clients: jobs publish what they found to ANALYTICS_TOPIC. Each message there has to be a record of
-such a result, and no producer may keep others out.
+Analytics jobs publish their results to ANALYTICS_TOPIC: each message has to be a record of a result, and no producer
+may be exclusive.
 """
 
 from collections.abc import Callable
@@ -45,7 +45,7 @@ def refuse_at_once(name: TopicName, operation: str) -> None:
 
 
 def payload_check(name: TopicName) -> PayloadCheck | None:
-    """What judges each payload that clients publish to a topic; None where they publish what they like."""
+    """The check of each payload that clients publish to a topic; None for no check."""
     return _check_result if name == ANALYTICS_TOPIC else None
 
 

@@ -1,7 +1,7 @@
-"""De-duplication: a batch that a producer sends again is stored once and answered with the offset it got then.
+"""De-duplication: a batch that a producer sends again is stored once and answered with its first offset.
 
-What is durable the topic's log remembers (`storage/numbering.py`). Here stands what is on its way into the log: a
-stream may break and the same batch come on another one before the journal has settled it.
+The topic's log knows the durable batches (`danube/storage/batches/producer_state.py`). Batches that the journal has not
+settled are here: a stream may break, and the same batch arrive on another one before.
 """
 
 from collections import deque
@@ -19,30 +19,30 @@ Append = Callable[[bytes, int, AppendDone], None]
 
 
 @dataclass(slots=True, eq=False)
-class _OnItsWay:
+class _Pending:
     batch: SequencedBatch
     waiting: list[AppendDone] = field(default_factory=list)
-    """One for each stream that brought it."""
+    """One for each stream that sent it."""
 
 
 class Sequences:
-    """The numbered batches of one topic: each is appended once, in the order of its numbers."""
+    """The sequenced batches of one topic: each is appended once, in order."""
 
     def __init__(self, log: TopicLog, append: Append) -> None:
         self._log = log
         self._append = append
-        self._rows: dict[int, deque[_OnItsWay]] = {}
-        """By numbering; one without batches on their way is not here. Bounded as the journal's backlog is."""
+        self._pending: dict[int, deque[_Pending]] = {}
+        """By producer id, where there are any. Bounded by the journal's backlog."""
 
     def publish(self, body: bytes, done: AppendDone) -> None:
-        """Append a batch that was checked, unless it is stored or on its way; `done` is told its offset in any case.
+        """Append a checked batch, unless it is stored or pending; `done` gets its offset in any case.
 
         Raises as `TopicLog.append_batch`, and SequenceError.
         """
         batch = sequenced_batch(body)
         if batch is None:
             raise InvalidBatchError("the batch is not numbered, and its stream was opened for de-duplication")
-        row = self._rows.get(batch.numbering_id)
+        row = self._pending.get(batch.numbering_id)
         due = row[-1].batch.end_sequence if row else self._log.next_sequence(batch.numbering_id)
         if batch.base_sequence == due:
             self._append_next(batch, body, done)
@@ -54,31 +54,31 @@ class Sequences:
             raise _out_of_sequence(batch, due)
 
     def _append_next(self, batch: SequencedBatch, body: bytes, done: AppendDone) -> None:
-        coming = _OnItsWay(batch, [done])
-        self._append(body, batch.records, lambda result: self._settled(coming, result))
-        self._rows.setdefault(batch.numbering_id, deque()).append(coming)
+        pending = _Pending(batch, [done])
+        self._append(body, batch.records, lambda result: self._settled(pending, result))
+        self._pending.setdefault(batch.numbering_id, deque()).append(pending)
 
-    def _settled(self, coming: _OnItsWay, result: int | DanubeError) -> None:
-        """The log settles in order. Of a failed append those behind it fail too, and their numbers are due again."""
-        row = self._rows[coming.batch.numbering_id]
+    def _settled(self, pending: _Pending, result: int | DanubeError) -> None:
+        """The log settles in order. After a failed append the later ones fail too, and their sequence is due again."""
+        row = self._pending[pending.batch.numbering_id]
         row.popleft()
         if not row:
-            del self._rows[coming.batch.numbering_id]
-        for done in coming.waiting:
+            del self._pending[pending.batch.numbering_id]
+        for done in pending.waiting:
             done(result)
 
 
 class SequencedStream:
-    """One stream's batches, which go on with one row of numbers without a gap."""
+    """One stream's batches, which continue one sequence without a gap."""
 
-    def __init__(self, sequences: Sequences, numbering_id: int) -> None:
+    def __init__(self, sequences: Sequences, producer_id: int) -> None:
         self._sequences = sequences
-        self._numbering_id = numbering_id
+        self._producer_id = producer_id
         self._due: int | None = None
 
     def check(self, header: BatchHeader) -> None:
-        """Judge the next batch of the stream. Raises InvalidBatchError, SequenceError."""
-        if header.producer_id != self._numbering_id:
+        """Check the next batch of the stream. Raises InvalidBatchError, SequenceError."""
+        if header.producer_id != self._producer_id:
             raise InvalidBatchError(
                 "the producer id of a batch is not the numbering id that its stream was given: each stream with "
                 "de-duplication takes the batches of one row of numbers"
@@ -95,8 +95,8 @@ class SequencedStream:
         self._sequences.publish(body, done)
 
 
-def _find(row: deque[_OnItsWay] | None, batch: SequencedBatch) -> _OnItsWay | None:
-    return next((coming for coming in row or () if coming.batch == batch), None)
+def _find(row: deque[_Pending] | None, batch: SequencedBatch) -> _Pending | None:
+    return next((pending for pending in row or () if pending.batch == batch), None)
 
 
 def _out_of_sequence(batch: SequencedBatch, due: int) -> SequenceError:

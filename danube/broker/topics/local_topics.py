@@ -1,4 +1,4 @@
-"""The topics that this broker serves: found by name, created, deleted, and opened again after a restart."""
+"""The topics that this broker serves: lookup by name, creation, deletion, limits, and opening after a restart."""
 
 import asyncio
 import logging
@@ -13,7 +13,7 @@ from danube.broker.dispatch.driver import DispatchSettings
 from danube.broker.dispatch.events import Event
 from danube.broker.dispatch.instructions import DeadLetter
 from danube.broker.policy.subscription_policies import Inheritance, inheritance
-from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, NonReliableTopic, ReliableTopic
 from danube.broker.topics.unreadable_log import UnreadableTopicLog
 from danube.metadata.records.catalog import ExtraWrites, NamespaceRecord, Records, SubscriptionRecord, TopicRecord
@@ -41,14 +41,14 @@ _log = logging.getLogger(__name__)
 
 
 _AUDIT_LOG = Policies(durability=Durability.FSYNC.number)
-"""Whatever else is set: what was done is on record before its caller hears that it was done."""
+"""Whatever is set: a call is on record before its caller gets the answer."""
 
 CarryDeadLetter = Callable[[ReliableTopic, str, Callable[[Event], None], DeadLetter], None]
-"""Copies a message of a topic's subscription to where it is to go, and has the callback told what became of it."""
+"""Copies a message of a topic's subscription to its dead letter topic, and gives the callback the outcome."""
 
 
 class Topics:
-    """Every topic of this broker, open."""
+    """All topics of this broker, open."""
 
     def __init__(
         self,
@@ -62,12 +62,12 @@ class Topics:
         own_policies: Mapping[str, Policies] | None = None,
         remote: RemoteTopics | None = None,
     ) -> None:
-        """`policies` hold where neither a topic nor its namespace sets anything. `remote` are those of other brokers.
+        """`policies` apply where neither a topic nor its namespace sets anything.
 
-        `own_policies` are instead of them, by name, for topics that the broker itself writes.
+        `own_policies` replace them, by name, for topics that the broker itself writes.
         """
         self.dead_letters: CarryDeadLetter | None = None
-        """Takes what failed too often; without it such messages are kept, and tried again."""
+        """Takes exhausted messages; without it they are kept and tried again."""
         self._policies = policies
         self._system_policies = Policies(durability=policies.durability)
         self._own_policies = own_policies or {}
@@ -80,8 +80,8 @@ class Topics:
         self._tasks = tasks
         self.dispatch = dispatch
         self._topics: dict[str, AnyTopic] = {}
-        self._elsewhere: dict[str, TopicName] = {}
-        """Topics that were unloaded here: they are there, and this broker does not serve them."""
+        self._unloaded: dict[str, TopicName] = {}
+        """Topics that were unloaded here and not opened again."""
         self._changing = asyncio.Lock()
 
     def __iter__(self) -> Iterator[AnyTopic]:
@@ -91,11 +91,11 @@ class Topics:
         return len(self._topics)
 
     async def load(self) -> None:
-        """Open what the metadata says is there, subscriptions and consumers included."""
+        """Open all topics of this broker that the metadata has, with their subscriptions."""
         for namespace in await self._records.namespaces():
             self._remember_policies(namespace)
         for record in await self._records.topics():
-            if not self._remote.is_others(record):
+            if not self._remote.is_remote(record):
                 self._open(record)
         for subscription in await self._records.all_subscriptions():
             topic = self.find(str(subscription.topic))
@@ -118,7 +118,7 @@ class Topics:
 
     @property
     def is_of_cluster(self) -> bool:
-        """Whether other brokers may serve topics that are not seen here yet."""
+        """Tell whether other brokers may serve topics that are not seen here yet."""
         return self._remote.is_cluster
 
     def records(self) -> Iterator[TopicRecord]:
@@ -126,7 +126,7 @@ class Topics:
         yield from (topic.record for topic in self)
         yield from (record for record in self._remote if str(record.name) not in self._topics)
 
-    def other(self, name: TopicName) -> TopicRecord | None:
+    def find_remote(self, name: TopicName) -> TopicRecord | None:
         """The topic of this name, if another broker serves it."""
         return None if str(name) in self._topics else self._remote.find(str(name))
 
@@ -134,21 +134,19 @@ class Topics:
         """The other broker that serves a topic, None for a topic of this one. Raises TopicNotServedError while that
         broker does not run.
         """
-        return self._remote.server_of(record) if self._remote.is_others(record) else None
+        return self._remote.server_of(record) if self._remote.is_remote(record) else None
 
     async def remote_subscriptions(self, name: TopicName) -> list[str]:
         """The names of the subscriptions of a topic that another broker serves, sorted."""
         return sorted(record.name for record in await self._records.subscriptions_of(name))
 
-    def is_remote(self, name: TopicName) -> bool:
-        """Whether the topic was unloaded here and not opened again."""
-        return str(name) in self._elsewhere
+    def is_unloaded(self, name: TopicName) -> bool:
+        """Tell whether the topic was unloaded here and not opened again."""
+        return str(name) in self._unloaded
 
     def refuse_remote(self, name: TopicName) -> None:
-        """Raise TopicNotServedError for a topic that another broker serves, or that was unloaded here: clients try
-        again, and it is not made anew.
-        """
-        if str(name) in self._elsewhere:
+        """Raise TopicNotServedError for a topic that another broker serves, or that was unloaded here."""
+        if str(name) in self._unloaded:
             raise TopicNotServedError(f"{name} is not served here at the moment: look it up again and retry")
         record = self._remote.find(str(name))
         if record is not None and str(name) not in self._topics:
@@ -159,15 +157,15 @@ class Topics:
 
         Those that other brokers serve are among them.
         """
-        if str(name) in self._topics or str(name) in self._elsewhere or self._remote.find(str(name)):
+        if str(name) in self._topics or str(name) in self._unloaded or self._remote.find(str(name)):
             return [name]
         partitions = {topic.record.name for topic in self if topic.record.name.base == name}
-        partitions |= {each for each in self._elsewhere.values() if each.base == name}
+        partitions |= {each for each in self._unloaded.values() if each.base == name}
         partitions |= set(self._remote.partitions_of(name))
         return sorted(partitions, key=lambda partition: partition.partition_index or 0)
 
     async def of_cluster(self, name: TopicName) -> list[TopicRecord]:
-        """As `matching`, but as all brokers have it by now: what was made elsewhere a moment ago is found.
+        """As `matching`, but linearizable: topics that another broker created a moment ago are found.
 
         It costs a round of agreement. Raises MetadataError when this broker is cut off from the others.
         """
@@ -183,28 +181,28 @@ class Topics:
         """
         async with self._changing, self._inheritance(name.base) as inherited:
             self._refuse_beyond_limit(1)
-            async with self._serving_what_is_there(name):
+            async with self._serving_existing(name):
                 record = await self._records.create_topic(
                     name, strategy, self._clock.now_ms(), schema_subject=schema_subject, inherit=inherited.of
                 )
             return await self._open_new(record)
 
     async def find_or_create(self, name: TopicName, strategy: DispatchStrategy) -> AnyTopic:
-        """The topic of this name, created if it is not there: of several who ask at once, all get it. As `create`."""
+        """The topic of this name, created if it does not exist; concurrent callers all get it. Raises as `create`."""
         try:
             return await self.create(name, strategy, None)
         except TopicExistsError:
             self.refuse_remote(name)
             topic = self.find(str(name))
             if topic is None:
-                await self._refuse_just_made(name)
+                await self._refuse_new_remote(name)
                 raise
             return topic
 
     async def own_topic(self, name: TopicName) -> AnyTopic:
-        """The topic of this name that this broker writes itself, made if it is not there.
+        """The topic of this name that this broker writes itself, created if it does not exist.
 
-        In a cluster each broker has its partition of it: who reads the topic reads all of them. Raises as `create`.
+        In a cluster each broker has its own partition of it. Raises as `create`.
         """
         if not self._remote.is_cluster:
             return self.find(str(name)) or await self.find_or_create(name, DispatchStrategy.RELIABLE)
@@ -218,10 +216,10 @@ class Topics:
                     return await self.create(name.partition(index), DispatchStrategy.RELIABLE, None)
         raise LimitReachedError(f"{name} has {PARTITIONS_MAX} partitions, and none of this broker: delete some")
 
-    async def _refuse_just_made(self, name: TopicName) -> None:
-        """Raise TopicNotServedError for a topic that another broker has made so lately that it is not seen yet."""
+    async def _refuse_new_remote(self, name: TopicName) -> None:
+        """Raise TopicNotServedError for a topic of another broker that is too new to be seen here."""
         record = await self._records.topic(name, linearizable=True)
-        if record is not None and self._remote.is_others(record):
+        if record is not None and self._remote.is_remote(record):
             raise self._remote.refusal(record)
 
     async def create_partitioned(
@@ -230,7 +228,7 @@ class Topics:
         """Create all partitions of a topic, or none. Raises as `create`."""
         async with self._changing, self._inheritance(base) as inherited:
             self._refuse_beyond_limit(partitions)
-            async with self._serving_what_is_there(base):
+            async with self._serving_existing(base):
                 records = await self._records.create_partitioned_topic(
                     base,
                     partitions,
@@ -243,7 +241,7 @@ class Topics:
                 await self._open_new(record)
 
     async def add_partitions(self, base: TopicName, count: int) -> None:
-        """Give a partitioned topic more partitions, with the subscriptions that it has: all of them or none.
+        """Add partitions to a partitioned topic, with its subscriptions: all of them or none.
 
         Raises TopicNotFoundError, and as `create`.
         """
@@ -256,13 +254,13 @@ class Topics:
                 await self._open_new(record)
 
     def limits_of(self, namespace: str) -> Limits:
-        """What holds for a topic of this namespace that sets nothing itself."""
+        """The limits of a topic of this namespace that sets nothing itself."""
         return limits_of(self._namespace_policies.get(namespace, NO_POLICIES), self._of_settings(namespace))
 
     def limits_with(
         self, topic: AnyTopic, *, own: Policies | None = None, of_namespace: Policies | None = None
     ) -> Limits:
-        """What holds for a topic, or would if these policies took the place of its own, or of its namespace's."""
+        """The limits of a topic, as they are, or with these policies in place of its own or of its namespace's."""
         of_settings, record = self._of_settings(topic.record.name.namespace), topic.record
         if of_namespace is None:
             of_namespace = self._namespace_policies.get(record.name.namespace, NO_POLICIES)
@@ -273,16 +271,16 @@ class Topics:
     async def change_namespace_policies(
         self, namespace: str, change: PolicyChange, *, extra_writes: ExtraWrites | None = None
     ) -> NamespaceRecord:
-        """Change the limits of a namespace; they hold for its topics at once. `extra_writes` go with it.
+        """Change the limits of a namespace; they apply to its topics at once. `also` goes into the same transaction.
 
-        Meanwhile no topic comes or goes. Raises NamespaceNotFoundError, and what `extra_writes` raises.
+        No topic is created or deleted meanwhile. Raises NamespaceNotFoundError, and what `also` raises.
         """
         async with self._changing:
             record = await self._records.change_namespace_policies(namespace, change, extra_writes=extra_writes)
             self._remember_policies(record)
             for topic in self:
                 if topic.record.name.namespace == namespace:
-                    self._hold(topic)
+                    self._apply_limits(topic)
             return record
 
     async def change_topic_policies(
@@ -298,19 +296,19 @@ class Topics:
             records = await self._records.change_topic_policies(names, change, extra_writes=extra_writes)
             for topic, record in zip(topics, records, strict=True):
                 topic.record = replace(topic.record, policies=record.policies)
-                self._hold(topic)
+                self._apply_limits(topic)
 
     def follow_namespace(self, record: NamespaceRecord) -> None:
-        """A namespace's limits are these now, whoever has changed them; they hold for its topics at once."""
+        """Apply a namespace's limits, which another broker may have changed, to its topics."""
         if self._namespace_policies.get(record.name, NO_POLICIES) == record.policies:
             return
         self._remember_policies(record)
         for topic in self:
             if topic.record.name.namespace == record.name:
-                self._hold(topic)
+                self._apply_limits(topic)
 
     def forget_namespace(self, namespace: str) -> None:
-        """Forget the limits of a namespace that is gone, or has just been made: it has none."""
+        """Forget the limits of a namespace that was deleted or just created."""
         self._namespace_policies.pop(namespace, None)
 
     def behind(self, name: TopicName) -> list[AnyTopic]:
@@ -322,45 +320,44 @@ class Topics:
 
     def in_namespace(self, namespace: str) -> list[AnyTopic]:
         """All topics of a namespace, by name. Raises TopicNotServedError when one of them was unloaded here."""
-        for name in (*self._elsewhere.values(), *(record.name for record in self._remote)):
+        for name in (*self._unloaded.values(), *(record.name for record in self._remote)):
             if name.namespace == namespace:
                 self.refuse_remote(name)
         found = (topic for topic in self if topic.record.name.namespace == namespace)
         return sorted(found, key=lambda topic: topic.record.name)
 
-    async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> Sequence[AnyTopic]:
-        """Delete a topic, or all partitions of a base name, all or none; answers the topics that are gone.
+    async def delete(self, name: TopicName, *, also: ExtraWrites | None = None) -> Sequence[AnyTopic]:
+        """Delete a topic, or all partitions of a base name, all or none; answers the deleted topics.
 
-        Meanwhile no topic comes or goes, and no subscription of these; `extra_writes` go with it. The caller drains
-        their clients. Raises TopicNotFoundError, TopicNotServedError, and what `extra_writes` raises.
+        No topic, and no subscription of these, is created or deleted meanwhile; `also` goes into the same transaction.
+        The caller drains their clients. Raises TopicNotFoundError, TopicNotServedError, and what `also` raises.
         """
         async with self._changing, AsyncExitStack() as held:
             deleted = self.behind(name)
             for topic in deleted:
                 await held.enter_async_context(topic.changing)
             try:
-                await self._records.delete_topics([topic.record for topic in deleted], extra_writes=extra_writes)
-            except UnknownOutcomeError:  # what was acknowledged from here on might be gone at the next start
+                await self._records.delete_topics([topic.record for topic in deleted], also=also)
+            except UnknownOutcomeError:  # messages acknowledged from now on might be lost at the next start
                 for topic in deleted:
                     topic.refuse_publishes(ClientDrain(Cause.IN_DOUBT, f"topic {topic.name}"))
                 raise
-            self._let_go(deleted)
+            self._close_deleted(deleted)
             return deleted
 
     async def forget_deleted(self, name: TopicName) -> Sequence[AnyTopic]:
-        """As `delete`, which found that the metadata has it no more, for what of it is served nevertheless."""
+        """Close topics of this name that are served though the metadata does not have them any more."""
         async with self._changing, AsyncExitStack() as held:
             for topic in (found := self.behind(name)):
                 await held.enter_async_context(topic.changing)
             known = {one.topic_id for one in await self.of_cluster(name)}
-            self._let_go(deleted := [topic for topic in found if topic.record.topic_id not in known])
+            self._close_deleted(deleted := [topic for topic in found if topic.record.topic_id not in known])
             return deleted
 
     async def unload(self, name: TopicName, drain: ClientDrain) -> AnyTopic:
-        """Serve a topic no more and leave all of it in journal and metadata; answers the topic, closed.
+        """Stop serving a topic, and leave it in journal and metadata; answers the topic, closed.
 
-        What was accepted is settled before, and where its subscriptions stand is durable after. Its clients are the
-        caller's to send away.
+        Accepted messages are settled before, and cursors are durable after. The caller drains its clients.
 
         Raises:
             TopicNotFoundError, TopicNotServedError.
@@ -373,31 +370,29 @@ class Topics:
                 try:
                     await topic.settled()
                 except BaseException:
-                    topic.take_publishes()
+                    topic.accept_publishes()
                     raise
                 topic.close(drain)
-                self._elsewhere[topic.name] = name
+                self._unloaded[topic.name] = name
                 del self._topics[topic.name]
                 await topic.save_cursors()
             return topic
 
     async def open_again(self, name: TopicName) -> AnyTopic:
-        """Serve a topic that was unloaded, under a new epoch, as metadata and journal have it.
+        """Serve an unloaded topic under a new epoch, as metadata and journal have it.
 
-        Raises TopicExistsError for one that is served, TopicNotFoundError for one that is gone.
+        Raises TopicExistsError for one that is served, TopicNotFoundError for a deleted one.
         """
         async with self._changing:
             if str(name) in self._topics:
                 raise TopicExistsError(f"{name} is served here already: unload it first")
             record = await self._records.begin_epoch(name)
             subscriptions = await self._records.subscriptions_of(name)
-            self._elsewhere.pop(str(name), None)
+            self._unloaded.pop(str(name), None)
             return self._open_whole(record, subscriptions)
 
-    def open_subscription(
-        self, topic: AnyTopic, record: SubscriptionRecord
-    ) -> ReliableSubscription | NonReliableSubscription:
-        """Serve a subscription from where its cursor stands."""
+    def open_subscription(self, topic: AnyTopic, record: SubscriptionRecord) -> AnySubscription:
+        """Serve a subscription from its cursor."""
         if isinstance(topic, NonReliableTopic):
             passing = topic.subscriptions[record.name] = NonReliableSubscription(record, clock=self._clock)
             return passing
@@ -418,7 +413,7 @@ class Topics:
         if self.dead_letters is not None:
             told = subscription.driver.handle
             subscription.driver.on_dead_letter = partial(self.dead_letters, topic, record.name, told)
-        topic.lead_past_trimmed(subscription)
+        topic.skip_trimmed(subscription)
         return subscription
 
     def _open(self, record: TopicRecord) -> AnyTopic:
@@ -427,7 +422,7 @@ class Topics:
             topic = ReliableTopic(record, self._log_of(record))
         else:
             topic = NonReliableTopic(record)
-        self._hold(topic)
+        self._apply_limits(topic)
         self._topics[topic.name] = topic
         return topic
 
@@ -438,8 +433,8 @@ class Topics:
     def _inheritance(self, base: TopicName | None) -> AbstractAsyncContextManager[Inheritance]:
         names = [f"{base}-part-{index}" for index in range(PARTITIONS_MAX)] if base is not None else []
         siblings = [topic for name in names if (topic := self.find(name)) is not None]
-        elsewhere = sorted(self._remote.partitions_of(base)) if base is not None else []
-        return inheritance(siblings, elsewhere, self._records, self.find)
+        remote = sorted(self._remote.partitions_of(base)) if base is not None else []
+        return inheritance(siblings, remote, self._records, self.find)
 
     def _open_whole(self, record: TopicRecord, subscriptions: Iterable[SubscriptionRecord]) -> AnyTopic:
         topic = self._open(record)
@@ -449,18 +444,18 @@ class Topics:
         return topic
 
     @asynccontextmanager
-    async def _serving_what_is_there(self, name: TopicName) -> AsyncIterator[None]:
-        """Where a topic that is to be made is there, serve it if nobody does: the answer to who made it got lost."""
+    async def _serving_existing(self, name: TopicName) -> AsyncIterator[None]:
+        """Serve a topic that exists unserved, because the answer to its creation was lost."""
         try:
             yield
         except TopicExistsError:
             for record in await self.of_cluster(name):
-                is_away = self.is_remote(record.name) or self._remote.is_others(record)
+                is_away = self.is_unloaded(record.name) or self._remote.is_remote(record)
                 if self.find(str(record.name)) is None and not is_away:
                     self._open_whole(record, await self._records.subscriptions_of(record.name))
             raise
 
-    def _let_go(self, deleted: Iterable[AnyTopic]) -> None:
+    def _close_deleted(self, deleted: Iterable[AnyTopic]) -> None:
         for topic in deleted:
             del self._topics[topic.name]
             topic.close(ClientDrain(Cause.DELETED, f"topic {topic.name}"))
@@ -476,9 +471,9 @@ class Topics:
             reason = f"what is stored of {record.name} cannot be read; the broker's log says why"
             return UnreadableTopicLog(record.topic_id, reason)
 
-    def _hold(self, topic: AnyTopic) -> None:
+    def _apply_limits(self, topic: AnyTopic) -> None:
         limits = self.limits_with(topic)
-        topic.hold(limits, self._clock)
+        topic.apply_limits(limits, self._clock)
         if isinstance(topic, ReliableTopic):
             topic.log.set_durability(durability_of(limits.durability))
 

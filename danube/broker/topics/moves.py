@@ -1,7 +1,7 @@
-"""Topics that go, with all their clients: deleted, moved away, opened again, or left by a broker that ends.
+"""Moves: unloading topics and opening them again, and draining the clients of deleted and moved ones.
 
-A topic that moves is nowhere for a moment. Its consumers are sent away when it is served again, and not before: told
-CLOSE, official clients look for it for three seconds and then end. Until then their streams are open and silent.
+A topic that moves is served by no broker for a moment. Its consumers are drained when it is served again, and not
+before: after CLOSE, official clients look for it for three seconds and then end. Until then their streams are silent.
 """
 
 from collections.abc import Iterable
@@ -20,34 +20,34 @@ _SYSTEM = "system"
 
 
 class Moves:
-    """Takes topics off this broker, and back on it."""
+    """Unloads topics of this broker, and opens them again."""
 
     def __init__(self, topics: Topics, producers: Producers, consumers: Consumers, clock: Clock) -> None:
         self._topics = topics
         self._producers = producers
         self._consumers = consumers
         self._clock = clock
-        self._under_way: dict[str, tuple[AnyTopic, TimerHandle]] = {}
-        """Topics that were unloaded, and whose clients are still here, until MOVE_WAIT_S at most."""
+        self._unloaded: dict[str, tuple[AnyTopic, TimerHandle]] = {}
+        """Unloaded topics whose clients are not drained yet, for MOVE_WAIT_S at most."""
 
     def drain_clients(self, topics: Iterable[AnyTopic], cause: Cause) -> None:
-        """Refuse publishes to these topics, deliver nothing of them any more, and send all their clients away.
+        """Refuse publishes to these topics, stop their delivery, and drain all their clients.
 
-        It returns at once: what was accepted is still stored and answered by the journal, and each consumer's stream
-        ends when its client was told, in FAREWELL_WAIT_S + FAREWELL_END_S at most.
+        It returns at once: accepted messages are still stored and answered, and each consumer's stream ends after its
+        client got CLOSE, in DRAIN_WAIT_S + DRAIN_END_S at most.
         """
         for topic in topics:
             drain = ClientDrain(cause, f"topic {topic.name}")
             if not topic.is_closed:
                 topic.close(drain)
-            self._producers.topic_closed(topic, drain)
-            self._consumers.topic_closed(topic, drain)
+            self._producers.drain_topic(topic, drain)
+            self._consumers.drain_topic(topic, drain)
 
     async def unload(self, name: TopicName) -> None:
-        """Serve a topic no more, for good or until `open_again`: nothing acknowledged is lost, offsets go on.
+        """Stop serving a topic, for good or until `open_again`: nothing acknowledged is lost, offsets continue.
 
-        It returns when all that was accepted is settled and where subscriptions stand is durable: the next owner may
-        begin. Its clients stay until `reopened`; what they have not acknowledged comes again.
+        It returns when accepted messages are settled and cursors are durable: the next owner may open the topic. Its
+        clients stay until `reopened`; what they have not acknowledged is delivered again.
 
         Raises:
             TopicNotFoundError, TopicNotServedError.
@@ -59,29 +59,29 @@ class Moves:
         topic = self._topics.get(name)
         try:
             topic = await self._topics.unload(name, ClientDrain(Cause.MOVED, f"topic {name}"))
-        finally:  # who cancels this at its last step has unloaded the topic
-            if self._topics.is_remote(name) and topic.name not in self._under_way:
+        finally:  # a cancel at the last step comes after the unload
+            if self._topics.is_unloaded(name) and topic.name not in self._unloaded:
                 timer = self._clock.call_at(self._clock.monotonic_s() + MOVE_WAIT_S, lambda: self.reopened(name))
-                self._under_way[topic.name] = topic, timer
+                self._unloaded[topic.name] = topic, timer
 
     def reopened(self, name: TopicName) -> None:
-        """A topic that was unloaded is served again, and a lookup says where: send its clients there. Idempotent."""
-        topic, timer = self._under_way.pop(str(name), (None, None))
+        """An unloaded topic is served again, and a lookup finds it: drain its clients. Idempotent."""
+        topic, timer = self._unloaded.pop(str(name), (None, None))
         if timer is not None:
             timer.cancel()
         if topic is not None:
             self.drain_clients([topic], Cause.MOVED)
 
     def go_down(self) -> None:
-        """The broker ends: send everybody away."""
-        leaving = [topic for topic, _ in self._under_way.values()]
-        for _, timer in self._under_way.values():
+        """The broker shuts down: drain all clients."""
+        leaving = [topic for topic, _ in self._unloaded.values()]
+        for _, timer in self._unloaded.values():
             timer.cancel()
-        self._under_way.clear()
+        self._unloaded.clear()
         self.drain_clients([*self._topics, *leaving], Cause.GOING_DOWN)
 
     async def open_again(self, name: TopicName) -> None:
-        """Serve a topic that was unloaded, under a new epoch, to its producers and consumers of before and to others.
+        """Serve an unloaded topic under a new epoch; its former producers and consumers may continue.
 
         Raises TopicExistsError for one that is served, TopicNotFoundError for one that is gone.
         """

@@ -1,8 +1,8 @@
-"""Who may publish to a topic: everybody, or one exclusive producer until the next one takes over.
+"""Producer access to a topic: shared, or exclusive until the next exclusive producer takes over.
 
-Each exclusive producer gets an epoch that nobody had before, durable before it may send. It has the topic while its
-stream is open. When that ends others may publish again; it may come back with its epoch unless another exclusive
-producer came meanwhile, and is fenced then. So of two that both believe to be the one, only the newer stores anything.
+Each exclusive producer gets a new epoch, durable before it may send. It has the topic while its stream is open. After
+that others may publish, and it may reconnect with its epoch, unless another exclusive producer came: then it is fenced.
+So of two that both consider themselves exclusive, only the newer one stores anything.
 """
 
 from dataclasses import dataclass
@@ -24,11 +24,11 @@ class Hold:
 
 
 def may_resume(wanted: PublishOpen, newest: ProducerEpoch, *, is_held: bool, has_streams: bool) -> bool:
-    """Judge an exclusive producer that wants a topic: whether it goes on with its epoch, or gets a new one.
+    """Tell whether an exclusive producer keeps its epoch or gets a new one.
 
     Raises:
-        ProducerFencedError: it brings an epoch that is another one's by now.
-        TopicHeldError: it comes for the first time, would not take over, and is not alone.
+        ProducerFencedError: its epoch is not the newest.
+        TopicHeldError: it is new, does not take over, and is not alone.
     """
     if wanted.epoch:
         if (wanted.epoch, wanted.producer_name) != (newest.epoch, newest.producer_name):
@@ -63,7 +63,7 @@ class ProducerAccesses:
             )
 
     async def claim(self, topic: ReliableTopic, wanted: PublishOpen) -> Hold | None:
-        """Let a stream in; answers what an exclusive one has to `release` when it ends.
+        """Accept a stream; answers what an exclusive one has to `release` when it ends.
 
         All other streams of batches to the topic end then, fenced: of what they sent only what is appended already is
         stored. The caller opens its stream before anything else happens. Raises as `may_resume`, and MetadataError,

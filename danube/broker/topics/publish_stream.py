@@ -1,8 +1,7 @@
-"""One stream of batches from a producer into a reliable topic: in order, within a window of bytes.
+"""Publish stream: batches from one producer into a reliable topic, in order, within a window of bytes.
 
-Batches are appended as they come. While the journal's backlog is full they wait here and nothing further is read; the
-same while the window is full. Acknowledgements are gathered: those of one round of the journal are one answer. The
-first batch that is refused is the last word of the stream, once everything before it is settled.
+While the window or the journal's backlog is full, nothing further is read. The acknowledgements of one journal round
+are one answer. The first refused batch ends the stream, once everything before it is settled.
 """
 
 import asyncio
@@ -45,10 +44,10 @@ class PublishOutlet(Protocol):
         """As `ServerStream.room`."""
 
     def acknowledge(self, answer: PublishAcknowledged) -> None:
-        """Say what is stored."""
+        """Report what is stored."""
 
     def refuse(self, answer: PublishRefused) -> None:
-        """Say what is not stored, and end."""
+        """Report what is not stored, and end."""
 
     def finish(self) -> None:
         """End: everything is answered."""
@@ -61,7 +60,7 @@ class PublishOutlet(Protocol):
 
 
 def check_payloads(body: bytes, topic: str) -> BatchHeader:
-    """Judge a batch from outside: it must be whole, and every record a message that any client can receive and answer.
+    """Check a producer's batch: it must be whole, and every record a message that any client can receive.
 
     Answers its header. Raises InvalidBatchError, MessageTooLargeError.
     """
@@ -87,7 +86,7 @@ def check_payloads(body: bytes, topic: str) -> BatchHeader:
 
 
 class PublishSession:
-    """The batches of one stream, from their coming in to their answer."""
+    """The batches of one stream, from arrival to answer."""
 
     def __init__(
         self,
@@ -99,7 +98,7 @@ class PublishSession:
         window_bytes: int = PUBLISH_WINDOW_BYTES,
         ended: Callable[[], None] = lambda: None,
     ) -> None:
-        """With `sequenced` batches are de-duplicated. `ended` is called once, when nothing further comes or goes."""
+        """With `sequenced` batches are de-duplicated. `ended` is called once, at the end."""
         self._topic = topic
         self._outlet = outlet
         self._clock = clock
@@ -116,14 +115,14 @@ class PublishSession:
         self._stored_cost = 0
         self._last_stored = 0
         self._held_cost = 0
-        """Of everything that came in and is not acknowledged."""
+        """Of everything that arrived and is not acknowledged."""
         self._refusal: PublishRefused | None = None
         self._half_closed = self._ended = self._paused = self._answer_due = False
         self._retry: TimerHandle | None = None
         topic.streams.add(self)
 
-    def take(self, batch: PublishBatch) -> None:
-        """A batch came in; its answer, or an earlier one's refusal, goes to the outlet."""
+    def add(self, batch: PublishBatch) -> None:
+        """A batch arrived; its answer, or an earlier refusal, goes to the outlet."""
         if self._refusal is not None or self._ended:
             return
         self._held_cost += _cost(batch)
@@ -138,7 +137,7 @@ class PublishSession:
         self._regulate()
 
     def half_close(self) -> None:
-        """Nothing further comes: the stream ends when all is answered."""
+        """No batch follows: the stream ends when all are answered."""
         self._half_closed = True
         self._answer_soon()
 
@@ -147,7 +146,7 @@ class PublishSession:
         self._answer()
 
     def stop(self, error: DanubeError) -> None:
-        """Take nothing further; what was appended is still answered, then the stream is refused with `error`."""
+        """Accept nothing further; appended batches are still answered, then the stream is refused with `error`."""
         if self._waiting:
             self._refuse(self._waiting[0][0].sequence, error)
         else:
@@ -155,7 +154,7 @@ class PublishSession:
         self._regulate()
 
     def cancel(self) -> None:
-        """The producer went away. What was appended stays."""
+        """The producer disconnected. Appended batches stay."""
         if self._ended:
             return
         self._ended = True
@@ -230,7 +229,7 @@ class PublishSession:
         self._answer_soon()
 
     def _answer_soon(self) -> None:
-        """In a turn of its own: until then the rest of the round is settled too."""
+        """In a later turn, when the rest of the round is settled too."""
         if not self._answer_due and not self._ended:
             self._answer_due = True
             asyncio.get_running_loop().call_soon(self._answer)
@@ -255,7 +254,7 @@ class PublishSession:
             self._regulate()
 
     def _regulate(self) -> None:
-        """Read on, or not."""
+        """Pause or resume reading."""
         full = bool(self._waiting) or self._held_cost >= self._window_bytes or self._refusal is not None
         if full != self._paused and not self._ended:
             self._paused = full

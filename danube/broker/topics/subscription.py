@@ -1,7 +1,6 @@
-"""One subscription of a topic: its consumers and where their messages come from.
+"""Subscriptions of a topic, reliable and non-reliable, and their consumers.
 
-What reliable and non-reliable subscriptions share is here; each kind says how messages reach an open stream. A
-consumer is its name: the same name gets the same id, and a second stream for an id takes the place of the first.
+A consumer is its name: the same name gets the same id, and a second stream for an id replaces the first.
 """
 
 import logging
@@ -39,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 class Subscription(ABC):
-    """Consumers under one name; who of them gets a message is the subclass's matter."""
+    """The consumers of one subscription; subclasses decide which of them gets a message."""
 
     def __init__(self, record: SubscriptionRecord, clock: Clock) -> None:
         self.record = record
@@ -49,7 +48,7 @@ class Subscription(ABC):
         self._clock = clock
 
     def restore(self, record: ConsumerRecord) -> Consumer:
-        """Know a consumer from before a restart: it may open its stream again without subscribing."""
+        """Restore a consumer after a restart: it may open its stream again without subscribing."""
         consumer = Consumer(
             record.name, record.consumer_id, self._clock.monotonic_s(), record.key_filters, attached_before=True
         )
@@ -57,7 +56,7 @@ class Subscription(ABC):
         return consumer
 
     def subscribe(self, name: str, consumer_id: int, filters: tuple[str, ...] = ()) -> Consumer:
-        """Take a consumer in; one of the same name takes the place of its former self, with the filters of now.
+        """Add a consumer; one of the same name is replaced, with the current filters.
 
         Raises:
             SubscriptionBusyError: the subscription is exclusive and another consumer is connected.
@@ -77,7 +76,7 @@ class Subscription(ABC):
         return consumer
 
     def hold_off_s(self, consumer: Consumer, address: str) -> float:
-        """How long a client at this address waits before it may `attach`; 0 but for those that share a name."""
+        """Seconds that a client at this address waits before it may `attach`; 0 unless clients share a name."""
         now_s = self._clock.monotonic_s()
         if consumer.stream is None:
             return 0.0
@@ -88,7 +87,7 @@ class Subscription(ABC):
             _log.warning(
                 "%s: a client at %s wants the place of the one at %s and waits %.1f s: give each a name of its own, or "
                 "stop one of them",
-                self._called(consumer),
+                self._name_of(consumer),
                 address,
                 consumer.stream.caller.address,
                 wait_s,
@@ -96,7 +95,7 @@ class Subscription(ABC):
         return wait_s
 
     def attach(self, consumer: Consumer, stream: ServerStream) -> None:
-        """Open a consumer's stream, in place of an older one of the same consumer.
+        """Open a consumer's stream; an older one of the same consumer is replaced.
 
         Raises:
             SubscriptionBusyError.
@@ -113,7 +112,7 @@ class Subscription(ABC):
         self._opened(consumer, stream)
 
     def detach(self, consumer: Consumer, stream: ServerStream, *, is_lost: bool = False) -> ServerStream:
-        """The consumer's stream is over, `is_lost` without anybody's word. Answers the stream.
+        """The consumer's stream has ended, `is_lost` where nobody ended it on purpose. Answers the stream.
 
         One that is not the consumer's current stream changes nothing.
         """
@@ -124,20 +123,20 @@ class Subscription(ABC):
         return stream
 
     def forget(self, consumer: Consumer) -> None:
-        """Take a consumer without a stream out."""
+        """Remove a consumer without a stream."""
         self.consumers.pop(consumer.name, None)
 
     @property
     def is_blocked(self) -> bool:
-        """Whether messages that failed too often hold up what follows."""
+        """Tell whether exhausted messages block what follows."""
         return False
 
     def connected(self) -> int:
-        """How many consumers have an open stream."""
+        """The number of consumers with an open stream."""
         return sum(consumer.stream is not None for consumer in self.consumers.values())
 
     def is_idle(self, now_s: float, idle_s: float) -> bool:
-        """Whether no consumer has been connected for `idle_s` seconds."""
+        """Tell whether no consumer has been connected for `idle_s` seconds."""
         return now_s >= self.idle_since_s + idle_s and not any(
             consumer.is_connected(now_s) for consumer in self.consumers.values()
         )
@@ -147,15 +146,15 @@ class Subscription(ABC):
             raise self._replaced(consumer, older.caller.address)
         loser = older.caller.address
         consumer.conflict.taken_over(now_s, loser)
-        _log.warning("%s: a client at %s took the place of the one at %s", self._called(consumer), address, loser)
+        _log.warning("%s: a client at %s took the place of the one at %s", self._name_of(consumer), address, loser)
         self.detach(consumer, older).fail(self._replaced(consumer, address))
 
     def _replaced(self, consumer: Consumer, address: str) -> ConsumerReplacedError:
         return ConsumerReplacedError(
-            f"{self._called(consumer)} is attached from {address} now: give each consumer a name of its own"
+            f"{self._name_of(consumer)} is attached from {address} now: give each consumer a name of its own"
         )
 
-    def _called(self, consumer: Consumer) -> str:
+    def _name_of(self, consumer: Consumer) -> str:
         return f"consumer {consumer.name!r} of subscription {self.record.name!r} on {self.record.topic}"
 
     def _refuse_while_busy(self, name: str, now_s: float) -> None:
@@ -165,6 +164,14 @@ class Subscription(ABC):
                     f"subscription {self.record.name!r} on {self.record.topic} is exclusive and consumer "
                     f"{other.name!r} is connected: stop it, or subscribe under another subscription name"
                 )
+
+    @abstractmethod
+    def acknowledge(self, offset: int) -> None:
+        """One message is acknowledged; unknown and late ones change nothing."""
+
+    @abstractmethod
+    def nack(self, offset: int, delay_s: float | None, reason: str) -> None:
+        """One message failed at its consumer: it is sent again."""
 
     @abstractmethod
     def ready(self, consumer: Consumer) -> None:
@@ -249,16 +256,16 @@ class ReliableSubscription(Subscription):
 
     @property
     def oldest_unread_ms(self) -> int | None:
-        """When the message at its position was appended; None of one that is not there, or has to be looked for."""
+        """The append time of the message at its position; None where there is none, or it has to be read."""
         return self._unread_time.at_hand(self.driver.engine.position)
 
     @property
-    def must_look(self) -> bool:
-        """Whether `look` would find `oldest_unread_ms`, which is not at hand."""
+    def must_read_unread_time(self) -> bool:
+        """Tell whether `read_unread_time` would find `oldest_unread_ms`."""
         return self._unread_time.is_unknown(self.driver.engine.position)
 
-    async def look(self) -> None:
-        """Have `oldest_unread_ms` at hand, for as long as the subscription stands where it does."""
+    async def read_unread_time(self) -> None:
+        """Read `oldest_unread_ms`, which holds until the position changes."""
         await self._unread_time.find(self.driver.engine.position)
 
     def appended(self, durable_end: int) -> None:
@@ -266,16 +273,14 @@ class ReliableSubscription(Subscription):
         self.driver.handle(Appended(durable_end))
 
     def acknowledge(self, offset: int) -> None:
-        """One message is done with; unknown and late ones change nothing."""
         self.driver.handle(Acknowledged(offset, offset + 1))
 
     def nack(self, offset: int, delay_s: float | None, reason: str) -> None:
-        """One message could not be used: it is sent again."""
         self.nacked += 1
         self.driver.handle(Nacked(offset, delay_s, reason))
 
     def pass_over(self, end: int) -> int:
-        """Go on at `end`, where it stands below; answers how many messages that were not acknowledged this gives up."""
+        """Continue at `end`, if the position is below; answers the number of unacknowledged messages passed over."""
         engine = self.driver.engine
         lag = engine.lag
         if engine.position < end:
@@ -318,7 +323,7 @@ class ReliableSubscription(Subscription):
 
 @dataclass(slots=True)
 class _Queue:
-    """What waits for one consumer of a non-reliable subscription."""
+    """Messages that wait for one consumer of a non-reliable subscription."""
 
     messages: deque[bytes] = field(default_factory=deque)
     size: int = 0
@@ -329,7 +334,7 @@ class _Queue:
 
 
 class NonReliableSubscription(Subscription):
-    """A subscription that gets what passes by: each message goes to one consumer with room, or to nobody."""
+    """A subscription without a cursor: each message goes to one consumer with room, or is dropped."""
 
     def __init__(self, record: SubscriptionRecord, *, clock: Clock) -> None:
         super().__init__(record, clock)
@@ -359,6 +364,12 @@ class NonReliableSubscription(Subscription):
             if not queue.has_room():
                 self._selection.pause(consumer_id)
 
+    def acknowledge(self, offset: int) -> None:
+        """Nothing is kept."""
+
+    def nack(self, offset: int, delay_s: float | None, reason: str) -> None:
+        """Nothing is kept."""
+
     def ready(self, consumer: Consumer) -> None:
         queue, stream = self._queues.get(consumer.consumer_id), self._streams.get(consumer.consumer_id)
         if queue is None or stream is None:
@@ -375,7 +386,7 @@ class NonReliableSubscription(Subscription):
         self._closed(consumer)
 
     def release(self, consumer: Consumer) -> None:
-        """A consumer that never opened its stream holds messages no longer."""
+        """Drop the messages of a consumer that never opened its stream."""
         self._closed(consumer)
 
     def close(self) -> None:
@@ -388,7 +399,7 @@ class NonReliableSubscription(Subscription):
         self.ready(consumer)
 
     def _join(self, consumer: Consumer) -> None:
-        """Have messages wait for a consumer from now on."""
+        """Queue messages for a consumer from now on."""
         self._queues.setdefault(consumer.consumer_id, _Queue())
         self._selection.add(consumer.consumer_id, consumer.filters)
 
@@ -401,3 +412,6 @@ class NonReliableSubscription(Subscription):
         stream.write(message)
         self.counts.messages += 1
         self.counts.bytes += len(message)
+
+
+AnySubscription = ReliableSubscription | NonReliableSubscription

@@ -1,8 +1,8 @@
-"""Making a subscription: its place first, durably, then its record. What could not be made leaves nothing behind."""
+"""Creation of a subscription: its cursor first, durably, then its record. A failure leaves nothing behind."""
 
 from danube.broker.policy.subscription_policies import clear_pending
 from danube.broker.topics.local_topics import Topics
-from danube.broker.topics.subscription import NonReliableSubscription, ReliableSubscription
+from danube.broker.topics.subscription import AnySubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
 from danube.metadata.records.catalog import Records, SubscriptionRecord
 from danube.model.errors import AlreadyExistsError, DanubeError, UnknownOutcomeError
@@ -14,7 +14,7 @@ from danube.storage.log.protocol import TopicLog
 
 
 class NewSubscriptions:
-    """Makes the subscriptions of this broker's topics. Whoever calls it holds the topic's `changing`."""
+    """Creates subscriptions of this broker's topics. The caller holds the topic's `changing`."""
 
     def __init__(self, topics: Topics, records: Records, *, clock: Clock, rng: Rng) -> None:
         self._topics = topics
@@ -22,13 +22,12 @@ class NewSubscriptions:
         self._clock = clock
         self._rng = rng
 
-    async def make(
-        self, topic: AnyTopic, name: str, kind: SubscriptionType, offset: int
-    ) -> ReliableSubscription | NonReliableSubscription:
-        """Make a subscription that begins at `offset`, durably, and serve it; in a topic that keeps nothing anywhere.
+    async def create(self, topic: AnyTopic, name: str, kind: SubscriptionType, offset: int) -> AnySubscription:
+        """Create a subscription that begins at `offset`, durably, and serve it; `offset` has no meaning in a
+        non-reliable topic.
 
-        Raises AlreadyExistsError for one that the metadata has, though it is not served: the answer to who made it got
-        lost. It is served from then on. Raises what the journal says, and MetadataError.
+        Raises AlreadyExistsError where the metadata has it and it is not served, because the answer to its creation
+        was lost; it is served from then on. Raises the journal's errors and MetadataError.
         """
         subscription_id = self._rng.new_id()
         if not isinstance(topic, ReliableTopic):
@@ -37,9 +36,9 @@ class NewSubscriptions:
             try:
                 await save_cursor(topic.log, subscription_id, Cursor(offset))
                 record = await self._record(topic, name, kind, subscription_id)
-            except UnknownOutcomeError:  # it may be there, and then it stands at this place
+            except UnknownOutcomeError:  # it may exist, with this cursor
                 raise
-            except DanubeError:  # kept, such cursors would be more than a manifest holds one day
+            except DanubeError:  # kept, such cursors would outgrow a manifest one day
                 topic.log.forget_cursor(subscription_id)
                 raise
             return self._topics.open_subscription(topic, record)

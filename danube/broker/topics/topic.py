@@ -1,4 +1,4 @@
-"""One topic that this broker serves: publish into it, fan out to its subscriptions."""
+"""One topic that this broker serves: publishes, and delivery to its subscriptions."""
 
 import asyncio
 import logging
@@ -42,18 +42,18 @@ class Topic(ABC, Generic[S]):
         self.name = str(record.name)
         self.subscriptions: dict[str, S] = {}
         self.producers: set[int] = set()
-        """Ids of the producers that are connected: the only ones that count."""
-        self.producers_away: dict[int, None] = {}
-        """Ids of producers that are known and not connected, in the order in which they left."""
+        """Ids of connected producers: the only ones that count."""
+        self.disconnected_producers: dict[int, None] = {}
+        """Ids of known producers that are not connected, in the order in which they disconnected."""
         self.changing = asyncio.Lock()
-        """Held while a subscription is created or removed, and while the topic goes."""
+        """Held while a subscription is created or removed, and while the topic is deleted or unloaded."""
         self.drain: ClientDrain | None = None
-        """Why publishes are refused, once they are."""
+        """The reason for which publishes are refused."""
         self.is_closed = False
         self.messages_in = 0
         self.bytes_in = 0
         self.limits = NO_LIMITS
-        """What holds now; only `hold` changes it."""
+        """The current limits; only `apply_limits` changes them."""
         self.message_bytes_max = MESSAGE_BYTES_MAX
         """The largest payload that is taken now."""
         self.dispatch_rate = 0
@@ -61,8 +61,8 @@ class Topic(ABC, Generic[S]):
         self._check_payload = payload_check(record.name)
         self._throttle: Throttle | None = None
 
-    def hold(self, limits: Limits, clock: Clock) -> None:
-        """From now on these limits hold; who is here already stays."""
+    def apply_limits(self, limits: Limits, clock: Clock) -> None:
+        """Apply these limits from now on; connected clients stay."""
         if limits == self.limits:
             return
         self.limits = limits
@@ -73,10 +73,10 @@ class Topic(ABC, Generic[S]):
         self._throttle = None
         if limits.max_publish_rate or limits.max_publish_rate_bytes:
             rate = PublishRate(limits.max_publish_rate, limits.max_publish_rate_bytes, clock.monotonic_s())
-            self._throttle = Throttle(self.name, rate, clock, self._take)
+            self._throttle = Throttle(self.name, rate, clock, self._publish)
 
     def publish(self, message: bytes, published: Published) -> None:
-        """Take an encoded StreamMessage.
+        """Publish an encoded StreamMessage.
 
         Raises UnavailableError where it cannot be taken now, TopicDeletedError of a topic that was deleted, and
         InvalidRequestError of one that takes other messages alone.
@@ -86,7 +86,7 @@ class Topic(ABC, Generic[S]):
         if self._check_payload is not None:
             self._check_payload(received_message(message).payload)
         if self._throttle is None:
-            self._take(message, published)
+            self._publish(message, published)
         else:
             self._throttle.publish(message, published)
 
@@ -106,47 +106,47 @@ class Topic(ABC, Generic[S]):
         return found
 
     def serves(self, subscription: S) -> bool:
-        """Whether the subscription is still there: neither it nor the topic has gone."""
+        """Tell whether topic and subscription still exist here."""
         return not self.is_closed and self.subscriptions.get(subscription.record.name) is subscription
 
     @abstractmethod
-    def _take(self, message: bytes, published: Published) -> None:
-        """Publish what may pass. Raises as `publish`."""
+    def _publish(self, message: bytes, published: Published) -> None:
+        """Publish a message that passed the throttle. Raises as `publish`."""
 
-    @abstractmethod
     def acknowledge(self, subscription: str, offset: int) -> None:
-        """One message is done with. Raises SubscriptionNotFoundError."""
+        """One message is acknowledged. Raises SubscriptionNotFoundError."""
+        self.subscription(subscription).acknowledge(offset)
 
-    @abstractmethod
     def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:
-        """One message could not be used. Raises SubscriptionNotFoundError."""
+        """One message failed at its consumer. Raises SubscriptionNotFoundError."""
+        self.subscription(subscription).nack(offset, delay_s, reason)
 
     def check_open(self) -> None:
-        """Raise what whoever waited for `changing` is told when the topic has gone meanwhile."""
+        """Raise the drain's error where the topic was closed, for callers that waited for `changing`."""
         if self.is_closed and self.drain is not None:
             raise self.drain.subscribe_refusal()
 
     def refuse_publishes(self, drain: ClientDrain) -> None:
-        """Take nothing from now on; what was held up by a rate is refused, what was accepted is stored."""
+        """Refuse publishes from now on, those delayed by a rate too; accepted ones are stored."""
         self.drain = drain
         if self._throttle is not None:
             self._throttle.close(drain.publish_refusal())
 
     async def settled(self) -> None:
-        """Return once all that was accepted is stored and answered, or refused after all. Raises UnavailableError."""
+        """Return once all accepted publishes are stored or failed, and answered. Raises UnavailableError."""
 
     async def save_cursors(self) -> None:
-        """Return once it is durable where the subscriptions stand; what cannot be written is delivered once more."""
+        """Return once the cursors are durable; what cannot be saved is delivered again."""
 
     def forget_deleted(self) -> None:
-        """Subscriptions that were deleted are in the journal still; nothing of them goes into the next manifest."""
+        """Forget cursors of deleted subscriptions, which the journal still has."""
 
-    def take_publishes(self) -> None:
-        """The topic stays after all."""
+    def accept_publishes(self) -> None:
+        """Accept publishes again: the topic stays."""
         self.drain = None
 
     def close(self, drain: ClientDrain) -> None:
-        """The topic is gone: take nothing, deliver nothing. Streams of consumers stay open, and are the caller's."""
+        """Stop publishes and delivery. The consumers' open streams are the caller's."""
         self.is_closed = True
         self.refuse_publishes(drain)
         for subscription in self.subscriptions.values():
@@ -160,13 +160,13 @@ class ReliableTopic(Topic[ReliableSubscription]):
         super().__init__(record)
         self.log = log
         self.streams: set[TopicStream] = set()
-        """Open ones; each takes itself out when it ends."""
+        """Open streams; each removes itself when it ends."""
         self.messages_expired = 0
-        """That subscriptions were led past unread: too old, or let go of by retention. Each counts once for each."""
+        """Unread messages that subscriptions passed over because of their age or of retention."""
         self.followers: set[Callable[[], None]] = set()
         """Called once a round in which the log grew."""
         self.claimed: list[int] = []
-        """Offsets that subscriptions are about to begin at, or to be put to."""
+        """Offsets at which subscriptions are about to begin or to continue."""
         self._unsettled = 0
         """Publishes that the log has and has not answered."""
         self._on_settled: asyncio.Future[None] | None = None
@@ -176,7 +176,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
 
     @property
     def is_lost(self) -> bool:
-        """Whether its log cannot be read at all: it takes and delivers nothing until that is repaired."""
+        """Tell whether its log cannot be read: it accepts and delivers nothing until that is repaired."""
         return isinstance(self.log, UnreadableTopicLog)
 
     def check_open(self) -> None:
@@ -190,18 +190,18 @@ class ReliableTopic(Topic[ReliableSubscription]):
 
     @contextmanager
     def claim(self, offset: int) -> Iterator[None]:
-        """Have retention count what is from `offset` on as unread, until the subscription there can be seen itself."""
+        """Have retention keep everything from `offset` on until the subscription there exists."""
         self.claimed.append(offset)
         try:
             yield
         finally:
             self.claimed.remove(offset)
 
-    def lead_past_trimmed(self, subscription: ReliableSubscription) -> None:
-        """Have a subscription go on at the first message that there still is."""
-        self._tell_trimmed(subscription.pass_over(self.log.start_offset))
+    def skip_trimmed(self, subscription: ReliableSubscription) -> None:
+        """Have a subscription continue at the first stored message."""
+        self._count_trimmed(subscription.pass_over(self.log.start_offset))
 
-    def _take(self, message: bytes, published: Published) -> None:
+    def _publish(self, message: bytes, published: Published) -> None:
         def done(result: int | DanubeError) -> None:
             if isinstance(result, int):
                 self.messages_in += 1
@@ -215,7 +215,7 @@ class ReliableTopic(Topic[ReliableSubscription]):
         self._unsettled += 1
 
     def publish_batch(self, body: bytes, count: int, published: AppendDone) -> None:
-        """Take a client's batch of `count` payloads.
+        """Publish a batch of `count` payloads.
 
         Raises as `TopicLog.append_batch` and `publish`, OverloadedError too while the topic is above its publish rate,
         and MessageTooLargeError.
@@ -241,12 +241,6 @@ class ReliableTopic(Topic[ReliableSubscription]):
         self._unsettled += 1
         if self._throttle is not None:
             self._throttle.batch_passed(count, len(body))
-
-    def acknowledge(self, subscription: str, offset: int) -> None:
-        self.subscription(subscription).acknowledge(offset)
-
-    def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:
-        self.subscription(subscription).nack(offset, delay_s, reason)
 
     async def settled(self) -> None:
         if not self._unsettled:
@@ -298,12 +292,12 @@ class ReliableTopic(Topic[ReliableSubscription]):
             self._on_settled.set_result(None)
 
     def _trimmed(self, start_offset: int) -> None:
-        self._tell_trimmed(sum(each.pass_over(start_offset) for each in self.subscriptions.values()))
+        self._count_trimmed(sum(each.pass_over(start_offset) for each in self.subscriptions.values()))
 
-    def _tell_trimmed(self, messages: int) -> None:
+    def _count_trimmed(self, messages: int) -> None:
         if messages:
             self.messages_expired += messages
-            _log.warning("%s: subscriptions are led past %d messages that retention let go of", self.name, messages)
+            _log.warning("%s: subscriptions pass over %d messages that retention trimmed", self.name, messages)
 
     def _durable(self, durable_end: int) -> None:
         for subscription in self.subscriptions.values():
@@ -313,20 +307,14 @@ class ReliableTopic(Topic[ReliableSubscription]):
 
 
 class NonReliableTopic(Topic[NonReliableSubscription]):
-    """A topic that hands messages on and keeps none."""
+    """A topic that delivers messages and stores none."""
 
-    def _take(self, message: bytes, published: Published) -> None:
+    def _publish(self, message: bytes, published: Published) -> None:
         self.messages_in += 1
         self.bytes_in += len(message)
         for subscription in self.subscriptions.values():
             subscription.publish(message)
         published(None)
-
-    def acknowledge(self, subscription: str, offset: int) -> None:  # noqa: ARG002 - nothing is kept, nothing is owed
-        self.subscription(subscription)
-
-    def nack(self, subscription: str, offset: int, delay_s: float | None, reason: str) -> None:  # noqa: ARG002 - as above
-        self.subscription(subscription)
 
 
 AnyTopic = ReliableTopic | NonReliableTopic

@@ -1,4 +1,4 @@
-"""Where a broker is reached."""
+"""Addresses of brokers."""
 
 from dataclasses import dataclass
 from urllib.parse import urlsplit

@@ -1,7 +1,7 @@
 """A TCP proxy that cuts: for tests of what a client does when its connection breaks at any byte.
 
 It stands between clients and a broker that advertises the proxy's address (`--advertised-addr`). A cut breaks one
-connection, both ways and without a farewell, when so many bytes have passed through it.
+connection, both ways and without a clean end, when so many bytes have passed through it.
 """
 
 import asyncio

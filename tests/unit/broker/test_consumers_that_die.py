@@ -13,14 +13,14 @@ from danube.model.topic import TopicName
 from danube.testing.in_process_broker import Cell, StartBroker
 from danube.testing.patience import LONG_S, PATIENCE_S
 
-LETTERS = TopicName("default", "failed")
+DEAD_LETTERS = TopicName("default", "failed")
 POLICY = FailurePolicy(
     ack_timeout_ms=round(LONG_S * 1_000),
     max_redelivery_count=2,
     base_redelivery_delay_ms=1,
     max_redelivery_delay_ms=1,
     poison=PoisonPolicy.DEAD_LETTER,
-    dead_letter_topic=LETTERS,
+    dead_letter_topic=DEAD_LETTERS,
 )
 TYPES = pytest.mark.parametrize("kind", list(SubscriptionType))
 
@@ -82,8 +82,8 @@ async def test_a_message_that_ends_every_consumer_becomes_a_dead_letter_and_the_
 ) -> None:
     cell = await start_broker(key_shared_grace_s=0)
     await prepare(cell, topic, kind)
-    await cell.client.create_producer(LETTERS)
-    letters = await cell.client.receive(await cell.client.subscribe(LETTERS))
+    await cell.client.create_producer(DEAD_LETTERS)
+    dead_letters = await cell.client.receive(await cell.client.subscribe(DEAD_LETTERS))
     read: list[bytes] = []
     for life in range(POLICY.max_redelivery_count + 1):
         inbox = await cell.client.receive(await cell.client.subscribe(topic, name=f"consumer {life}", kind=kind))
@@ -98,9 +98,9 @@ async def test_a_message_that_ends_every_consumer_becomes_a_dead_letter_and_the_
             message = await inbox.next()
             await cell.client.acknowledge(topic, message.offset)
             read.append(message.payload)
-        letter = await letters.next()
+        dead_letter = await dead_letters.next()
     assert sorted(read) == [b"message 1", b"message 2", b"message 3", b"message 4"]
-    assert (letter.payload, letter.attributes["x-failure-reason"]) == (b"message 0", "consumer disconnected")
+    assert (dead_letter.payload, dead_letter.attributes["x-failure-reason"]) == (b"message 0", "consumer disconnected")
 
 
 @TYPES

@@ -6,8 +6,8 @@ import logging
 import pytest
 
 from danube.broker.dispatch.instructions import DeadLetter
-from danube.broker.policy import dead_letters
-from danube.broker.policy.dead_letters import dead_letter
+from danube.broker.policy import dead_letters as module
+from danube.broker.policy.dead_letters import encode_copy
 from danube.broker.policy.throttle import Published
 from danube.broker.topics.topic import ReliableTopic
 from danube.model.calls.client import ReceivedMessage
@@ -66,17 +66,17 @@ async def passed(cell: Cell, topic: TopicName, offset: int) -> None:
 async def test_a_message_that_failed_too_often_is_a_dead_letter_and_the_next_one_comes(
     cell: Cell, topic: TopicName
 ) -> None:
-    letters = await letters_reader(cell)
+    dead_letters = await letters_reader(cell)
     producer = await cell.client.create_producer(topic)
     inbox = await reading(cell, topic)
     await cell.client.send(topic, producer, b"poison")
     async with asyncio.timeout(PATIENCE_S):
         offset = (await failing(cell, topic, inbox)).offset
-        letter = await letters.next()
+        dead_letter = await dead_letters.next()
         await cell.client.send(topic, producer, b"fine")
         assert (await inbox.next()).payload == b"fine"
-    assert (offset, letter.payload) == (0, b"poison")
-    assert letter.attributes == {
+    assert (offset, dead_letter.payload) == (0, b"poison")
+    assert dead_letter.attributes == {
         "x-original-topic": "/default/orders",
         "x-original-subscription": "subscription",
         "x-original-topic-offset": "0",
@@ -97,8 +97,8 @@ def test_a_dead_letter_keeps_key_schema_attributes_and_sender_and_says_why() -> 
         schema_version=4,
         routing_key="k",
     )
-    letter = DeadLetter(9, 6, "no such customer", "/default/letters")
-    copy = decode.received_message(dead_letter(message, "/default/orders", "s", letter, "/default/letters"))
+    dead_letter = DeadLetter(9, 6, "no such customer", "/default/letters")
+    copy = decode.received_message(encode_copy(message, "/default/orders", "s", dead_letter, "/default/letters"))
     assert (copy.routing_key, copy.schema_id, copy.schema_version) == ("k", 3, 4)
     assert (copy.producer_name, copy.publish_time_ms, copy.topic) == ("sender", 5, "/default/letters")
     assert (copy.attributes["mine"], copy.attributes["x-poison-policy"]) == ("a", "dead_letter")
@@ -106,7 +106,7 @@ def test_a_dead_letter_keeps_key_schema_attributes_and_sender_and_says_why() -> 
 
 
 async def test_a_record_of_a_batch_becomes_a_dead_letter_like_any_other(cell: Cell, topic: TopicName) -> None:
-    letters = await letters_reader(cell)
+    dead_letters = await letters_reader(cell)
     channel = cell.carrier.connect(cell.broker.addresses.broker)
     line = await StreamPeer(channel).opened(topic, "sender")
     inbox = await reading(cell, topic)
@@ -114,8 +114,8 @@ async def test_a_record_of_a_batch_becomes_a_dead_letter_like_any_other(cell: Ce
     async with asyncio.timeout(PATIENCE_S):
         await cell.client.acknowledge(topic, (await inbox.next()).offset)
         await failing(cell, topic, inbox)
-        letter = await letters.next()
-    assert (letter.payload, letter.producer_name, letter.topic) == (b"two", "sender", str(LETTERS))
+        dead_letter = await dead_letters.next()
+    assert (dead_letter.payload, dead_letter.producer_name, dead_letter.topic) == (b"two", "sender", str(LETTERS))
     await channel.close()
 
 
@@ -138,7 +138,7 @@ async def test_a_message_that_cannot_become_a_dead_letter_is_kept_until_it_can(
     producer = await cell.client.create_producer(topic)
     inbox = await reading(cell, topic)
     await cell.client.send(topic, producer, b"poison")
-    with caplog.at_level(logging.WARNING, logger=dead_letters.__name__):
+    with caplog.at_level(logging.WARNING, logger=module.__name__):
         async with asyncio.timeout(PATIENCE_S):
             await failing(cell, topic, inbox)
             while not caplog.messages:

@@ -116,13 +116,13 @@ async def test_dead_letters_never_come_back_to_where_they_come_from(cell: Cell) 
         await cell.client.create_producer(name)
         await cell.admin.create_subscription(name)
     first, second, third = names
-    letters = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=first)
+    dead_letters = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=first)
     with pytest.raises(InvalidRequestError, match="would come back to it"):
-        await cell.admin.set_failure_policy(first, letters)
-    await cell.admin.set_failure_policy(second, letters)
-    await cell.admin.set_failure_policy(third, replace(letters, dead_letter_topic=second))
+        await cell.admin.set_failure_policy(first, dead_letters)
+    await cell.admin.set_failure_policy(second, dead_letters)
+    await cell.admin.set_failure_policy(third, replace(dead_letters, dead_letter_topic=second))
     with pytest.raises(InvalidRequestError, match="would come back to it"):
-        await cell.admin.set_failure_policy(first, replace(letters, dead_letter_topic=third))
+        await cell.admin.set_failure_policy(first, replace(dead_letters, dead_letter_topic=third))
 
 
 async def test_of_two_policies_that_would_close_a_circle_together_one_is_refused(cell: Cell) -> None:
@@ -130,10 +130,10 @@ async def test_of_two_policies_that_would_close_a_circle_together_one_is_refused
     for name in (first, second):
         await cell.client.create_producer(name)
         await cell.admin.create_subscription(name)
-    letters = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=first)
+    dead_letters = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=first)
     outcomes = await asyncio.gather(
-        cell.admin.set_failure_policy(first, replace(letters, dead_letter_topic=second)),
-        cell.admin.set_failure_policy(second, letters),
+        cell.admin.set_failure_policy(first, replace(dead_letters, dead_letter_topic=second)),
+        cell.admin.set_failure_policy(second, dead_letters),
         return_exceptions=True,
     )
     assert [type(outcome) for outcome in outcomes] == [type(None), InvalidRequestError]
@@ -183,7 +183,7 @@ AFTER_TWO = FailurePolicy(
 )
 
 
-async def letters(cell: Cell) -> Inbox:
+async def dead_letters(cell: Cell) -> Inbox:
     """A consumer of the dead letters."""
     await cell.client.create_producer(LETTERS)
     return await cell.client.receive(await cell.client.subscribe(LETTERS))
@@ -197,7 +197,7 @@ async def test_failures_count_on_after_restarts(
     producer = await cell.client.create_producer(topic)
     consumer = await cell.client.subscribe(topic, kind=kind)
     await cell.admin.set_failure_policy(topic, AFTER_TWO)
-    dead = await letters(cell)
+    dead = await dead_letters(cell)
     await cell.client.send(topic, producer, b"poison")
     for _ in range(2):
         inbox = await cell.client.receive(consumer)
@@ -207,10 +207,10 @@ async def test_failures_count_on_after_restarts(
     inbox = await cell.client.receive(consumer)
     await inbox.next()
     await cell.client.nack(topic, 0, reason="bad")
-    dead = await letters(cell)
+    dead = await dead_letters(cell)
     async with asyncio.timeout(PATIENCE_S):
-        letter = await dead.next()
-    assert (letter.payload, letter.attributes["x-delivery-attempt"]) == (b"poison", "3")
+        dead_letter = await dead.next()
+    assert (dead_letter.payload, dead_letter.attributes["x-delivery-attempt"]) == (b"poison", "3")
 
 
 async def test_failures_count_on_after_a_move(cell: Cell, topic: TopicName) -> None:

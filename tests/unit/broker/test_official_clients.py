@@ -186,7 +186,7 @@ async def test_a_restart_may_take_long_and_these_two_still_come_back(stage: Stag
 
 
 @pytest.mark.parametrize("client", CLIENTS)
-async def test_a_restart_in_the_middle_of_a_farewell_harms_nobody(stage: Stage, client: Client) -> None:
+async def test_a_restart_in_the_middle_of_a_drain_harms_nobody(stage: Stage, client: Client) -> None:
     consumer = await stage.consumer(client)
     await stage.move()
     await live([consumer], stage.clock, 1)

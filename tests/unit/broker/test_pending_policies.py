@@ -127,8 +127,8 @@ async def test_pending_dead_letters_never_come_back_to_where_they_come_from(cell
     first, second = TopicName("default", "a"), TopicName("default", "b")
     for name in (first, second):
         await cell.admin.create_topic(name)
-    letters = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=first)
-    await cell.admin.set_failure_policy(second, letters)
+    dead_letters = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=first)
+    await cell.admin.set_failure_policy(second, dead_letters)
     back = FailurePolicy(poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic=second)
     with pytest.raises(InvalidRequestError, match="would come back to it"):
         await cell.admin.set_failure_policy(first, back)

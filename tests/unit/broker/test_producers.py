@@ -128,7 +128,7 @@ async def test_gone_producer_is_connected_again_by_its_next_sign_of_life(
 async def test_gone_producer_leaves_its_place_and_is_told_so_when_the_place_is_taken(
     producers: Producers, topic: ReliableTopic, disconnected_clients: DisconnectedClients, clock: SimClock
 ) -> None:
-    topic.hold(Limits(max_producers_per_topic=1), clock)
+    topic.apply_limits(Limits(max_producers_per_topic=1), clock)
     first = await create(producers, "first")
     with pytest.raises(LimitReachedError):
         await create(producers, "second")
@@ -189,7 +189,7 @@ async def test_gone_producer_of_a_deleted_topic_hears_that_it_was_deleted(
     clock.advance(PRODUCER_GONE_S)
     drain = ClientDrain(Cause.DELETED, f"topic {topic.name}")
     topic.close(drain)
-    producers.topic_closed(topic, drain)
+    producers.drain_topic(topic, drain)
     topics.is_deleted = True
     with pytest.raises(InvalidRequestError, match="was deleted"):
         producers.topic_of(message(identity))
@@ -201,10 +201,10 @@ async def test_gone_producer_is_forgotten_after_an_hour(
     identity = await create(producers)
     clock.advance(SESSION_FORGET_S - 1)
     producers.sweep()
-    assert list(topic.producers_away) == [identity]
+    assert list(topic.disconnected_producers) == [identity]
     clock.advance(1)
     producers.sweep()
-    assert (list(topic.producers_away), producers.is_attached(identity)) == ([], False)
+    assert (list(topic.disconnected_producers), producers.is_attached(identity)) == ([], False)
 
 
 async def test_of_gone_producers_the_one_that_left_longest_ago_is_forgotten_first(
@@ -214,7 +214,7 @@ async def test_of_gone_producers_the_one_that_left_longest_ago_is_forgotten_firs
     identities = [await create(producers, name) for name in ("a", "b", "c")]
     for identity in identities:
         producers.closed(identity)
-    assert list(topic.producers_away) == identities[1:]
+    assert list(topic.disconnected_producers) == identities[1:]
     assert [producers.is_attached(identity) for identity in identities] == [False, True, True]
 
 
@@ -222,7 +222,7 @@ async def test_producer_of_batches_alone_is_gone_with_its_stream(producers: Prod
     stream = await producers.open_stream(opening())
     assert topic.producers == {stream.producer.producer_id}
     stream.close()
-    assert (topic.producers, topic.producers_away) == (set(), {})
+    assert (topic.producers, topic.disconnected_producers) == (set(), {})
 
 
 async def test_topic_that_is_deleted_while_an_exclusive_producer_comes_is_not_claimed(

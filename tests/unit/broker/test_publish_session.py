@@ -96,7 +96,7 @@ async def test_batches_of_one_round_are_one_answer(scene: Scene) -> None:
     session = scene.session()
     scene.world.writes.hold()
     for sequence in range(5):
-        session.take(batch(sequence))
+        session.add(batch(sequence))
     await settle()
     assert scene.outlet.answers == []
     scene.world.writes.release()
@@ -114,7 +114,7 @@ async def test_reading_is_paused_while_the_window_is_full(scene: Scene) -> None:
     reading = []
     for sequence in range(3):
         reading.append(scene.outlet.reading)
-        session.take(batch(sequence))
+        session.add(batch(sequence))
     assert (reading, scene.outlet.reading) == ([True] * 3, False)
     scene.world.writes.release()
     await settle()
@@ -124,7 +124,7 @@ async def test_reading_is_paused_while_the_window_is_full(scene: Scene) -> None:
 async def test_answers_that_find_no_room_hold_the_window_too(scene: Scene) -> None:
     session = scene.session(window_bytes=1)
     scene.outlet.room = 0
-    session.take(batch(0))
+    session.add(batch(0))
     await settle()
     assert (scene.outlet.answers, scene.outlet.reading) == ([], False)
     scene.outlet.room = 1
@@ -137,7 +137,7 @@ async def test_full_backlog_makes_batches_wait_and_loses_and_reorders_nothing(sc
     scene.world.writes.hold()
     payloads = [b"%d" % n + bytes(900) for n in range(8)]
     for sequence, payload in enumerate(payloads):
-        session.take(batch(sequence, payload))
+        session.add(batch(sequence, payload))
     assert not scene.outlet.reading
     scene.world.writes.release()
     for _ in range(10):
@@ -148,12 +148,12 @@ async def test_full_backlog_makes_batches_wait_and_loses_and_reorders_nothing(sc
 
 async def test_failed_round_refuses_its_first_batch_and_stores_none_after_it(scene: Scene) -> None:
     session = scene.session()
-    session.take(batch(0))
+    session.add(batch(0))
     await settle()
     scene.world.writes.hold()
-    session.take(batch(1))
+    session.add(batch(1))
     await settle()
-    session.take(batch(2))  # waits for the next round, which would succeed
+    session.add(batch(2))  # waits for the next round, which would succeed
     scene.world.sim.fail(Operation.APPEND)
     scene.world.writes.release()
     await settle()
@@ -168,9 +168,9 @@ async def test_failed_round_refuses_its_first_batch_and_stores_none_after_it(sce
 async def test_wrong_batch_is_refused_only_after_all_before_it_are_answered(scene: Scene) -> None:
     session = scene.session()
     scene.world.writes.hold()
-    session.take(batch(0))
-    session.take(PublishBatch(1, b"wrong"))
-    session.take(batch(2))
+    session.add(batch(0))
+    session.add(PublishBatch(1, b"wrong"))
+    session.add(batch(2))
     await settle()
     assert scene.outlet.answers == []
     scene.world.writes.release()
@@ -184,7 +184,7 @@ async def test_batch_that_claims_to_stand_for_lost_messages_is_refused(scene: Sc
     """Nobody would ever get it, though it was acknowledged."""
     session = scene.session()
     origin = BatchOrigin(producer_id=PLACEHOLDER_PRODUCER_ID)
-    session.take(PublishBatch(0, payload_batch(NAME, [b"1"], origin=origin)))
+    session.add(PublishBatch(0, payload_batch(NAME, [b"1"], origin=origin)))
     await settle()
     (refused,) = scene.outlet.answers
     assert isinstance(refused, PublishRefused)
@@ -195,7 +195,7 @@ async def test_batch_that_claims_to_stand_for_lost_messages_is_refused(scene: Sc
 async def test_half_closed_session_finishes_after_its_last_answer(scene: Scene) -> None:
     session = scene.session()
     scene.world.writes.hold()
-    session.take(batch(0))
+    session.add(batch(0))
     session.half_close()
     await settle()
     assert scene.outlet.answers == []
@@ -206,7 +206,7 @@ async def test_half_closed_session_finishes_after_its_last_answer(scene: Scene) 
 
 async def test_producer_that_left_is_answered_no_more_and_its_batches_stay(scene: Scene) -> None:
     session = scene.session()
-    session.take(batch(0))
+    session.add(batch(0))
     session.cancel()
     await settle()
     assert (scene.outlet.answers, await scene.stored()) == ([], [b"0"])
@@ -215,8 +215,8 @@ async def test_producer_that_left_is_answered_no_more_and_its_batches_stay(scene
 async def test_two_sessions_keep_the_order_of_each(scene: Scene) -> None:
     one, other = scene.session(), scene.session(outlet=Outlet())
     for sequence in range(4):
-        one.take(batch(sequence, b"a%d" % sequence))
-        other.take(batch(sequence, b"b%d" % sequence))
+        one.add(batch(sequence, b"a%d" % sequence))
+        other.add(batch(sequence, b"b%d" % sequence))
     await settle()
     stored = await scene.stored()
     assert sorted(stored) == [b"%s%d" % (who, n) for who in (b"a", b"b") for n in range(4)]
@@ -226,7 +226,7 @@ async def test_two_sessions_keep_the_order_of_each(scene: Scene) -> None:
 async def test_reader_without_room_is_handed_nothing(scene: Scene) -> None:
     session = scene.session()
     for sequence in range(3):
-        session.take(batch(sequence))
+        session.add(batch(sequence))
         await settle()
     outlet, tasks = Outlet(), TaskScope("test")
     outlet.room = 0
@@ -245,7 +245,7 @@ async def test_follower_is_shown_nothing_that_is_not_durable(scene: Scene) -> No
     outlet, tasks = Outlet(), TaskScope("test")
     assert await FetchSession(scene.topic, Fetch(topic=NAME, follow=True), outlet, tasks).begin()
     scene.world.writes.hold()
-    scene.session().take(batch(0))
+    scene.session().add(batch(0))
     await settle()
     assert outlet.batches == []
     scene.world.writes.release()

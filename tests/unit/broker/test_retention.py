@@ -321,6 +321,6 @@ async def test_what_metadata_has_let_go_of_is_learnt_also_where_nothing_is_limit
     served = keeper.topics.get(topic)
     assert isinstance(served, ReliableTopic)
     before = served.log.stats.segments
-    served.hold(NO_LIMITS, SystemClock())
+    served.apply_limits(NO_LIMITS, SystemClock())
     assert await keeper.let_go() == 0
     assert 0 < served.log.stats.segments < before

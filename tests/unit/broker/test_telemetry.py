@@ -16,13 +16,13 @@ from danube.broker.dispatch.redelivery import RedeliveryPolicy
 from danube.broker.telemetry.changes import Entity, Mark
 from danube.broker.telemetry.publisher import Telemetry, TelemetrySource
 from danube.broker.telemetry.readings import (
-    AnySubscription,
     mark_subscription,
     mark_topic,
     read_subscription,
     read_topic,
 )
 from danube.broker.topics.local_topics import Topics
+from danube.broker.topics.subscription import AnySubscription
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.memory import MemoryStore
 from danube.metadata.records.catalog import Records

@@ -40,7 +40,7 @@ def check_filters_together(subscription: str, filters: Iterable[tuple[str, ...]]
 
 
 def filters_bytes(patterns: Iterable[str]) -> int:
-    """How long they are together: what a look at one key costs, at most, goes by it."""
+    """Their total length, which bounds the cost of matching one key."""
     return sum(len(pattern.encode()) for pattern in patterns)
 
 
@@ -59,7 +59,7 @@ class KeyBytes:
         return places
 
     def find(self, piece: bytes, start: int) -> int:
-        """Where `piece`, in which `?` is any byte, is found first from `start` on; -1 for nowhere.
+        """The first position of `piece`, in which `?` is any byte, from `start` on; -1 for none.
 
         All places are looked at in one operation for each byte of the piece, so that no text makes it slow, as some do
         `bytes.find`.
@@ -75,7 +75,7 @@ class KeyBytes:
 
 
 class KeyFilter:
-    """Whether any of some patterns takes a key; without patterns all are taken.
+    """Matches keys against patterns; without patterns every key matches.
 
     `*` is any run of bytes and `?` one byte of the key's UTF-8, as in the original; the whole key must match.
     """
@@ -87,13 +87,13 @@ class KeyFilter:
         self.bytes = filters_bytes(patterns)
 
     def takes(self, key: KeyBytes) -> bool:
-        """Whether the key is one of those."""
+        """Tell whether the key matches."""
         return not self._pieces or any(_matches(pieces, key) for pieces in self._pieces)
 
 
 @lru_cache(maxsize=KEY_FILTERS_PER_SUBSCRIPTION_MAX)
 def _split(pattern: str) -> tuple[bytes, ...]:
-    """What stands between the stars."""
+    """The pieces between the stars."""
     return tuple(re.split(rb"\*+", pattern.encode()))
 
 

@@ -1,4 +1,4 @@
-"""Which consumer has a key: consistent hashing with the original's points, and patterns of keys. Pure."""
+"""Key ring: consistent hashing of keys to consumers with the original's points, and key patterns. Pure."""
 
 from bisect import bisect_left
 from collections.abc import Iterator
@@ -67,7 +67,7 @@ class KeyRing:
             self._owners.clear()
 
     def owner(self, key: str) -> int | None:
-        """Who has this key; None when nobody takes it."""
+        """The consumer of this key; None when no filter matches it."""
         if key not in self._owners:
             if len(self._owners) >= KEY_OWNERS_MAX:
                 self._owners.clear()
@@ -101,13 +101,13 @@ class KeyRing:
 
 
 def points_of(consumer_id: int) -> list[int]:
-    """Where a consumer stands on the ring."""
+    """The points of a consumer on the ring."""
     return [_hash_32(f"{consumer_id}-{node}".encode()) for node in range(VIRTUAL_NODES)]
 
 
 @lru_cache(maxsize=KEY_OWNERS_MAX)
 def ring_hash(key: str) -> int:
-    """Where a key stands on the ring."""
+    """The point of a key on the ring."""
     return _hash_32(key.encode())
 
 

@@ -1,4 +1,4 @@
-"""Messages by their keys: each key is a lane, and of a lane one message at a time is open.
+"""Key-Shared flow: each key is a lane, and of a lane one message at a time is open.
 
     taken up --> lane of its key --> open: ready --> in flight (nack, timeout, leave: ready again) --> done: next one
 
@@ -76,7 +76,7 @@ class KeySharedFlow:
         """Those with room."""
         self._active: dict[int, _Member] = {}
         """Those with room and something in their heap."""
-        self._batch_streams: dict[str, _Lane] = {}
+        self._lanes: dict[str, _Lane] = {}
         self._open: dict[int, _Lane] = {}
         """The lane of each open message."""
         self._unplaced: list[int] = []
@@ -127,16 +127,16 @@ class KeySharedFlow:
             self.finish(*span)
 
     def finish(self, start: int, end: int) -> None:
-        self.deliveries.take_out(start, end)
+        self.deliveries.remove(start, end)
         self._progress.add(start, end)
         for offset in range(start, end):
             self._open_next(self._open.pop(offset))
 
     def skip(self, start: int, end: int) -> None:
-        self.deliveries.take_out(start, end)
+        self.deliveries.remove(start, end)
         self._progress.skip(start, end)
         skipped = RangeSet([OffsetRange(start, end)])
-        for lane in list(self._batch_streams.values()):
+        for lane in list(self._lanes.values()):
             lane.runs = deque(part for run in lane.runs for part in _without(run, skipped))
             if lane.open in skipped:
                 del self._open[lane.open]
@@ -146,13 +146,13 @@ class KeySharedFlow:
         self.deliveries.clear()
         self._progress.seek(position)
         self._is_asking = False
-        for forgotten in (self._batch_streams, self._open, self._unplaced, self._known, self._active):
+        for forgotten in (self._lanes, self._open, self._unplaced, self._known, self._active):
             forgotten.clear()
         for member in self._members.values():
             member.ready.clear()
 
     def expire(self, now_s: float) -> None:
-        """Those who have been away for too long lose their keys; and keys can be looked at again."""
+        """Consumers that were away for too long lose their keys; and keys can be looked up again."""
         if now_s < self.due_s:
             return
         leaving = [each for each in self._members.values() if each.leaves_at_s <= now_s]
@@ -191,10 +191,10 @@ class KeySharedFlow:
             self._place()
 
     def problems(self) -> Iterator[str]:
-        if self._open.keys() != {lane.open for lane in self._batch_streams.values()}:
+        if self._open.keys() != {lane.open for lane in self._lanes.values()}:
             yield "the index of open messages is wrong"
         here = RangeSet([OffsetRange(offset, offset + 1) for offset in self._open])
-        for lane in self._batch_streams.values():
+        for lane in self._lanes.values():
             for run in lane.runs:
                 if run.start <= lane.open or here.overlap(*run):
                     yield f"{run} is twice in a lane, or before its turn"
@@ -252,16 +252,16 @@ class KeySharedFlow:
         self._active.clear()
         for member in self._members.values():
             member.ready.clear()
-        for lane in self._batch_streams.values():
+        for lane in self._lanes.values():
             lane.waits_for = None
         attempt, ready = self.deliveries.attempt, DeliveryState.READY
         self._unplaced = [offset for offset in self._open if attempt(offset, ready) is not None]
 
     def _pass_over(self, lane: _Lane) -> None:
         """Nobody takes this key: all of its lane counts as acknowledged."""
-        del self._batch_streams[lane.key], self._open[lane.open]
+        del self._lanes[lane.key], self._open[lane.open]
         for start, end in (OffsetRange(lane.open, lane.open + 1), *lane.runs):
-            self.deliveries.take_out(start, end)
+            self.deliveries.remove(start, end)
             self._progress.add(start, end)
             self.unclaimed += end - start
 
@@ -302,9 +302,9 @@ class KeySharedFlow:
     def _take_up(self, run: KeyRun) -> None:
         self.deliveries.park(run.start, run.end)
         self._progress.take_up(run.end)
-        lane = self._batch_streams.get(run.key)
+        lane = self._lanes.get(run.key)
         if lane is None:
-            lane = self._batch_streams[run.key] = _Lane(run.key, -1, deque([OffsetRange(run.start, run.end)]))
+            lane = self._lanes[run.key] = _Lane(run.key, -1, deque([OffsetRange(run.start, run.end)]))
             self._open_next(lane)
         else:
             lane.runs.append(OffsetRange(run.start, run.end))
@@ -319,7 +319,7 @@ class KeySharedFlow:
         """The open message of the lane is done with."""
         lane.waits_for = lane.keeper = None
         if not lane.runs:
-            del self._batch_streams[lane.key]
+            del self._lanes[lane.key]
             return
         start, end = lane.runs.popleft()
         if start + 1 < end:
@@ -329,7 +329,7 @@ class KeySharedFlow:
         self._unplaced.append(start)
 
     def _plan_leaves(self) -> None:
-        """When there is something to do next; what is left to be looked at is due at once, as `send` finds."""
+        """Set the time of the next expiry; keys left to look up are due at once, as `send` finds."""
         self.due_s = min((each.leaves_at_s for each in self._members.values()), default=_NEVER_S)
 
 

@@ -1,4 +1,4 @@
-"""Who gets a message of a non-reliable topic: decided once for each message, nothing remembered of it."""
+"""Selection of the consumer for a message of a non-reliable topic, once for each message."""
 
 from danube.broker.clients.delivery import dispatch_key
 from danube.broker.dispatch.selection.key_ring import KeyRing
@@ -38,7 +38,7 @@ class NonReliableSelection:
         self._rotation.resume(consumer_id)
 
     def choose(self, message: bytes) -> int | None:
-        """Who gets this encoded StreamMessage; None drops it."""
+        """The consumer that gets this encoded StreamMessage; None drops it."""
         if self._type is SubscriptionType.SHARED:
             chosen = self._rotation.first()
             if chosen is not None:

@@ -42,11 +42,11 @@ class OrderedFlow:
             self.finish(*span)
 
     def finish(self, start: int, end: int) -> None:
-        if self.deliveries.take_out(start, end):
+        if self.deliveries.remove(start, end):
             self._progress.add(start, min(self._progress.next_offset, end))
 
     def skip(self, start: int, end: int) -> None:
-        self.deliveries.take_out(start, end)
+        self.deliveries.remove(start, end)
         self._progress.skip(start, end)
 
     def seek(self, position: int) -> None:

@@ -1,7 +1,7 @@
-"""Who gets a message where offsets are the order: one class for each subscription type.
+"""Selection of a consumer in offset order: one class for each subscription type.
 
 A new type is a class that keeps the `Selection` protocol and a line in `SELECTIONS`; `ordered.py` asks nothing else.
-Key-Shared is not among them: there the key says who (`key_shared.py`).
+Key-Shared is not among them: there the key decides (`key_shared.py`).
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -28,10 +28,10 @@ class Selection(Protocol):
         """A consumer may have room, or none, that it did not have before."""
 
     def take(self, start: int, end: int) -> Turn | None:
-        """Who gets the first messages of `[start, end)`, which are then sent; None while nobody has room for any."""
+        """The consumer of the first messages of `[start, end)`, which are then sent; None while none has room."""
 
     def problems(self) -> Iterator[str]:
-        """What is not as it must be; nothing, unless there is a fault in here."""
+        """Violated invariants."""
 
 
 Member = TypeVar("Member", bound=Hashable)
@@ -56,12 +56,12 @@ class Rotation(Generic[Member]):
         return iter(self._last_turns)
 
     def is_ready(self, member: Member) -> bool:
-        """Whether it may have a turn."""
+        """Tell whether it may have a turn."""
         return member in self._ready
 
     @property
     def ready_count(self) -> int:
-        """How many members are ready."""
+        """The number of members that are ready."""
         return len(self._ready)
 
     def add(self, member: Member) -> None:
@@ -105,7 +105,7 @@ class Rotation(Generic[Member]):
         heapreplace(self._heap, (self._turn, member))
 
     def problems(self) -> Iterator[str]:
-        """What is not as it must be; nothing, unless there is a fault in here."""
+        """Violated invariants."""
         entries = set(self._heap)
         for member in self._ready:
             if (self._last_turns.get(member, 0), member) not in entries:

@@ -42,7 +42,7 @@ class Driven:
         return self.now(*events)
 
     @property
-    def letters(self) -> list[DeadLetter]:
+    def dead_letters(self) -> list[DeadLetter]:
         """Asked for by the last events."""
         return [each for each in self.said if isinstance(each, DeadLetter)]
 

@@ -237,8 +237,8 @@ async def test_a_dead_letter_that_nobody_carries_is_kept_and_tried_again() -> No
     driver.attach(1, cast("ServerStream", stream), 10)
     driver.handle(Nacked(0))
     assert (driver.engine.dead_letters, driver.engine.position) == (1, 0)
-    letters: list[DeadLetter] = []
-    driver.on_dead_letter = letters.append
+    dead_letters: list[DeadLetter] = []
+    driver.on_dead_letter = dead_letters.append
     clock.advance(DEAD_LETTER_RETRY_S)
-    assert [letter.offset for letter in letters] == [0]
+    assert [dead_letter.offset for dead_letter in dead_letters] == [0]
     await tasks.close()

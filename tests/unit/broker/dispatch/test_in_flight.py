@@ -16,7 +16,7 @@ class Setting:
         self.deliveries.send_new(start, end, self.consumer, deadline_s)
 
     def pass_time(self, now_s: float, *, hold_until_s: float) -> None:
-        self.deliveries.come_due(now_s, lambda start, end: self.deliveries.hold(start, end, hold_until_s))
+        self.deliveries.come_due(now_s, lambda start, end: self.deliveries.back_off(start, end, hold_until_s))
 
     def expect(self, *, in_flight: int = 0, waiting: int = 0, ready: int = 0) -> None:
         assert list(self.deliveries.problems()) == []
@@ -32,7 +32,7 @@ def setting() -> Setting:
 
 def test_a_range_shrinks_from_its_front(setting: Setting) -> None:
     setting.send(0, 10_000)
-    assert setting.deliveries.take_out(0, 1_000)
+    assert setting.deliveries.remove(0, 1_000)
     assert setting.deliveries.spans() == [OffsetRange(1_000, 10_000)]
     setting.expect(in_flight=9_000)
     assert setting.roomier == [1]
@@ -40,7 +40,7 @@ def test_a_range_shrinks_from_its_front(setting: Setting) -> None:
 
 def test_a_range_is_split_by_an_acknowledgement_in_its_middle(setting: Setting) -> None:
     setting.send(0, 10)
-    assert setting.deliveries.take_out(4, 6)
+    assert setting.deliveries.remove(4, 6)
     assert setting.deliveries.spans() == [OffsetRange(0, 4), OffsetRange(6, 10)]
     setting.expect(in_flight=8)
 
@@ -48,26 +48,26 @@ def test_a_range_is_split_by_an_acknowledgement_in_its_middle(setting: Setting) 
 def test_one_acknowledgement_covers_many_ranges_whatever_their_state(setting: Setting) -> None:
     for start in range(0, 40, 10):
         setting.send(start, start + 10)
-    setting.deliveries.hold(12, 14, 5.0)
-    setting.deliveries.hold(25, 26, 1.0)
+    setting.deliveries.back_off(12, 14, 5.0)
+    setting.deliveries.back_off(25, 26, 1.0)
     setting.pass_time(1.0, hold_until_s=99.0)
-    assert setting.deliveries.take_out(5, 35)
+    assert setting.deliveries.remove(5, 35)
     assert setting.deliveries.spans() == [OffsetRange(0, 5), OffsetRange(35, 40)]
     setting.expect(in_flight=10)
 
 
 def test_an_acknowledgement_of_nothing_here_says_so(setting: Setting) -> None:
     setting.send(10, 20)
-    assert not setting.deliveries.take_out(0, 10)
-    assert not setting.deliveries.take_out(20, 30)
-    assert not setting.deliveries.take_out(15, 15)
-    assert not setting.deliveries.take_out(18, 12)
+    assert not setting.deliveries.remove(0, 10)
+    assert not setting.deliveries.remove(20, 30)
+    assert not setting.deliveries.remove(15, 15)
+    assert not setting.deliveries.remove(18, 12)
     setting.expect(in_flight=10)
 
 
 def test_each_part_of_a_split_range_is_due_at_its_time(setting: Setting) -> None:
     setting.send(0, 10, deadline_s=30.0)
-    setting.deliveries.take_out(4, 6)
+    setting.deliveries.remove(4, 6)
     setting.pass_time(30.0, hold_until_s=31.0)
     setting.expect(waiting=8)
     setting.pass_time(31.0, hold_until_s=99.0)
@@ -76,17 +76,17 @@ def test_each_part_of_a_split_range_is_due_at_its_time(setting: Setting) -> None
 
 def test_a_waiting_range_is_split_by_an_acknowledgement_in_its_middle(setting: Setting) -> None:
     setting.send(0, 10)
-    setting.deliveries.hold(0, 10, 5.0)
-    setting.deliveries.take_out(4, 6)
+    setting.deliveries.back_off(0, 10, 5.0)
+    setting.deliveries.remove(4, 6)
     setting.expect(waiting=8)
-    setting.deliveries.take_out(0, 4)
+    setting.deliveries.remove(0, 4)
     setting.expect(waiting=4)
 
 
 def test_what_a_leaving_consumer_had_becomes_one_ready_range_where_it_can(setting: Setting) -> None:
     for offset in range(1_000):
         setting.send(offset, offset + 1)
-    setting.deliveries.take_out(500, 501)
+    setting.deliveries.remove(500, 501)
     setting.deliveries.release(setting.consumer)
     setting.expect(ready=999)
     assert setting.deliveries.spans() == [OffsetRange(0, 500), OffsetRange(501, 1_000)]
@@ -107,7 +107,7 @@ def test_the_next_due_time_ignores_what_was_acknowledged(setting: Setting) -> No
     setting.send(0, 1, deadline_s=10.0)
     setting.send(1, 2, deadline_s=20.0)
     assert setting.deliveries.due_before(99.0) == 10.0
-    setting.deliveries.take_out(0, 1)
+    setting.deliveries.remove(0, 1)
     assert setting.deliveries.due_before(99.0) == 20.0
     assert setting.deliveries.due_before(20.0) is None
 
@@ -116,7 +116,7 @@ def test_what_was_acknowledged_long_ago_is_not_kept_until_its_time(setting: Sett
     setting.send(0, 1)
     for offset in range(1, 1_000):
         setting.send(offset, offset + 1)
-        setting.deliveries.take_out(offset, offset + 1)
+        setting.deliveries.remove(offset, offset + 1)
     assert len(setting.deliveries._heap) < 100
     setting.expect(in_flight=1)
 
@@ -124,7 +124,7 @@ def test_what_was_acknowledged_long_ago_is_not_kept_until_its_time(setting: Sett
 def test_a_large_window_that_is_acknowledged_leaves_nothing(setting: Setting) -> None:
     for offset in range(10_000):
         setting.send(offset, offset + 1)
-    setting.deliveries.take_out(0, 10_000)
+    setting.deliveries.remove(0, 10_000)
     assert len(setting.deliveries._heap) < 100
     setting.expect()
 

@@ -39,7 +39,7 @@ def test_a_message_that_ends_its_consumers_is_poison_in_the_end_and_what_was_beh
     for consumer_id, now_s in enumerate((0.0, 0.0, 1.0), 1):
         made.at(now_s, TimerFired(), ConsumerAttached(consumer_id, 10))
         made.now(lost(consumer_id))
-    assert [(each.offset, each.reason) for each in made.letters] == [(0, DISCONNECT_REASON)]
+    assert [(each.offset, each.reason) for each in made.dead_letters] == [(0, DISCONNECT_REASON)]
     assert made.engine.cursor == Cursor(0, failed=(FailedRange(0, 1, 3),))
     assert made.now(ConsumerAttached(4, 10)) == [(4, 1, 4), (4, 2, 4), (4, 3, 4)]
 
@@ -113,7 +113,7 @@ def test_what_failed_too_often_before_a_restart_is_not_sent_once_more(kind: Subs
     for offset in (1, 3):
         assert sent == [(1, offset, 1)]
         sent = made.now(Acknowledged(offset, offset + 1))
-    assert [(each.offset, each.attempt, each.reason) for each in made.letters] == [(4, 3, RECALLED_REASON)]
+    assert [(each.offset, each.attempt, each.reason) for each in made.dead_letters] == [(4, 3, RECALLED_REASON)]
     if kind is not SubscriptionType.KEY_SHARED:
         assert sent == [(1, 5, 1)]
 

@@ -28,7 +28,7 @@ from .conftest import Driven
 
 BLOCK = RedeliveryPolicy(ack_timeout_s=30.0, base_delay_s=1.0, max_delay_s=8.0, max_redelivery_count=1)
 DROP = replace(BLOCK, poison=PoisonPolicy.DROP)
-LETTER = replace(BLOCK, poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic="/default/dead")
+DEAD_LETTER = replace(BLOCK, poison=PoisonPolicy.DEAD_LETTER, dead_letter_topic="/default/dead")
 
 
 def poisoned(policy: RedeliveryPolicy, *, window: int = 3, reason: str = "") -> Driven:
@@ -96,10 +96,10 @@ def test_messages_that_time_out_for_the_last_time_are_dropped_and_the_cursor_is_
 
 
 def test_a_dead_letter_is_kept_open_until_its_copy_is_durable() -> None:
-    made = poisoned(LETTER, reason="no such order")
-    assert made.letters == [DeadLetter(0, 2, "no such order", "/default/dead")]
+    made = poisoned(DEAD_LETTER, reason="no such order")
+    assert made.dead_letters == [DeadLetter(0, 2, "no such order", "/default/dead")]
     made.now(Acknowledged(2, 5))
-    assert (made.engine.position, made.letters) == (0, [])
+    assert (made.engine.position, made.dead_letters) == (0, [])
     made.now(DeadLettered(0))
     assert (made.saved, made.engine.passed_over.dead_lettered) == ([Cursor(5)], 1)
     made.now(DeadLettered(0), DeadLetterFailed(0), DeadLettered(5))
@@ -107,66 +107,66 @@ def test_a_dead_letter_is_kept_open_until_its_copy_is_durable() -> None:
 
 
 def test_a_dead_letter_that_failed_is_asked_for_again_after_a_growing_delay() -> None:
-    made = poisoned(LETTER)
+    made = poisoned(DEAD_LETTER)
     for delay_s in (1.0, 2.0, 4.0, 8.0, 8.0):
         made.now(DeadLetterFailed(0))
         made.at(made.now_s + delay_s - 0.1, TimerFired())
-        assert made.letters == []
+        assert made.dead_letters == []
         made.at(made.now_s + 0.1, TimerFired())
-        assert [letter.offset for letter in made.letters] == [0]
+        assert [dead_letter.offset for dead_letter in made.dead_letters] == [0]
     assert made.engine.position == 0
 
 
 def test_a_message_that_timed_out_says_so_in_its_dead_letter() -> None:
-    made = Driven(SubscriptionType.FAILOVER, replace(LETTER, max_redelivery_count=0), durable_end=1)
+    made = Driven(SubscriptionType.FAILOVER, replace(DEAD_LETTER, max_redelivery_count=0), durable_end=1)
     made.now(ConsumerAttached(1, 1))
     made.at(30.0, TimerFired())
-    assert made.letters == [DeadLetter(0, 1, "ack timeout", "/default/dead")]
+    assert made.dead_letters == [DeadLetter(0, 1, "ack timeout", "/default/dead")]
 
 
 def test_a_consumer_that_gives_no_reason_did_not_time_out() -> None:
-    assert poisoned(LETTER).letters[0].reason == NACK_REASON
+    assert poisoned(DEAD_LETTER).dead_letters[0].reason == NACK_REASON
 
 
 @pytest.mark.parametrize("said", ["x", "\N{SNOWMAN}"])
 def test_a_long_reason_is_cut_by_the_byte_and_between_characters(said: str) -> None:
-    reason = poisoned(LETTER, reason=said * 100_000).letters[0].reason
+    reason = poisoned(DEAD_LETTER, reason=said * 100_000).dead_letters[0].reason
     assert set(reason) == {said}
     assert FAILURE_REASON_BYTES_MAX - len(said.encode()) < len(reason.encode()) <= FAILURE_REASON_BYTES_MAX
 
 
 def test_only_so_many_dead_letters_are_under_way_and_failed_ones_keep_their_place() -> None:
-    made = Driven(SubscriptionType.SHARED, replace(LETTER, max_redelivery_count=0), durable_end=100)
+    made = Driven(SubscriptionType.SHARED, replace(DEAD_LETTER, max_redelivery_count=0), durable_end=100)
     made.now(ConsumerAttached(1, 50))
     made.at(30.0, TimerFired())
-    assert [letter.offset for letter in made.letters] == list(range(DEAD_LETTERS_AT_ONCE_MAX))
+    assert [dead_letter.offset for dead_letter in made.dead_letters] == list(range(DEAD_LETTERS_AT_ONCE_MAX))
     made.now(DeadLetterFailed(0))
-    assert made.letters == []
+    assert made.dead_letters == []
     made.now(DeadLettered(1))
-    assert [letter.offset for letter in made.letters] == [DEAD_LETTERS_AT_ONCE_MAX]
+    assert [dead_letter.offset for dead_letter in made.dead_letters] == [DEAD_LETTERS_AT_ONCE_MAX]
     assert made.engine.dead_letters == 49
 
 
 def test_a_late_acknowledgement_of_a_dead_letter_counts_and_its_answer_does_not() -> None:
-    made = poisoned(LETTER)
+    made = poisoned(DEAD_LETTER)
     made.now(Acknowledged(0, 1))
     assert made.engine.position == 2
     made.now(DeadLettered(0))
     assert made.engine.passed_over.dead_lettered == 0
 
 
-@pytest.mark.parametrize("policy", [DROP, LETTER, replace(BLOCK, max_redelivery_count=5)])
+@pytest.mark.parametrize("policy", [DROP, DEAD_LETTER, replace(BLOCK, max_redelivery_count=5)])
 def test_what_is_blocked_is_judged_by_a_new_policy_at_once(policy: RedeliveryPolicy) -> None:
     made = poisoned(BLOCK)
     sent = made.now(PolicyChanged(policy))
     assert made.engine.blocked == []
     assert (made.engine.passed_over.dropped == 1) is (policy is DROP)
-    assert (len(made.letters) == 1) is (policy is LETTER)
+    assert (len(made.dead_letters) == 1) is (policy is DEAD_LETTER)
     assert ((1, 0, 3) in sent) is (policy.max_redelivery_count == 5)
 
 
 def test_a_dead_letter_that_fails_after_the_policy_changed_is_judged_anew() -> None:
-    made = poisoned(LETTER)
+    made = poisoned(DEAD_LETTER)
     made.now(PolicyChanged(BLOCK))
     assert made.engine.blocked == []
     made.now(DeadLetterFailed(0))
@@ -210,7 +210,7 @@ def test_a_seek_ahead_passes_over_what_is_open_and_a_seek_too_far_is_to_the_end(
 
 
 def test_a_seek_leaves_no_dead_letter_under_way() -> None:
-    made = poisoned(LETTER)
+    made = poisoned(DEAD_LETTER)
     made.now(Seek(0), DeadLettered(0))
     assert (made.engine.position, made.engine.dead_letters) == (0, 0)
 

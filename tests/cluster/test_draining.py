@@ -21,8 +21,8 @@ from danube.testing.processes.broker import BrokerProcess
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(180)]
 
-PROGRAM = Path(__file__).parent / "wheel" / "farewell_program.py"
-TOPIC = TopicName("default", "farewell")
+PROGRAM = Path(__file__).parent / "wheel" / "draining_program.py"
+TOPIC = TopicName("default", "draining")
 WAIT_S = PATIENCE_S
 PIPE = asyncio.subprocess.PIPE
 

@@ -41,7 +41,7 @@ class Stream:
         raise AssertionError("it is open")
 
     def write(self, message: bytes) -> None:
-        raise AssertionError(f"{message!r} comes after the farewell")
+        raise AssertionError(f"{message!r} comes after the drain began")
 
     def pause_reading(self) -> None: ...
 
@@ -68,7 +68,7 @@ def deleted() -> ClientDrain:
 
 def leaving(disconnected_clients: DisconnectedClients, drain: ClientDrain | None = None, identity: int = ID) -> Stream:
     stream = Stream()
-    disconnected_clients.consumer_leaves(identity, drain or moved(), stream)
+    disconnected_clients.drain_consumer(identity, drain or moved(), stream)
     return stream
 
 
@@ -122,7 +122,7 @@ def test_a_client_that_comes_back_early_has_its_old_stream_ended_once(
     stream = leaving(disconnected_clients)
     disconnected_clients.reattached(CONSUMER, ID)
     clock.advance(2 * DRAIN_WAIT_S)
-    assert (stream.ends, disconnected_clients.is_leaving(CONSUMER, ID)) == ([None], False)
+    assert (stream.ends, disconnected_clients.is_draining(CONSUMER, ID)) == ([None], False)
 
 
 def test_a_broker_that_goes_down_ends_streams_at_once_but_keeps_its_word_to_who_was_told(
@@ -142,7 +142,7 @@ def test_a_client_that_has_to_leave_again_before_it_has_left_is_told_before_its_
     disconnected_clients: DisconnectedClients, clock: SimClock
 ) -> None:
     stream = leaving(disconnected_clients)
-    disconnected_clients.consumer_leaves(ID, deleted(), None)
+    disconnected_clients.drain_consumer(ID, deleted(), None)
     assert stream.ends == []
     disconnected_clients.close(ShuttingDownError("going down"))
     assert [type(end) for end in stream.ends] == [ShuttingDownError]
@@ -153,8 +153,8 @@ def test_a_client_that_has_to_leave_again_before_it_has_left_is_told_before_its_
 def test_producers_are_told_and_refused_by_what_became_of_their_topic(
     disconnected_clients: DisconnectedClients,
 ) -> None:
-    disconnected_clients.producer_leaves(1, moved())
-    disconnected_clients.producer_leaves(2, deleted())
+    disconnected_clients.drain_producer(1, moved())
+    disconnected_clients.drain_producer(2, deleted())
     refusals = [type(disconnected_clients.publish_refusal(identity)) for identity in (1, 2, 3)]
     assert refusals == [TopicNotServedError, TopicDeletedError, TopicNotServedError]
     assert disconnected_clients.health(PRODUCER, 1) is HealthStatus.CLOSE
@@ -188,7 +188,7 @@ def test_who_left_long_ago_is_forgotten_but_its_open_stream_is_not(
 def test_what_a_consumer_hears_that_opens_its_stream_again_depends_on_why_it_left(
     disconnected_clients: DisconnectedClients,
 ) -> None:
-    disconnected_clients.consumer_leaves(1, moved(), None)
-    disconnected_clients.consumer_leaves(2, deleted(), None)
+    disconnected_clients.drain_consumer(1, moved(), None)
+    disconnected_clients.drain_consumer(2, deleted(), None)
     refusals = [type(disconnected_clients.receive_refusal(identity)) for identity in (1, 2, 3)]
     assert refusals == [TopicNotServedError, ConsumerNotFoundError, ConsumerNotFoundError]

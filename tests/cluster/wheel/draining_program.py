@@ -1,6 +1,6 @@
 """An application whose broker sends it away. Runs in the wheel's own environment and catches as little as it can.
 
-    python farewell_program.py SERVICE_URL TOPIC
+    python draining_program.py SERVICE_URL TOPIC
 
 Prints "ready" once attached, then takes commands on standard input, one a line, and answers each with a line of JSON:
 

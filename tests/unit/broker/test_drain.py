@@ -1,4 +1,4 @@
-"""What each client is told when it has to go, by cause and by what it asked."""
+"""The sequence and the refusals of a client drain, by cause."""
 
 import pytest
 
@@ -11,33 +11,33 @@ START_S = 100.0
 STAYS = [Cause.MOVED, Cause.DELETED, Cause.DISCONNECTED]
 
 
-def disconnect_reason(cause: Cause) -> DisconnectReason:
+def reason_of(cause: Cause) -> DisconnectReason:
     return DisconnectReason(ClientDrain(cause, "topic /default/orders"), START_S)
 
 
 @pytest.mark.parametrize("cause", STAYS)
 def test_a_stream_ends_with_ok_a_moment_after_its_client_was_told_to_close(cause: Cause) -> None:
-    said = disconnect_reason(cause)
-    assert said.ask(START_S + 3)
-    assert (said.end_s, said.drain_end()) == (START_S + 3 + DRAIN_END_S, None)
+    reason = reason_of(cause)
+    assert reason.may_close(START_S + 3)
+    assert (reason.end_s, reason.stream_error()) == (START_S + 3 + DRAIN_END_S, None)
 
 
 @pytest.mark.parametrize("cause", STAYS)
 def test_a_second_close_does_not_put_the_end_off(cause: Cause) -> None:
-    said = disconnect_reason(cause)
-    said.ask(START_S + 3)
-    said.ask(START_S + 3.1)
-    assert said.end_s == START_S + 3 + DRAIN_END_S
+    reason = reason_of(cause)
+    reason.may_close(START_S + 3)
+    reason.may_close(START_S + 3.1)
+    assert reason.end_s == START_S + 3 + DRAIN_END_S
 
 
 @pytest.mark.parametrize("cause", list(Cause))
 def test_no_stream_ends_with_ok_before_close_was_said(cause: Cause) -> None:
-    assert disconnect_reason(cause).drain_end() is not None
+    assert reason_of(cause).stream_error() is not None
 
 
 @pytest.mark.parametrize("cause", STAYS)
 def test_a_client_that_never_asks_is_waited_for_until_it_should_have_asked_and_no_longer(cause: Cause) -> None:
-    assert disconnect_reason(cause).end_s == START_S + DRAIN_WAIT_S
+    assert reason_of(cause).end_s == START_S + DRAIN_WAIT_S
     assert CLIENT_HEALTH_INTERVAL_S < DRAIN_WAIT_S < 2 * CLIENT_HEALTH_INTERVAL_S
 
 
@@ -46,15 +46,15 @@ def test_close_comes_long_enough_before_the_end_and_ends_a_drain_in_time() -> No
 
 
 def test_a_broker_that_goes_down_waits_for_nobody() -> None:
-    said = disconnect_reason(Cause.GOING_DOWN)
-    assert said.end_s == START_S
-    assert isinstance(said.drain_end(), ShuttingDownError)
+    reason = reason_of(Cause.GOING_DOWN)
+    assert reason.end_s == START_S
+    assert isinstance(reason.stream_error(), ShuttingDownError)
 
 
 @pytest.mark.parametrize("cause", [*STAYS, None])
 def test_close_is_said_twice_at_most(cause: Cause | None) -> None:
-    said = disconnect_reason(cause) if cause is not None else DisconnectReason(None, START_S)
-    assert [said.ask(START_S) for _ in range(CLOSES_MAX + 2)] == [True, True, False, False]
+    reason = reason_of(cause) if cause is not None else DisconnectReason(None, START_S)
+    assert [reason.may_close(START_S) for _ in range(CLOSES_MAX + 2)] == [True, True, False, False]
 
 
 @pytest.mark.parametrize(
