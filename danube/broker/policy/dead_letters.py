@@ -40,7 +40,7 @@ class DeadLetters:
         """Topics and subscriptions whose last dead letter failed: each is logged when it begins and when it ends."""
 
     def send(self, topic: ReliableTopic, subscription: str, on_outcome: OnOutcome, wanted: DeadLetter) -> None:
-        """Publish the copy of one message of a subscription of `topic`, and report the outcome, unless the broker ends."""
+        """Publish the copy of one message of a subscription of `topic`; report the outcome, unless the broker ends."""
         self._tasks.spawn(self._send(topic, subscription, wanted, on_outcome), f"dead letter {wanted.offset}")
 
     async def _send(self, topic: ReliableTopic, subscription: str, wanted: DeadLetter, on_outcome: OnOutcome) -> None:
