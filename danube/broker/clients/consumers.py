@@ -96,11 +96,13 @@ class Consumers:
                 self._remove(topic, subscription)
                 return await self._join(topic, await self._create(topic, request), request, filters)
 
-    async def unsubscribe(self, name: TopicName, subscription_name: str, *, also: ExtraWrites | None = None) -> None:
+    async def unsubscribe(
+        self, name: TopicName, subscription_name: str, *, extra_writes: ExtraWrites | None = None
+    ) -> None:
         """Delete a subscription with its consumers and its cursor, or the pending policies of one that does not exist.
 
-        No subscription of the topic is created or deleted meanwhile; `also` goes into the same transaction. A consumer
-        that connects meanwhile loses its stream.
+        No subscription of the topic is created or deleted meanwhile; `extra_writes` go with it. A consumer that
+        connects meanwhile loses its stream.
 
         Raises:
             What `extra_writes` raises.
@@ -185,7 +187,7 @@ class Consumers:
         self,
         topic: AnyTopic,
         subscription: AnySubscription,
-        also: ExtraWrites | None = None,
+        extra_writes: ExtraWrites | None = None,
     ) -> None:
         """Delete a subscription. Raises SubscriptionNotFoundError for one that was deleted before and is still here."""
         try:

@@ -136,7 +136,7 @@ async def _accept_restore(given: Dependencies, opened: MetaStore) -> str:
 
 
 async def _migrate_to_cluster(given: Dependencies, store: MetadataStore, restore_id: str) -> None:
-    from danube.metadata.replication.migrate_to_cluster import carry_over, refuse_older  # noqa: PLC0415 - once in a broker's life
+    from danube.metadata.cluster.migrate import check_not_older, migrate_to_cluster  # noqa: PLC0415 - once in a broker's life
     from danube.metadata.sqlite.store import SqliteStore  # noqa: PLC0415 - as above
 
     folder = given.folder
@@ -144,11 +144,11 @@ async def _migrate_to_cluster(given: Dependencies, store: MetadataStore, restore
     if not is_accepted and await given.writer.run(folder.metadata_path.exists):
         own = await SqliteStore.open(folder.metadata_path, given.clock)
         try:
-            await refuse_older(store, own)
+            await check_not_older(store, own)
         finally:
             await own.close()
-    carried = await carry_over(store, given.rng, folder.broker_id)
-    _log.info("this broker stood alone before, and is one of a cluster now; topics that had no owner: %d", carried)
+    migrated = await migrate_to_cluster(store, given.rng, folder.broker_id)
+    _log.info("this broker stood alone before, and is one of a cluster now; topics that had no owner: %d", migrated)
 
 
 async def _open_cluster(given: Dependencies, opened: MetaStore) -> "Cluster":

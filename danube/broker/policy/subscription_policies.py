@@ -21,13 +21,13 @@ async def change_pending(
     subscription: str,
     change: Callable[[PendingPolicies], PendingPolicies],
     *,
-    also: ExtraWrites | None = None,
+    extra_writes: ExtraWrites | None = None,
 ) -> None:
     """Change the policies of a subscription that does not exist yet; they are kept with its topic.
 
-    The caller holds the topic's `changing`. Raises LimitReachedError, MetadataError, and what `also` raises.
+    The caller holds the topic's `changing`. Raises LimitReachedError, MetadataError, and what `extra_writes` raises.
     """
-    record = await records.change_pending(topic.record.name, subscription, change, also=also)
+    record = await records.change_pending(topic.record.name, subscription, change, extra_writes=extra_writes)
     topic.record = replace(topic.record, pending=record.pending)
 
 

@@ -271,9 +271,9 @@ class Topics:
     async def change_namespace_policies(
         self, namespace: str, change: PolicyChange, *, extra_writes: ExtraWrites | None = None
     ) -> NamespaceRecord:
-        """Change the limits of a namespace; they apply to its topics at once. `also` goes into the same transaction.
+        """Change the limits of a namespace; they apply to its topics at once. `extra_writes` go with it.
 
-        No topic is created or deleted meanwhile. Raises NamespaceNotFoundError, and what `also` raises.
+        No topic is created or deleted meanwhile. Raises NamespaceNotFoundError, and what `extra_writes` raises.
         """
         async with self._changing:
             record = await self._records.change_namespace_policies(namespace, change, extra_writes=extra_writes)
@@ -326,18 +326,18 @@ class Topics:
         found = (topic for topic in self if topic.record.name.namespace == namespace)
         return sorted(found, key=lambda topic: topic.record.name)
 
-    async def delete(self, name: TopicName, *, also: ExtraWrites | None = None) -> Sequence[AnyTopic]:
+    async def delete(self, name: TopicName, *, extra_writes: ExtraWrites | None = None) -> Sequence[AnyTopic]:
         """Delete a topic, or all partitions of a base name, all or none; answers the deleted topics.
 
-        No topic, and no subscription of these, is created or deleted meanwhile; `also` goes into the same transaction.
-        The caller drains their clients. Raises TopicNotFoundError, TopicNotServedError, and what `also` raises.
+        No topic, and no subscription of these, is created or deleted meanwhile; `extra_writes` go with it. The
+        caller drains their clients. Raises TopicNotFoundError, TopicNotServedError, and what `extra_writes` raises.
         """
         async with self._changing, AsyncExitStack() as held:
             deleted = self.behind(name)
             for topic in deleted:
                 await held.enter_async_context(topic.changing)
             try:
-                await self._records.delete_topics([topic.record for topic in deleted], also=also)
+                await self._records.delete_topics([topic.record for topic in deleted], extra_writes=extra_writes)
             except UnknownOutcomeError:  # messages acknowledged from now on might be lost at the next start
                 for topic in deleted:
                     topic.refuse_publishes(ClientDrain(Cause.IN_DOUBT, f"topic {topic.name}"))

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from danube.broker import app
+from danube.broker import assembly
 from danube.broker.topics.local_topics import Topics
 from danube.model.topic import TopicName
 from danube.testing.in_process_broker import Cell, StartBroker, running_broker
@@ -46,6 +46,6 @@ def keepers(monkeypatch: pytest.MonkeyPatch) -> list[Keeper]:
         found.append(Keeper(topics, topics._storage))
         await load(topics)
 
-    monkeypatch.setattr(app, "storage_settings", small)
+    monkeypatch.setattr(assembly, "storage_settings", small)
     monkeypatch.setattr(Topics, "load", note)
     return found
