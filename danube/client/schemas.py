@@ -48,8 +48,11 @@ class SchemaRegistryClient:
         self, subject: str, schema_data: bytes, schema_type: SchemaType, mode: CompatibilityMode | None = None
     ) -> tuple[bool, list[str]]:
         """Tell whether this definition could be the next version, and what is in the way."""
-        request = encode_schemas.check_compatibility(subject, schema_data, schema_type, mode)
-        return decode_schemas.compatibility(await self._ask("CheckCompatibility", request))
+        request = (subject, schema_data, schema_type, mode)
+        is_compatible, errors = await self._ask(
+            "CheckCompatibility", messages.CHECK_COMPATIBILITY, request, messages.COMPATIBILITY
+        )
+        return is_compatible, list(errors)
 
     async def set_compatibility_mode(self, subject: str, mode: CompatibilityMode) -> tuple[bool, str]:
         """Set what the next versions of a subject must stay compatible with."""
@@ -86,8 +89,9 @@ class SchemaRegistryClient:
 
     async def get_topic_schema_config(self, topic_name: str) -> TopicSchemaConfig:
         """The subject and the validation policy that a topic is bound to."""
-        answer = await self._ask("GetTopicSchemaConfig", encode_schemas.get_topic_schema_config(topic_name))
-        return decode_schemas.topic_schema_config(answer)
+        return await self._ask(
+            "GetTopicSchemaConfig", messages.GET_TOPIC_SCHEMA_CONFIG, topic_name, messages.TOPIC_SCHEMA_CONFIG
+        )
 
     async def register(self, call: RegisterSchema) -> int:
         """Register a version and answer its subject's id."""
@@ -112,10 +116,11 @@ class SchemaRegistryClient:
             )
         return latest if version == latest.version else await self.get_schema_version(latest.schema_id, version)
 
-    async def _ask(self, method: str, request: bytes) -> bytes:
-        url = self._connection.service_url
+    async def _ask(self, method: str, request: Codec[Request], value: Request, answer: Codec[Answer]) -> Answer:
+        path, url = f"{paths.SCHEMA_REGISTRY}/{method}", self._connection.service_url
         try:
-            return await self._connection.call(BrokerAddress.direct(url), f"{paths.SCHEMA_REGISTRY}/{method}", request)
+            address = BrokerAddress.direct(url)
+            return answer.decode(await self._connection.call(address, path, request.encode(value)))
         except UnsupportedError as error:
             raise UnsupportedError(
                 f"the broker at {url} has no schema registry: work without schemas, or use a broker that has one"

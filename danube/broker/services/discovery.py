@@ -77,7 +77,7 @@ def health_check(context: ServiceContext) -> Callable[[HealthCheck], HealthStatu
             is_known = context.producers.is_attached(asked.id)
         else:
             is_known = context.consumers.is_known(asked.id)
-        if is_known and not context.disconnected_clients.is_leaving(asked.client, asked.id):
+        if is_known and not context.disconnected_clients.is_draining(asked.client, asked.id):
             return HealthStatus.OK
         return context.disconnected_clients.health(asked.client, asked.id)
 

@@ -80,7 +80,7 @@ class Connection:
         Not cached: only a move makes the answer matter. Raises DanubeError.
         """
         url = url or self.service_url
-        answer = decode.lookup_answer(await self._look_up(paths.TOPIC_LOOKUP, url, topic))
+        answer = client_messages.LOOKUP_ANSWER.decode(await self._look_up(paths.TOPIC_LOOKUP, url, topic))
         if answer.kind is LookupKind.FAILED or not answer.connect_url:
             raise TopicLookupError(f"the broker at {url} cannot say who serves {topic}: try again later")
         return BrokerAddress(answer.connect_url, answer.broker_url, answer.proxy)
@@ -88,14 +88,14 @@ class Connection:
     async def partitions(self, topic: TopicName) -> tuple[TopicName, ...]:
         """The topics behind a name: itself, its partitions, or nothing. Raises DanubeError."""
         answer = await self._look_up(paths.TOPIC_PARTITIONS, self.service_url, topic)
-        return decode.partitions_answer(answer).partitions
+        return client_messages.PARTITIONS_ANSWER.decode(answer).partitions
 
     async def check_health(self, kind: ClientKind, link: Link) -> HealthStatus:
         """Ask the link's broker whether the link is still valid. Raises DanubeError."""
         call = HealthCheck(request_id=next(self._request_ids), client=kind, id=link.member_id)
-        request = encode.health_check(call)
+        request = client_messages.HEALTH_CHECK.encode(call)
         answer = await self.call(link.address, paths.HEALTH_CHECK, request, timeout_s=CONNECT_TIMEOUT_S)
-        return decode.health_status(answer)
+        return client_messages.HEALTH_STATUS.decode(answer)
 
     def refuse_without_streams(self, address: BrokerAddress) -> None:
         """Raise UnsupportedError for a broker that is known to take no batches."""
@@ -126,7 +126,7 @@ class Connection:
             await channel.close()
 
     async def _look_up(self, path: str, url: str, topic: TopicName) -> bytes:
-        request = encode.lookup(Lookup(request_id=next(self._request_ids), topic=topic))
+        request = client_messages.LOOKUP.encode(Lookup(request_id=next(self._request_ids), topic=topic))
         return await self.call(BrokerAddress.direct(url), path, request, timeout_s=CONNECT_TIMEOUT_S)
 
     def _metadata(self, address: BrokerAddress) -> Sequence[tuple[str, str]]:

@@ -52,16 +52,16 @@ async def fetch_batches(
 async def topic_bounds(connection: Connection, wanted: Bounds) -> TopicBounds:
     """The offsets that a reliable topic holds now. Raises DanubeError."""
     address = await connection.locate(wanted.topic)
-    request = encode_stream.bounds(wanted)
+    request = client_messages.BOUNDS.encode(wanted)
     with naming_redirect(connection.service_url, address):
-        return decode_stream.topic_bounds(await connection.call(address, paths.BOUNDS, request))
+        return client_messages.TOPIC_BOUNDS.decode(await connection.call(address, paths.BOUNDS, request))
 
 
 async def _answers(connection: Connection, wanted: Fetch) -> AsyncGenerator[list[FetchedBatch], None]:
     """One stream, from where the topic is now."""
     address = await connection.locate(wanted.topic)
     with naming_redirect(connection.service_url, address):
-        stream = await connection.open_stream(address, paths.FETCH, encode_stream.fetch(wanted))
+        stream = await connection.open_stream(address, paths.FETCH, client_messages.FETCH.encode(wanted))
         try:
             while (raw := await stream.receive()) is not None:
                 if batches := decode.fetched(raw):

@@ -99,7 +99,7 @@ class TopicConsumer:
         await self._attachment.close()
         if link is None:
             return in_order
-        request, call = encode_stream.close_consumer(link.member_id), self._connection.call
+        request, call = client_messages.CLOSE_CONSUMER.encode(link.member_id), self._connection.call
         try:
             await call(link.address, paths.CLOSE_CONSUMER, request, timeout_s=CLIENT_CLOSE_GRACE_S)
         except DanubeError:
@@ -111,7 +111,9 @@ class TopicConsumer:
 
     async def _read(self, link: Link, queue: MessageQueue) -> DanubeError | None:
         """Read one stream; answers the error with which it ended, None for a good end."""
-        request = encode.receive(Receive(request_id=next(self._request_ids), consumer_id=link.member_id))
+        request = client_messages.RECEIVE.encode(
+            Receive(request_id=next(self._request_ids), consumer_id=link.member_id)
+        )
         try:
             stream = await self._connection.open_stream(link.address, paths.RECEIVE_MESSAGES, request)
         except DanubeError as error:
@@ -140,7 +142,7 @@ class TopicConsumer:
             key_filters=self._settings.key_filters,
         )
         try:
-            answer = await self._connection.call(address, paths.SUBSCRIBE, encode.subscribe(call))
+            answer = await self._connection.call(address, paths.SUBSCRIBE, client_messages.SUBSCRIBE.encode(call))
         except AlreadyExistsError as error:
             raise UnrecoverableError(f"the consumer cannot subscribe: {error}") from error
         return client_messages.SUBSCRIBED.decode(answer).consumer_id

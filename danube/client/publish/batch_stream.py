@@ -29,7 +29,7 @@ from danube.model.limits.broker import CALL_TIMEOUT_S, CLIENT_BATCHES_IN_FLIGHT_
 from danube.rpc.carrier import ClientStream
 from danube.runtime.clock import TimerHandle
 from danube.runtime.tasks import TaskScope, Wakeup
-from danube.wire import decode_stream, encode_stream
+from danube.wire import decode, encode
 
 _FIELD_BYTES_MAX = 6  # tag and length of the payload in a StreamMessage
 
@@ -156,7 +156,7 @@ class BatchStream:
         state = _StreamState(stream, self._connection)
         try:
             opening = self._identity.opening(self._opening, self._producer_sequence)
-            await stream.send(encode_stream.publish_open(opening))
+            await stream.send(encode.publish_open(opening))
             await self._attach(link, state)
             sender = scope.spawn(self._send_all(link, state), "sender")
             try:

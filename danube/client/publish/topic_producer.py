@@ -155,7 +155,7 @@ class TopicProducer:
         if self._settings.schema is not None and self._schema_id is None:
             info = await SchemaRegistryClient(self._connection).resolve(self._settings.schema)
             self._schema_id, self._schema_version = info.schema_id, info.version
-        return decode.producer_created(answer).producer_id
+        return client_messages.PRODUCER_CREATED.decode(answer).producer_id
 
     async def leave(self) -> None:
         """As `Member.leave`: a producer has nothing that it must read to its end."""
