@@ -9,6 +9,8 @@ from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.kernel.chance import weighted
+
 _PAGE_BYTES = 4_096  # of SQLite
 _SECTOR_BYTES = 512
 _TELLING = re.compile(rb'"(?:topic_id|last|generation)":[0-9]|/(?:topics|subscriptions)/default/[a-z]+')
@@ -59,22 +61,12 @@ def damage_some(folder: Path, older: Path, chance: random.Random) -> list[Damage
 
 def _damage(folder: Path, older: Path, chance: random.Random, patterns: Iterable[str]) -> Damage:
     found = {pattern: sorted(folder.glob(pattern)) for pattern in patterns}
-    there = [pattern for pattern, paths in found.items() if paths]
-    (pattern,) = chance.choices(there, weights=[TARGETS[one] for one in there])
+    pattern = weighted(chance, {pattern: TARGETS[pattern] for pattern, paths in found.items() if paths})
     path = chance.choice(found[pattern])
     name = str(path.relative_to(folder))
     damages = [_flip, _flip, _flip, _cut, _zero, _empty, _remove, _put_back]
     if name == "metadata.sqlite3":
-        damages += [
-            _flip_text,
-            _flip_text,
-            _flip_text,
-            _put_page_back,
-            _lose_record,
-            _lose_record,
-            _contradict,
-            _contradict,
-        ]
+        damages += [*[_flip_text] * 3, _put_page_back, *[_lose_record] * 2, *[_contradict] * 2]
     target = _Target(path, older / name, chance)
     while not (what := chance.choice(damages)(target)):
         continue

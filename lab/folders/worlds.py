@@ -26,6 +26,7 @@ from danube.storage.settings import StorageSettings
 from danube.storage.store import Storage
 from danube.testing.peers.stream import payload_batch
 from danube.testing.simulated.clock import START_MS, SimClock
+from lab.kernel.chance import weighted
 
 SUBSCRIPTION = "s"
 _SUBSCRIPTION_ID = 11
@@ -114,8 +115,8 @@ class _Life:
 
     async def step(self) -> None:
         await self.pass_time(0.5)
-        steps = [self._append, self._append, self._append, self._acknowledge, self._create, self._cut, self._delete]
-        await self.chance.choices(steps, weights=[3, 3, 3, 4, 3, 2, 0.5])[0]()
+        steps = {self._append: 9, self._acknowledge: 4, self._create: 3, self._flush: 2, self._delete: 0.5}
+        await weighted(self.chance, steps)()
 
     async def _create(self) -> None:
         free = [name for name in _NAMES if name not in self.stored.topics and name not in self.stored.deleted]
@@ -160,7 +161,7 @@ class _Life:
             self.logs[name][1].save_cursor(_SUBSCRIPTION_ID, Cursor(position, tuple(ranges)), told.set_result)
             await told
 
-    async def _cut(self) -> None:
+    async def _flush(self) -> None:
         await self.storage._journal.rotate()  # noqa: SLF001 - otherwise only age does it
         await self.storage.flush()
 

@@ -1,6 +1,5 @@
-"""Servers for many tests, one of a kind or three that agree: each test has a root of its own in them."""
+"""Servers of etcd and ZooKeeper, one of a kind or three that agree, and connections to them."""
 
-import tempfile
 import time
 import uuid
 from collections.abc import Sequence
@@ -16,35 +15,11 @@ from danube.model.errors import UnavailableError
 from danube.runtime.rng import Rng
 from danube.testing.patience import PATIENCE_S
 from danube.testing.processes.etcd import EtcdServer
-from danube.testing.processes.service import ServiceProcess
 from danube.testing.processes.zookeeper import ZookeeperServer
 
 SERVERS: dict[str, type[EtcdServer] | type[ZookeeperServer]] = {"etcd": EtcdServer, "zookeeper": ZookeeperServer}
 
 _POLL_S = 0.02
-
-
-class SharedServers:
-    """Each is started when it is first asked for. A context manager's worth of state: `close` ends them."""
-
-    def __init__(self) -> None:
-        self._folder = tempfile.TemporaryDirectory(prefix="danube-services-")
-        self._servers: dict[str, ServiceProcess] = {}
-
-    def server(self, name: str) -> ServiceProcess:
-        """The running one. Raises UnavailableError where it cannot be had."""
-        server = self._servers.get(name)
-        if server is None:
-            server = SERVERS[name](Path(self._folder.name) / name)
-            server.start()
-            self._servers[name] = server
-        return server
-
-    def close(self) -> None:
-        """End them, and remove what they kept."""
-        for server in self._servers.values():
-            server.kill()
-        self._folder.cleanup()
 
 
 class Ensemble:

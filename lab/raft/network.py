@@ -18,9 +18,6 @@ from danube.testing.simulated.clock import SimClock
 
 _LATE_CHANCE = 0.3
 _LATE_S_MAX = 3.0
-_RECONNECT_S = 0.3
-
-Callback = Callable[..., None]
 
 
 class Agenda(SimClock):
@@ -79,11 +76,11 @@ class SimTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def dropNode(self, node: RaftNode) -> None:  # noqa: N802 - pysyncobj's name
         self.nodes.discard(node)
-        self.network.drop(self, node)
+        self.network.cut(self.own, node)
 
     def hears(self, node: RaftNode) -> bool:
         """True with a connection, even with an unknown peer."""
-        return self.network.is_connected(self, node)
+        return self.network.is_connected(self.own, node)
 
     def has_room(self, node: RaftNode) -> bool:  # noqa: ARG002 - as the real one
         return True
@@ -149,9 +146,6 @@ class SimNetwork:
             if not self._reaches(*connection.ends):
                 self._lose(connection)
 
-    def drop(self, transport: SimTransport, node: RaftNode) -> None:
-        self.cut(transport.own, node)
-
     def drop_all(self, transport: SimTransport) -> None:
         """One end is gone, or begins anew."""
         for connection in list(self._open.values()):
@@ -167,8 +161,8 @@ class SimNetwork:
             self._roles[connection, transport] = MemberRole.VOTER
             transport.connected(node, MemberRole.VOTER)
 
-    def is_connected(self, transport: SimTransport, node: RaftNode) -> bool:
-        return frozenset((transport.own, node)) in self._open
+    def is_connected(self, one: RaftNode, other: RaftNode) -> bool:
+        return frozenset((one, other)) in self._open
 
     def send(self, sender: SimTransport, node: RaftNode, message: Any) -> bool:  # noqa: ANN401 - plain data
         """Send over the open connection; False without one."""

@@ -27,7 +27,7 @@ from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.replication.command_format import packb, unpackb
 from danube.model.errors import DamagedDataError, DanubeError
 from danube.testing.simulated.disk import MachineOffError, SimDisk
-from lab.kernel.chance import seeded
+from lab.kernel.chance import seeded, weighted
 from lab.raft.network import Agenda, SimNetwork, SimTransport
 
 Batch = tuple[int, int]
@@ -310,18 +310,15 @@ class RaftWorld:
         if self._at_peace:
             return
         power = self._course.power
-        fault = self._chance.choices(
-            (
-                self._stop_one,
-                self._cut_power_of_one,
-                self._cut_power_of_all,
-                self._cut_one,
-                self._pause_one,
-                self._split,
-            ),
-            (2 * power, power, 0.5 * power, 2, 2, 1),
-        )[0]
-        fault()
+        faults: dict[Callable[[], None], float] = {
+            self._stop_one: 2 * power,
+            self._cut_power_of_one: power,
+            self._cut_power_of_all: 0.5 * power,
+            self._cut_one: 2,
+            self._pause_one: 2,
+            self._split: 1,
+        }
+        weighted(self._chance, faults)()
 
     def _stop_one(self) -> None:
         self._one().disk.stop_at(self._chance.randint(1, 8))

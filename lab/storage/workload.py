@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from danube.model.limits.broker import FLUSH_DELAY_S, FLUSH_WAIT_S
 from danube.storage.segment.manifest import folder_of, manifest_name, segment_name
+from lab.kernel.chance import weighted
 from lab.kernel.history import Failed
 from lab.storage.clients import ServedSubscription, SimConsumer
 from lab.storage.life import ServedTopic, StorageLife
@@ -91,11 +92,10 @@ _FLUSHED_S = FLUSH_WAIT_S + FLUSH_DELAY_S + 10.0
 
 async def take_step(life: StorageLife, world: World) -> None:
     """Do one thing, and let some time pass."""
-    weights, steps = zip(*_STEPS, strict=True)
     if world.chance.random() < _RARE:
         await _replace_topic(life, world)
     elif life.topics:
-        world.chance.choices(steps, weights)[0](life, world)
+        weighted(world.chance, _STEPS)(life, world)
     _lose_the_time(life, world)
     if world.chance.random() < 0.7:
         passing_s = world.chance.choices([0.002, 0.02, 0.3, 40.0], [40, 40, 18, 2])[0]
@@ -261,21 +261,21 @@ def _choose_offset(life: StorageLife, world: World) -> tuple[ServedTopic, int] |
 _RARE = 0.01
 """Of the steps: a topic is deleted."""
 
-_STEPS: list[tuple[int, Callable[[StorageLife, World], None]]] = [
-    (30, _send),
-    (15, _send_batch),
-    (1, _send_damaged),
-    (5, _peek),
-    (3, _replay),
-    (3, _find_time),
-    (35, _acknowledge),
-    (4, _nack),
-    (3, _break),
-    (5, _mend),
-    (2, _stall),
-    (1, _jump_clock),
-    (2, rotate),
-    (4, flush),
-    (4, retain),
-    (1, sweep),
-]
+_STEPS: dict[Callable[[StorageLife, World], None], float] = {
+    _send: 30,
+    _send_batch: 15,
+    _send_damaged: 1,
+    _peek: 5,
+    _replay: 3,
+    _find_time: 3,
+    _acknowledge: 35,
+    _nack: 4,
+    _break: 3,
+    _mend: 5,
+    _stall: 2,
+    _jump_clock: 1,
+    rotate: 2,
+    flush: 4,
+    retain: 4,
+    sweep: 1,
+}

@@ -34,6 +34,11 @@ class Scene:
         self.broker = state.brokers[number]
         self.others = [*state.brokers[:number], *state.brokers[number + 1 :]]
 
+    @property
+    def data(self) -> Any:  # noqa: ANN401 - of any task
+        """The memory of the broker's task."""
+        return self.broker.data
+
     def state(self) -> State:
         brokers = tuple(sorted([*self.others, self.broker]))
         return State(tuple(self.journals), tuple(self.topics), brokers, tuple(self.told), self.budget)
@@ -104,7 +109,7 @@ Effect = Callable[[Scene], Iterator[Scene]]
 
 
 def _write(scene: Scene) -> Iterator[Scene]:
-    scene.append(scene.broker.data)  # type: ignore[arg-type]
+    scene.append(scene.data)
     yield scene
 
 
@@ -120,8 +125,7 @@ def _look(scene: Scene) -> Iterator[Scene]:
 
 
 def _acknowledge(scene: Scene) -> Iterator[Scene]:
-    data: Any = scene.broker.data
-    kind, topic, number, value = data
+    kind, topic, number, value = scene.data
     owned = Owned(*scene.broker.owned[topic])
     if kind == Kind.DATA:
         scene.own(topic, owned._replace(next=number + 1))
@@ -160,7 +164,7 @@ class Taking(NamedTuple):
 
 
 def _taking(scene: Scene) -> Taking:
-    return Taking._make(scene.broker.data)
+    return Taking._make(scene.data)
 
 
 def _remember(scene: Scene, taking: Taking) -> None:
@@ -300,21 +304,20 @@ def _serve_restarted(scene: Scene) -> Iterator[Scene]:
 
 
 def _stop(scene: Scene) -> Iterator[Scene]:
-    topic, version, _, end, acknowledged = scene.broker.data
+    topic, version, _, end, acknowledged = scene.data
     scene.broker = scene.broker._replace(data=(topic, version, True, end, acknowledged))
     yield scene
 
 
 def _flush(scene: Scene) -> Iterator[Scene]:
     """A round of the owner's, which is explored on its own: here it is one step."""
-    data: Any = scene.broker.data
-    topic = data[0]
+    topic = scene.data[0]
     if scene.broker.owned[topic]:
         owned = Owned(*scene.broker.owned[topic])
         scene.own(topic, owned._replace(saved=owned.acknowledged))
         position = owned.acknowledged
     else:
-        position = data[4]
+        position = scene.data[4]
     if position:
         scene.append((Kind.CURSOR, topic, position, 0))
         scene.sync()
@@ -324,8 +327,7 @@ def _flush(scene: Scene) -> Iterator[Scene]:
 
 
 def _seal_given(scene: Scene) -> Iterator[Scene]:
-    data: Any = scene.broker.data
-    topic, version, _, end, _ = data
+    topic, version, _, end, _ = scene.data
     if scene.broker.owned[topic]:
         end = Owned(*scene.broker.owned[topic]).next
     meta = scene.topics[topic]
@@ -340,8 +342,7 @@ def _seal_given(scene: Scene) -> Iterator[Scene]:
 
 
 def _ready(scene: Scene) -> Iterator[Scene]:
-    data: Any = scene.broker.data
-    topic, version, stopped, _, _ = data
+    topic, version, stopped, _, _ = scene.data
     if scene.broker.owned[topic]:
         owned = Owned(*scene.broker.owned[topic])
         scene.confirm(topic, owned.acknowledged)  # a planned move gives every position on, confirmed or not
@@ -355,9 +356,9 @@ def _ready(scene: Scene) -> Iterator[Scene]:
 
 def _gather(scene: Scene) -> Iterator[Scene]:
     """All but the newest epoch; segments and manifest are synced with it."""
-    topic, version, _ = scene.broker.data
-    meta = scene.topics[int(str(topic))]
-    found = stored(tuple(scene.journals), int(str(topic)), meta._replace(epochs=meta.epochs[:-1]), durable=False)
+    topic, version, _ = scene.data
+    meta = scene.topics[topic]
+    found = stored(tuple(scene.journals), topic, meta._replace(epochs=meta.epochs[:-1]), durable=False)
     if found.wrong:
         scene.end_task()
     else:
@@ -366,8 +367,7 @@ def _gather(scene: Scene) -> Iterator[Scene]:
 
 
 def _point(scene: Scene) -> Iterator[Scene]:
-    data: Any = scene.broker.data
-    topic, version, values = data
+    topic, version, values = scene.data
     meta = scene.topics[topic]
     if meta.version == version:
         scene.topics[topic] = Topic(version + 1, meta.epochs[-1:], values)
@@ -378,30 +378,26 @@ def _point(scene: Scene) -> Iterator[Scene]:
 
 
 def _look_at(scene: Scene) -> Iterator[Scene]:
-    data: Any = scene.broker.data
-    if not scene.journals[data[0]].fenced:
+    if not scene.journals[scene.data[0]].fenced:
         scene.end_task()
     yield scene
 
 
 def _strike_off(scene: Scene) -> Iterator[Scene]:
-    data: Any = scene.broker.data
-    scene.journals[data[0]] = scene.journals[data[0]]._replace(struck_off=True)
+    scene.journals[scene.data[0]] = scene.journals[scene.data[0]]._replace(struck_off=True)
     yield scene
 
 
 def _ask(scene: Scene) -> Iterator[Scene]:
-    data: Any = scene.broker.data
-    if any(epoch.journal == data[0] for meta in scene.topics for epoch in meta.epochs):
+    if any(epoch.journal == scene.data[0] for meta in scene.topics for epoch in meta.epochs):
         scene.end_task()
     yield scene
 
 
 def _remove(scene: Scene) -> Iterator[Scene]:
     """Remove a journal and its fence; a missing journal counts as fenced."""
-    data: Any = scene.broker.data
-    struck_off = scene.journals[data[0]].struck_off
-    scene.journals[data[0]] = Journal(fenced=True, struck_off=struck_off, gone=True)
+    struck_off = scene.journals[scene.data[0]].struck_off
+    scene.journals[scene.data[0]] = Journal(fenced=True, struck_off=struck_off, gone=True)
     yield scene
 
 

@@ -28,7 +28,7 @@ from danube.storage.settings import StorageSettings
 from danube.storage.takeover.shared_storage import SharedStorage
 from danube.testing.simulated.clock import SimClock, end_tasks
 from danube.testing.simulated.disk import MachineOffError, Operation, SimDisk
-from lab.kernel.chance import seeded
+from lab.kernel.chance import seeded, weighted
 from lab.takeover.environment import Machine
 
 T = TypeVar("T")
@@ -97,32 +97,31 @@ class SharedRun(ABC):
 
     async def run(self) -> None:
         """Let things happen, then judge."""
-        actions: list[tuple[Callable[[], object], float]] = [
-            (self.send, 12),
-            (self.save, 4),
-            (self.read, 3),
-            (self.begin, 6),
-            (self.give, 3),
-            (partial(self.tidy, flush_once, "flushes"), 6),
-            (partial(self.tidy, SharedStorage.retire_journals, "retires"), 4),
-            (partial(self.tidy, self.retain, "retains"), 1.5),
-            (self.sweep, 1),
-            (self.delete, 0.6),
-            (self.cancel, 1),
-            (self.pause, 2),
-            (self.resume, 4),
-            (self.kill, 1),
-            (self.fail, 1),
-            (self.lose_power, 0.3),
-        ]
-        names, weights = [action for action, _ in actions], [weight for _, weight in actions]
+        actions: dict[Callable[[], object], float] = {
+            self.send: 12,
+            self.save: 4,
+            self.read: 3,
+            self.begin: 6,
+            self.give: 3,
+            partial(self.tidy, flush_once, "flushes"): 6,
+            partial(self.tidy, SharedStorage.retire_journals, "retires"): 4,
+            partial(self.tidy, self.retain, "retains"): 1.5,
+            self.sweep: 1,
+            self.delete: 0.6,
+            self.cancel: 1,
+            self.pause: 2,
+            self.resume: 4,
+            self.kill: 1,
+            self.fail: 1,
+            self.lose_power: 0.3,
+        }
         for number in BROKERS:
             self.start(number)
         try:
             for topic_id in self.live():
                 await self.create_topic(topic_id)
             for _ in range(STEPS):
-                self.chance.choices(names, weights)[0]()
+                weighted(self.chance, actions)()
                 await self.clock.run_for(self.chance.choice([0.0, 0.002, 0.01, 0.1]))
             await self.judge()
         except StuckError as error:

@@ -5,6 +5,7 @@ A new one adds its opener to `STORES`.
 
 import asyncio
 import os
+import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
@@ -19,8 +20,9 @@ from danube.metadata.store import MetadataStore
 from danube.model.errors import UnavailableError
 from danube.runtime.rng import SystemRng
 from danube.testing.patience import PATIENCE_S
+from danube.testing.processes.service import ServiceProcess
 from danube.testing.simulated.clock import SimClock
-from lab.metadata.servers import SharedServers, backend_at, new_root
+from lab.metadata.servers import SERVERS, backend_at, new_root
 from lab.shared_log.backend import SimulatedBackend, SimulatedLog
 from tests.unit.metadata.raft.local import open_group
 
@@ -88,6 +90,30 @@ STORES: dict[str, Opener] = {
 REAL_SERVICES = {"etcd", "zookeeper"}
 SLOW = {"raft of three"}
 """Each of them elects a leader first."""
+
+
+class SharedServers:
+    """Each is started when it is first asked for. A context manager's worth of state: `close` ends them."""
+
+    def __init__(self) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="danube-services-")
+        self._servers: dict[str, ServiceProcess] = {}
+
+    def server(self, name: str) -> ServiceProcess:
+        """The running one. Raises UnavailableError where it cannot be had."""
+        server = self._servers.get(name)
+        if server is None:
+            server = SERVERS[name](Path(self._folder.name) / name)
+            server.start()
+            self._servers[name] = server
+        return server
+
+    def close(self) -> None:
+        """End them, and remove what they kept."""
+        for server in self._servers.values():
+            server.kill()
+        self._folder.cleanup()
+
 
 _services = SharedServers()
 
