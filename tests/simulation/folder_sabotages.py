@@ -3,8 +3,6 @@
 `python -m tests.simulation.folder_sabotages` looks for the first seed of each anew.
 """
 
-import logging
-import sys
 from collections.abc import Sequence
 
 import pytest
@@ -18,7 +16,8 @@ from danube.offline.storage.repair.repair_plan import _Planner
 from danube.storage.batches.placeholder import is_marker
 from danube.storage.log.protocol import StoredBatch
 from lab.simulation import FOLDERS
-from tests.simulation.sabotages import Sabotaged, first_seed
+from tests.simulation.sabotage import Sabotaged, search
+from tests.simulation.sabotages import is_found
 
 
 def believe_records(patch: pytest.MonkeyPatch) -> None:
@@ -101,7 +100,4 @@ FOLDER_SABOTAGES = [
 
 
 if __name__ == "__main__":
-    logging.disable(logging.CRITICAL)
-    for each in FOLDER_SABOTAGES:
-        if not sys.argv[1:] or each.sabotage.__name__ in sys.argv[1:]:
-            print(each.sabotage.__name__, first_seed(each), flush=True)  # noqa: T201 - the command's output
+    search(FOLDER_SABOTAGES, is_found)

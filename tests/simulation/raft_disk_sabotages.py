@@ -3,10 +3,8 @@
 `python -m tests.simulation.raft_disk_sabotages` looks for the first seed of each anew.
 """
 
-import logging
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -20,20 +18,7 @@ from danube.metadata.raft.folder.small_files import Vote, VoteFile
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.testing.simulated.disk import SimDisk, SimFile
 from tests.simulation.raft_disk_world import ViolationError, World
-
-SEEDS = range(400)
-"""Among which the first one is looked for."""
-
-Sabotage = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Sabotaged:
-    """A guarantee, and the run that shows what it is for."""
-
-    guarantee: str
-    sabotage: Sabotage
-    seed: int
+from tests.simulation.sabotage import Sabotaged, search
 
 
 def leave_out_syncs_of_the_log(patch: pytest.MonkeyPatch) -> None:
@@ -236,8 +221,8 @@ SABOTAGES = (
 )
 
 
-def is_found(seed: int) -> bool:
-    """Whether a seed notices what is taken out now."""
+def is_found(_: Sabotaged, seed: int) -> bool:
+    """Whether a seed notices the sabotage in place."""
     try:
         World(seed).run()
     except (ViolationError, IndexError, KeyError, ValueError, AssertionError):
@@ -245,15 +230,5 @@ def is_found(seed: int) -> bool:
     return False
 
 
-def _find() -> None:
-    logging.disable(logging.CRITICAL)
-    for one in SABOTAGES:
-        with pytest.MonkeyPatch.context() as patch:
-            one.sabotage(patch)
-            found = next((seed for seed in SEEDS if is_found(seed)), None)
-        sys.stdout.write(f"{one.sabotage.__name__}: {found}\n")
-        sys.stdout.flush()
-
-
 if __name__ == "__main__":
-    _find()
+    search(SABOTAGES, is_found)

@@ -4,10 +4,8 @@ The letters are those of `docs/raft.md`. `python -m tests.simulation.raft_sabota
 anew, after the simulation has changed.
 """
 
-import logging
-import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -22,21 +20,7 @@ from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.metadata.raft.folder.small_files import Vote, VoteFile
 from danube.metadata.raft.member import Member
 from lab.raft.world import simulate
-
-SEEDS = range(200)
-"""Among which the first one is looked for."""
-
-Sabotage = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Sabotaged:
-    """A remedy, what takes it out, and the run that shows what it is for."""
-
-    remedy: str
-    sabotage: Sabotage
-    course: str
-    seed: int
+from tests.simulation.sabotage import Sabotaged, search
 
 
 def cut_whatever_follows(patch: pytest.MonkeyPatch) -> None:
@@ -115,32 +99,21 @@ def change_members_at_once(patch: pytest.MonkeyPatch) -> None:
 
 
 SABOTAGES: Sequence[Sabotaged] = (
-    Sabotaged("a: only what conflicts is cut", cut_whatever_follows, "faults", 0),
-    Sabotaged("b: entries are durable before they are acknowledged", leave_out_syncs, "power", 0),
-    Sabotaged("b: a vote is durable before it is given", forget_votes, "elections", 199),
-    Sabotaged("c: a vote counts once", count_votes_twice, "faults", 5),
-    Sabotaged("d: an older image is refused", take_older_images, "images", 13),
-    Sabotaged("e: the log is aligned to the image", leave_the_log_unaligned, "power", 1),
-    Sabotaged("f: the newest membership in the log counts", believe_the_image_about_voters, "membership", 9),
-    Sabotaged("o: one change of membership at a time", change_members_at_once, "membership", 9),
+    Sabotaged("a: only what conflicts is cut", cut_whatever_follows, 0, "faults"),
+    Sabotaged("b: entries are durable before they are acknowledged", leave_out_syncs, 0, "power"),
+    Sabotaged("b: a vote is durable before it is given", forget_votes, 199, "elections"),
+    Sabotaged("c: a vote counts once", count_votes_twice, 5, "faults"),
+    Sabotaged("d: an older image is refused", take_older_images, 13, "images"),
+    Sabotaged("e: the log is aligned to the image", leave_the_log_unaligned, 1, "power"),
+    Sabotaged("f: the newest membership in the log counts", believe_the_image_about_voters, 9, "membership"),
+    Sabotaged("o: one change of membership at a time", change_members_at_once, 9, "membership"),
 )
 
 
 def is_found(one: Sabotaged, seed: int) -> bool:
     """Whether this seed notices; the remedy has to be out already."""
-    return bool(simulate(seed, one.course).violations)
-
-
-def _look(ones: Iterable[Sabotaged]) -> None:
-    for one in ones:
-        with pytest.MonkeyPatch.context() as patch:
-            one.sabotage(patch)
-            found = next((seed for seed in SEEDS if is_found(one, seed)), None)
-        sys.stdout.write(f"{one.sabotage.__name__}: {one.course} {found}\n")
-        sys.stdout.flush()
+    return bool(simulate(seed, one.kind).violations)
 
 
 if __name__ == "__main__":
-    logging.disable(logging.CRITICAL)
-    wanted = set(sys.argv[1:])
-    _look(one for one in SABOTAGES if not wanted or one.sabotage.__name__ in wanted)
+    search(SABOTAGES, is_found)

@@ -4,9 +4,8 @@
 """
 
 import struct
-import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -45,22 +44,7 @@ from danube.storage.takeover.journal_removal import Retirer
 from danube.storage.tiers.directory import DirectoryTier
 from danube.storage.tiers.tier import SegmentTier
 from lab.simulation import DAMAGE, KINDS, POWER_CUTS, SHARED
-
-SEEDS = range(400)
-"""Among which the first one is looked for."""
-
-Sabotage = Callable[[pytest.MonkeyPatch], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Sabotaged:
-    """A rule, the sabotage that takes it out, and the run that shows what it is for."""
-
-    rule: str
-    sabotage: Sabotage
-    seed: int
-    kind: str = POWER_CUTS
-
+from tests.simulation.sabotage import Sabotaged, search
 
 # Rules 1 to 4: rounds and the journal's end
 
@@ -465,23 +449,10 @@ SABOTAGES = [
 ]
 
 
-def first_seed(one: Sabotaged) -> int | None:
-    """The first seed that finds it; None when none does."""
-    with pytest.MonkeyPatch.context() as patch:
-        one.sabotage(patch)
-        return next((seed for seed in SEEDS if is_found(one, seed)), None)
-
-
 def is_found(one: Sabotaged, seed: int) -> bool:
     """Whether the run breaks a promise with the sabotage in place."""
-    return bool(KINDS[one.kind](seed).violations)
+    return bool(KINDS[one.kind or POWER_CUTS](seed).violations)
 
 
 if __name__ == "__main__":
-    import logging
-
-    logging.disable(logging.CRITICAL)
-    wanted = sys.argv[1:]
-    for each in SABOTAGES:
-        if not wanted or each.sabotage.__name__ in wanted:
-            print(each.sabotage.__name__, first_seed(each), flush=True)  # noqa: T201 - the command's output
+    search(SABOTAGES, is_found)
