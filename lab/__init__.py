@@ -1,1 +1,1 @@
-"""Lab."""
+"""Experiments that break Danube on purpose. Not shipped."""

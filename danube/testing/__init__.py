@@ -1,1 +1,1 @@
-"""Shipped with the package: simulated clock and disk, checkers."""
+"""For tests of applications: a broker in the process, real ones in processes, simulated clock and disk, peers."""

@@ -1,4 +1,4 @@
-"""How long tests wait for what must come: a bound against hanging for ever, and never a measure of anything."""
+"""Bounds for waits of tests: against hanging for ever, and never a measure of anything."""
 
 PATIENCE_S = 90.0
 """Longer than a machine stands still that has other work, and below the limit of a whole test in pyproject.toml."""

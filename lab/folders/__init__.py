@@ -1,1 +1,1 @@
-"""Folders."""
+"""Damage of real data folders."""

@@ -1,1 +1,1 @@
-"""Metadata."""
+"""Metadata stores in real processes under faults."""

@@ -1,1 +1,1 @@
-"""Raft."""
+"""A simulated Raft group."""

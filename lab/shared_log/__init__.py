@@ -1,1 +1,1 @@
-"""Shared log."""
+"""A simulated service with members on it."""

@@ -1,1 +1,1 @@
-"""Soak."""
+"""Rounds of faults on a broker under load."""

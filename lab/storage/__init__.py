@@ -1,1 +1,1 @@
-"""Storage."""
+"""A simulated broker's storage and dispatch."""

@@ -1,1 +1,1 @@
-"""Takeover."""
+"""The takeover protocol: a model checker, and storages over one simulated folder."""

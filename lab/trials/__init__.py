@@ -1,1 +1,1 @@
-"""Trials."""
+"""Trials of a metadata cluster whose figures anyone can measure again."""

@@ -1,1 +1,1 @@
-"""Peers."""
+"""Clients and a proxy that make each call as they are told."""

@@ -25,7 +25,7 @@ from danube.wire import client_messages, decode, encode
 REQUEST_ID = 7
 """Of every call: what an answer has to echo."""
 BROKER_URL = "http://peer"
-"""What its messages say of their broker."""
+"""The broker's address in its messages."""
 
 
 class Inbox:

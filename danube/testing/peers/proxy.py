@@ -53,7 +53,7 @@ class CuttingProxy:
 
     @property
     def address(self) -> str:
-        """Where it listens, `host:port`. Raises UnavailableError when it does not."""
+        """Its listen address, `host:port`. Raises UnavailableError when it does not listen."""
         if self._address is None:
             raise UnavailableError("the proxy does not listen: use it within `async with`")
         return self._address
@@ -101,7 +101,7 @@ class CuttingProxy:
         self._links.discard(link)
 
     def passing(self, link: "_Link", direction: Direction, data: bytes) -> tuple[bytes, bool]:
-        """What of `data` still arrives, and whether the connection breaks then."""
+        """The part of `data` that still arrives, and True if the connection breaks then."""
         before = link.passed[direction]
         link.passed[direction] = before + len(data)
         cut = self._cuts[-1] if self._cuts else None
@@ -144,7 +144,7 @@ class _Link:
     passed: dict[Direction, int] = field(default_factory=lambda: dict.fromkeys(Direction, 0))
     """Bytes, since the cut whose turn it is."""
     early: bytearray = field(default_factory=bytearray)
-    """What the client said before the broker was reached."""
+    """Bytes from the client before the broker was reached."""
 
     def abort(self) -> None:
         self.client.abort()

@@ -1,1 +1,1 @@
-"""Processes."""
+"""Real servers in processes of their own."""

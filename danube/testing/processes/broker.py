@@ -23,7 +23,7 @@ _NO_SETTINGS: Mapping[str, str | int] = {}
 
 @dataclass(frozen=True, slots=True)
 class Endpoints:
-    """Where a broker process listens, each `host:port`."""
+    """Listen addresses of a broker process, each `host:port`."""
 
     broker: str
     admin: str
@@ -31,12 +31,12 @@ class Endpoints:
 
     @property
     def service_url(self) -> str:
-        """What clients are given."""
+        """The URL for clients."""
         return f"http://{self.broker}"
 
     @property
     def admin_url(self) -> str:
-        """What administrators are given."""
+        """The URL for administrators."""
         return f"http://{self.admin}"
 
 
@@ -69,7 +69,7 @@ class BrokerProcess(ChildProcess):
 
     @property
     def endpoints(self) -> Endpoints:
-        """Where it listens; known from the first start on."""
+        """Its listen addresses, known from the first start on."""
         if self._endpoints is None:
             raise UnavailableError("the broker was never started: call start() first")
         return self._endpoints

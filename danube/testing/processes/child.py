@@ -23,13 +23,13 @@ class ChildProcess(ABC):
     def __init__(self, log_path: Path, variables: dict[str, str] | None = None) -> None:
         """Nothing is started yet. `variables` are added to the environment."""
         self.log_path = log_path
-        """What it says goes to the end of this file."""
+        """Its output is appended to this file."""
         self._variables = variables or {}
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
     def is_running(self) -> bool:
-        """Whether its process is there."""
+        """True while its process runs."""
         return self._process is not None and self._process.poll() is None
 
     @property
@@ -59,7 +59,7 @@ class ChildProcess(ABC):
 
     @abstractmethod
     def _command(self) -> Sequence[str]:
-        """What starts it."""
+        """The command line."""
 
     def launch(self) -> None:
         """Start it and do not wait for anything."""
@@ -104,7 +104,7 @@ class ChildProcess(ABC):
         return cpu_s(self.pid)
 
     def waited_s(self) -> float:
-        """How long its main thread was ready to run and had no processor."""
+        """Seconds for which its main thread was ready to run and had no processor."""
         return int(Path(f"/proc/{self.pid}/schedstat").read_text(encoding="ascii").split()[1]) / 1e9
 
     def _end(self, number: signal.Signals, timeout_s: float) -> int:

@@ -33,12 +33,12 @@ class EtcdServer(ServiceProcess):
         self._members = members
 
     def leads(self) -> bool:
-        """Whether it says that it is the leader."""
+        """True if it reports itself as the leader."""
         return b"\netcd_server_is_leader 1\n" in self._metrics()
 
     @property
     def peer_url(self) -> str:
-        """Where other members reach it."""
+        """Its address for other members."""
         return f"http://127.0.0.1:{self._peer_port}"
 
     def _command(self) -> Sequence[str]:

@@ -36,7 +36,7 @@ class ServiceProcess(ChildProcess):
         self.wait_until_it_serves()
 
     def wait_until_it_serves(self) -> None:
-        """What `start` does after `launch`: for servers that need each other to serve. Raises UnavailableError."""
+        """Wait until it serves, after `launch`: for servers that need each other to serve. Raises UnavailableError."""
         deadline_s = time.monotonic() + PATIENCE_S
         while not self._serves():
             if not self.is_running or time.monotonic() > deadline_s:
@@ -46,11 +46,11 @@ class ServiceProcess(ChildProcess):
 
     @abstractmethod
     def _serves(self) -> bool:
-        """Whether it answers."""
+        """True once it answers."""
 
 
 def ask(port: int, request: bytes) -> bytes:
-    """What a local port answers to a few bytes, up to 64 KiB; nothing where nobody does."""
+    """The answer of a local port to a few bytes, up to 64 KiB; empty without one."""
     try:
         with socket.create_connection(("127.0.0.1", port), timeout=1.0) as connection:
             connection.sendall(request)

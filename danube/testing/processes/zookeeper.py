@@ -52,7 +52,7 @@ class ZookeeperServer(ServiceProcess):
         self._members = members
 
     def leads(self) -> bool:
-        """Whether it says that it is the leader."""
+        """True if it reports itself as the leader."""
         return b"\nMode: leader\n" in self._status()
 
     def launch(self) -> None:
@@ -82,7 +82,7 @@ class ZookeeperServer(ServiceProcess):
 
     @property
     def quorum_address(self) -> str:
-        """Where other members reach it, and where they elect."""
+        """Its addresses for other members: for data, and for elections."""
         peer, election = self._quorum_ports
         return f"127.0.0.1:{peer}:{election}"
 

@@ -1,1 +1,1 @@
-"""Simulated."""
+"""A clock, a disk and threads in simulated time."""

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Callable
 
 START_MS = 1_750_000_000_000
-"""What the wall clock says first: a date like today's, so that code which formats dates sees a normal one."""
+"""First time of the wall clock: a date like today's, so that code which formats dates sees a normal one."""
 
 _YIELDS_MAX = 1_000_000  # a loop that has not come to rest by then never will
 _END_STEPS_MAX = 100
@@ -27,7 +27,7 @@ class SimTimer:
 
     @property
     def waiting(self) -> bool:
-        """Whether it has neither fired nor been called off."""
+        """True until it fires or is called off."""
         return self._callback is not None
 
     def cancel(self) -> None:

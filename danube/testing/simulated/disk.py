@@ -21,7 +21,7 @@ from danube.testing.simulated.disk_image import FileImage, FolderImage, FolderTr
 
 ROOT = ""
 UNBOUNDED_BYTES = 1 << 50
-"""What is free on a disk without a bound."""
+"""Free bytes on a disk without a bound."""
 
 
 class MachineOffError(BaseException):
@@ -29,7 +29,7 @@ class MachineOffError(BaseException):
 
 
 class Operation(StrEnum):
-    """What a disk can be asked, and fail at."""
+    """A call of a disk, which may fail."""
 
     APPEND = "append"
     READ = "read"
@@ -75,15 +75,15 @@ class SimDisk:
     def __init__(self, seed: int = 0) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - a seed is for replay, not for secrets
         self.capacity_bytes: int | None = None
-        """How much all files together may hold; None for no bound. What does not fit is ENOSPC, after a short write."""
+        """Bytes that all files together may hold; None for no bound. What does not fit is ENOSPC, after a short write."""
         self.lying_sync = False
-        """Whether syncs of files do nothing and say they worked, as a drive with a careless cache."""
+        """True for syncs of files that do nothing and report success, as a drive with a careless cache."""
         self.links = True
-        """Whether files may have a second name, as some network file systems do not have it."""
+        """False for a file system without hard links, as some network file systems are."""
         self.changes_done = 0
-        """How many operations other than reads were asked so far: the places where `stop_at` can strike."""
+        """Count of operations other than reads so far: the places where `stop_at` can strike."""
         self.failed = Counter[Operation]()
-        """How many operations failed because of `fail` or `capacity_bytes`."""
+        """Count of operations that failed because of `fail` or `capacity_bytes`."""
         self._off = False
         self._stop_at: int | None = None
         self._faults: list[_Fault] = []
@@ -113,7 +113,7 @@ class SimDisk:
 
     @property
     def is_off(self) -> bool:
-        """Whether this life has ended."""
+        """True once this life has ended."""
         return self._off
 
     def power_cut(self) -> "SimDisk":
@@ -291,7 +291,7 @@ class SimDisk:
             raise _os_error(struck[0].error, name)
 
     def fitting(self, size: int) -> int:
-        """How many of `size` more bytes fit."""
+        """The part of `size` more bytes that fits."""
         if self.capacity_bytes is None:
             return size
         room = self.room().free_bytes

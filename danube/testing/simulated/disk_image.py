@@ -1,4 +1,4 @@
-"""What a simulated file and its folder entries look like after the power went: the rules of loss, without the calls.
+"""Images of files and folders, and the rules by which a power cut loses what was not synced.
 
 A file is its synced bytes and a list of changes since. At a power cut each change that was not synced may have reached
 the platter or not, whole or in sectors, whatever became of the ones before it; nothing that was synced is lost.
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 SECTOR_BYTES = 512
-"""What a drive writes whole or not at all."""
+"""The unit that a drive writes whole or not at all."""
 
 _ALL_KEPT = 0.15  # of the power cuts: the cache was written back just in time
 _ALL_LOST = 0.25  # nothing was
@@ -18,7 +18,7 @@ _LENGTH_KEPT = 0.2  # of the files whose end was lost: the length reached the di
 
 
 class Standing(Enum):
-    """What is known of one change."""
+    """The durability of one change."""
 
     VOLATILE = auto()
     """Not synced yet."""
@@ -194,7 +194,7 @@ def _set_folder(folders: dict[str, FolderImage], name: str, image: FolderImage |
 
 
 def _kept_share(chance: random.Random) -> float:
-    """How likely each unsynced change is to have been written back before this power cut."""
+    """Probability that an unsynced change was written back before this power cut."""
     kind = chance.random()
     if kind < _ALL_KEPT:
         return 1.0
