@@ -75,7 +75,7 @@ class SimDisk:
     def __init__(self, seed: int = 0) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - a seed is for replay, not for secrets
         self.capacity_bytes: int | None = None
-        """Bytes that all files together may hold; None for no bound. What does not fit is ENOSPC, after a short write."""
+        """Bytes that all files together may hold; None for no bound. Beyond it, ENOSPC after a short write."""
         self.lying_sync = False
         """True for syncs of files that do nothing and report success, as a drive with a careless cache."""
         self.links = True
