@@ -141,29 +141,17 @@ class View(Protocol):
     """The state, for reading."""
 
     @property
-    def revision(self) -> int:
-        """Of the last change; 0 for an empty store."""
-
+    def revision(self) -> int: ...
     @property
-    def last_lease_id(self) -> int:
-        """The last lease id given out."""
-
+    def last_lease_id(self) -> int: ...
     @property
-    def lease_count(self) -> int:
-        """How many leases are held."""
-
-    def entry(self, key: str) -> Entry | None:
-        """The key as it stands."""
-
+    def lease_count(self) -> int: ...
+    def entry(self, key: str) -> Entry | None: ...
     def below(self, prefix: str) -> Iterable[Entry]:
         """Everything below the prefix, sorted by key."""
 
-    def lease(self, lease_id: int) -> Lease | None:
-        """The lease, if it is held."""
-
-    def leased_keys(self, lease_id: int) -> Iterable[str]:
-        """The keys that live by the lease."""
-
+    def lease(self, lease_id: int) -> Lease | None: ...
+    def leased_keys(self, lease_id: int) -> Iterable[str]: ...
     def outcome(self, command_id: str) -> Outcome | None:
         """How the command with this id ended, as far as it is remembered."""
 

@@ -81,15 +81,11 @@ def begin_group(disk: Disk, snapshot: StateSnapshot, address: str, rng: Rng) -> 
     folder = RaftFolder.open(disk, rng)
     try:
         member = RaftNode.of(folder.node_id, address)
-        folder.set_cluster_id(f"{rng.new_id():016x}")
         folder.log.setCurrentTerm(_FIRST_TERM, None)
         prev, last = (NO_OP, _FIRST_INDEX - 1, _FIRST_TERM), (NO_OP, _FIRST_INDEX, _FIRST_TERM)
         payload = MemoryBytes(*encode_state(snapshot))
-        folder.save_snapshot(HeldSnapshot(prev=prev, last=last, members=(str(member.id),), payload=payload))
-        folder.log.clear()
-        folder.log.add(*prev)
-        folder.log.add(*last)
-        folder.log.sync()
+        begun = HeldSnapshot(prev=prev, last=last, members=(str(member.id),), payload=payload)
+        folder.begin(f"{rng.new_id():016x}", begun)
         return folder.cluster_id, folder.node_id
     finally:
         folder.close()

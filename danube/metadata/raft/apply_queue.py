@@ -25,19 +25,12 @@ from danube.runtime.tasks import TaskScope
 
 
 class Source(Protocol):
-    """What the feed tells back."""
+    """The member that events come from."""
 
-    def applied(self, size: int) -> None:
-        """So many bytes have been applied."""
-
-    def snapshot_made(self, wanted: SnapshotRequest, payload: Sequence[bytes]) -> None:
-        """The snapshot that was wanted. Blocks."""
-
-    def snapshot_failed(self, error: Exception) -> None:
-        """It could not be made."""
-
-    def newest_snapshot_index(self) -> int:
-        """Of the newest snapshot that is kept, 0 without one."""
+    def applied(self, size: int) -> None: ...
+    def snapshot_made(self, wanted: SnapshotRequest, payload: Sequence[bytes]) -> None: ...
+    def snapshot_failed(self, error: Exception) -> None: ...
+    def newest_snapshot_index(self) -> int: ...
 
 
 class ApplyQueue:

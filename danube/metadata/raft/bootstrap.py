@@ -10,10 +10,10 @@ none. With `--join` it waits for an invitation. Whoever belongs to a cluster nev
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import NO_OP, Entry
+from danube.metadata.raft.folder.folder import RaftFolder
 from danube.metadata.raft.folder.snapshot import HeldSnapshot, MemoryBytes
 from danube.metadata.raft.port.inquiry import Invitation, Probe
 from danube.metadata.replication.snapshot_format import encode_state
@@ -172,47 +172,11 @@ def _among_seeds(standing: Standing, others: Sequence[str]) -> Decision:
     return FoundCluster(tuple(sorted(str(member.id) for member in members)))
 
 
-class MemberFolder(Protocol):
-    """What a beginning needs of the folder."""
-
-    def set_cluster_id(self, cluster_id: str) -> None:
-        """Belong to a cluster from now on; durable. Raises PreconditionFailedError when it belongs to another one."""
-
-    def save_snapshot(self, snapshot: HeldSnapshot) -> None:
-        """Keep a snapshot, durably."""
-
-    @property
-    def log(self) -> "BeginningLog":
-        """The log."""
-
-
-class BeginningLog(Protocol):
-    """What a beginning needs of the log."""
-
-    def clear(self) -> None:
-        """Forget all entries."""
-
-    def add(self, command: object, idx: int, term: int) -> None:
-        """Append an entry."""
-
-    def sync(self) -> None:
-        """Make it durable."""
-
-
-def begin(folder: MemberFolder, cluster_id: str, members: Sequence[str]) -> None:
-    """Have a folder without a snapshot be a member's, at the beginning of the sequence. Raises OSError.
-
-    What makes it a member is the snapshot, which is written last but for the log, and that is aligned to it at each
-    start.
-    """
-    folder.set_cluster_id(cluster_id)
+def begin(folder: RaftFolder, cluster_id: str, members: Sequence[str]) -> None:
+    """Make a folder without a snapshot that of a member, at the beginning of the sequence. Raises OSError."""
     prev, last = FIRST_ENTRIES
     payload = MemoryBytes(*encode_state(StateSnapshot()))
-    folder.save_snapshot(HeldSnapshot(prev=prev, last=last, members=tuple(sorted(members)), payload=payload))
-    folder.log.clear()
-    folder.log.add(*prev)
-    folder.log.add(*last)
-    folder.log.sync()
+    folder.begin(cluster_id, HeldSnapshot(prev=prev, last=last, members=tuple(sorted(members)), payload=payload))
 
 
 _ADMIN_PORT = 50_051  # the usual one: members do not tell theirs to who is none

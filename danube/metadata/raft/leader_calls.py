@@ -11,7 +11,6 @@ A member that does not know what it is asked answers an error.
 
 import asyncio
 import itertools
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -112,7 +111,7 @@ class LeaderCalls:
 
     async def _view(self) -> MembershipStatus:
         """How things stand here and now. Raises UnavailableError while nobody leads."""
-        view: MembershipStatus = await self._thread.ask(lambda answer: answer(self._local_node.view()))
+        view = await self._thread.call(self._local_node.view)
         if view.leader_id == 0:
             raise UnavailableError(NO_LEADER)
         return view
@@ -124,7 +123,7 @@ class LeaderCalls:
         self._asked[number] = answered
         try:
             message = {"type": "ask", "number": number, "what": what, "argument": argument}
-            if not await self._thread.ask(partial(self._send_to_leader, message)):
+            if not await self._thread.call(partial(self._send_to_leader, message)):
                 raise UnavailableError(NO_LEADER)
             result = unpack_result(await answered)
         finally:
@@ -134,14 +133,13 @@ class LeaderCalls:
             raise result
         return result
 
-    def _send_to_leader(self, message: Message, answer: Callable[[Any], None]) -> None:
+    def _send_to_leader(self, message: Message) -> bool:
         member = self._local_node.member
         leader = member.core.leader() if member is not None else None
         if member is None or leader is None:
-            answer(None)
-            return
+            return False
         self._thread.tell(self._is_asked, leader, message["number"])  # known before the answer can be
-        answer(member.send(leader, message))
+        return member.send(leader, message)
 
     def _is_asked(self, leader: Node, number: int) -> None:
         if number in self._asked:

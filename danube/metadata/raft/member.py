@@ -16,11 +16,12 @@ from pysyncobj.node import Node
 
 from danube.metadata.cluster.membership import Member as MemberView
 from danube.metadata.cluster.membership import MemberRole, MembershipStatus
-from danube.metadata.raft.core.message_filter import FilteredLog, Message, MessageFilter
+from danube.metadata.raft.core.message_filter import Message, MessageFilter
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.core.overrides import REGULAR, Entry, now_s
 from danube.metadata.raft.core.raft_core import RaftCore, configuration
 from danube.metadata.raft.core.snapshot_keeper import SnapshotKeeper, SnapshotRequest, Snapshots
+from danube.metadata.raft.folder.durable_log import RaftLog
 from danube.metadata.raft.folder.snapshot import HeldSnapshot
 from danube.metadata.raft.settings import LogBounds, RaftTiming
 from danube.metadata.replication.command_format import packb, unpackb
@@ -74,32 +75,10 @@ class Installed:
 MemberEvent = Ordered | Installed | SnapshotRequest
 
 
-class MemberLog(FilteredLog, Protocol):
-    """What a member needs of its log, beside what the core does."""
-
-    @property
-    def size_bytes(self) -> int:
-        """Of all entries."""
-
-    @property
-    def unsynced(self) -> bool:
-        """Whether there is something to sync."""
-
-    def __len__(self) -> int:
-        """How many entries."""
-
-    def deleteEntriesTo(self, entryTo: int) -> None:  # noqa: N802, N803 - pysyncobj's names
-        """Forget the entries before a position."""
-
-    def __getitem__(self, item: Any) -> Any:  # noqa: ANN401 - an entry, or a slice of them
-        """As of a list."""
-
-
 class TickPoller(Protocol):
-    """Where the member waits for its peers."""
+    """Waits for peers, at most `timeout` seconds, and calls back."""
 
-    def poll(self, timeout: float) -> None:
-        """Wait for something, at most `timeout` seconds, and call whom it concerns."""
+    def poll(self, timeout: float) -> None: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +86,7 @@ class MemberParts:
     """What a member is made of."""
 
     own: RaftNode
-    log: MemberLog
+    log: RaftLog
     snapshots: Snapshots
     """With the snapshot that the log stands on."""
     transport: Any
@@ -147,7 +126,7 @@ class Member:
         self._bytes_since_snapshot = 0
         self._vote_changed = False
         self._hold_until_s = 0.0
-        self._removed_member: Removal | None = None
+        self._removal: Removal | None = None
         self.on_own: Callable[[Node, Message], None] = lambda _node, _message: None
         """Takes what other members ask and answer."""
         self.before_wait: Callable[[], None] = lambda: None
@@ -167,11 +146,9 @@ class Member:
         return MemberRole.VOTER if self._votes else MemberRole.LEARNER
 
     def snapshot_made(self, wanted: SnapshotRequest, payload: Sequence[bytes]) -> None:
-        """As `SnapshotKeeper.snapshot_made`; from any thread."""
         self.keeper.snapshot_made(wanted, payload)
 
     def snapshot_failed(self, error: Exception) -> None:
-        """As `SnapshotKeeper.snapshot_failed`; from any thread."""
         self.keeper.snapshot_failed(error)
 
     # What whoever ticks it calls
@@ -226,7 +203,7 @@ class Member:
             )
         return core.change_index()
 
-    def hand_over(self, node_id: int | None) -> None:
+    def transfer_lead(self, node_id: int | None) -> None:
         """Try to have another voter lead; nothing new is put in the log until `hold_back(0)`, or for a while."""
         self.hold_proposals(RAFT_TRANSFER_TIMEOUT_S)
         nodes = [node for node in self._core.voters() if node_id in (None, node.node_id)]
@@ -242,11 +219,11 @@ class Member:
         It may be behind, or have what is never agreed on: believed if it is said again and again for RAFT_DISMISSED_S,
         by nobody denied, and nobody leads this member meanwhile.
         """
-        self._removed_member = removal_repeated(self._removed_member, now_s())
+        self._removal = removal_repeated(self._removal, now_s())
 
     def not_removed(self) -> None:
         """Another voter says that this member takes part."""
-        self._removed_member = None
+        self._removal = None
 
     def send(self, node: Node, message: Message) -> bool:
         """Send something of ours to another member."""
@@ -322,7 +299,7 @@ class Member:
         self._votes = parts.own.id in voters
         parts.transport.become(self.role)
         self._message_filter = MessageFilter(parts.transport, parts.log, self.keeper)
-        self._message_filter.on_own = self._take_own
+        self._message_filter.on_own = self._receive_own
         others = [RaftNode(voter) for voter in sorted(voters - {parts.own.id})]
         self.keeper.members_now = self.voters
         self._align()
@@ -374,8 +351,8 @@ class Member:
         self._bytes_since_snapshot = 0
         return True
 
-    def _take_own(self, node: Node, message: Message) -> None:
-        self.on_own(node, message)
+    def _receive_own(self, node: Node, message: Message) -> None:
+        self.on_own(node, message)  # set after the first filter is made
 
     def _follow_own_vote(self) -> None:
         """Take part as the log says; the core itself knows no way from one role to the other."""
@@ -385,11 +362,9 @@ class Member:
 
     def _see_to_removal(self) -> None:
         if self._core.leader() is not None:
-            self._removed_member = None
-        if (
-            self._removed_member is not None
-            and self._removed_member.last_s - self._removed_member.first_s > RAFT_REMOVED_S
-        ):
+            self._removal = None
+        removal = self._removal
+        if removal is not None and removal.last_s - removal.first_s > RAFT_REMOVED_S:
             raise MetadataError(REMOVED)
 
     def must_hurry(self) -> bool:
@@ -419,7 +394,7 @@ class Member:
 class _SyncingPoller:
     """Syncs the log before it waits: once a tick, while the followers do the same with what was just sent."""
 
-    def __init__(self, inner: TickPoller, log: MemberLog, member: Member) -> None:
+    def __init__(self, inner: TickPoller, log: RaftLog, member: Member) -> None:
         self._inner = inner
         self._log = log
         self._member = member

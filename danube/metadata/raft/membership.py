@@ -7,13 +7,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 from danube.metadata.cluster.membership import Member, MemberRole, MembershipStatus
 from danube.metadata.raft.bootstrap import is_sound
 from danube.metadata.raft.core.node import RaftNode
 from danube.metadata.raft.local_node import LocalNode
+from danube.metadata.raft.member import Member as RaftMember
 from danube.metadata.raft.port.inquiry import Invitation, Probe
+from danube.metadata.raft.thread import RaftThread
 from danube.model.errors import (
     InvalidRequestError,
     NotFoundError,
@@ -29,13 +31,6 @@ from danube.model.limits.metadata import (
     RAFT_TRANSFER_TIMEOUT_S,
     RAFT_VOTES_MAX,
 )
-
-
-class Thread(Protocol):
-    """Raft's thread, as seen from the loop."""
-
-    async def ask(self, question: Callable[[Callable[[Any], None]], None]) -> Any:  # noqa: ANN401 - whatever is answered
-        """Have `question` called there, with the function to answer by. Raises an answer that is an error."""
 
 
 def member_of(status: MembershipStatus, node_id: int) -> Member:
@@ -121,7 +116,7 @@ def as_leader_knows(own: MembershipStatus, told: MembershipStatus) -> Membership
 class Changes:
     """What the leader does. On the event loop; one change after the other."""
 
-    def __init__(self, local_node: LocalNode, thread: Thread) -> None:
+    def __init__(self, local_node: LocalNode, thread: RaftThread) -> None:
         self._local_node = local_node
         self._thread = thread
         self._turn = asyncio.Lock()
@@ -146,7 +141,7 @@ class Changes:
 
     async def _status(self) -> MembershipStatus:
         """How things stand now. Raises UnavailableError when this member does not lead any more."""
-        status: MembershipStatus = await self._thread.ask(lambda answer: answer(self._local_node.view()))
+        status = await self._thread.call(self._local_node.view)
         if status.leader_id != self._local_node.own.node_id:
             raise UnavailableError("the leader has changed meanwhile: look at the status, then try again")
         return status
@@ -198,8 +193,7 @@ class Changes:
 
     async def _invite(self, address: str) -> None:
         def invite(answer: Callable[[Any], None]) -> None:
-            member = self._local_node.member
-            voters = tuple(sorted(member.voters())) if member is not None else ()
+            voters = tuple(sorted(self._member.voters()))
             invitation = Invitation(cluster_id=self._local_node.cluster_id, members=voters, role=MemberRole.LEARNER)
             self._local_node.transport.invite(address, invitation, RAFT_PROBE_TIMEOUT_S, answer)
 
@@ -229,25 +223,15 @@ class Changes:
         if member.role is MemberRole.VOTER:
             await self._change("rem", node)
         else:
-            await self._thread.ask(partial(self._dismiss, node))
+            await self._thread.call(lambda: self._member.send(node, {"type": "dismissed"}))
         late = f"member {node_id} is being removed, which the others have not agreed on yet: look at the status"
         await self._until(lambda now: all(other.node_id != node_id for other in now.members), RAFT_ASK_TIMEOUT_S, late)
 
-    def _dismiss(self, node: RaftNode, answer: Callable[[Any], None]) -> None:
-        if self._local_node.member is not None:
-            self._local_node.member.send(node, {"type": "dismissed"})
-        answer(None)
-
     async def _change(self, what: str, node: RaftNode) -> None:
         """Put the change in the log, and wait until it is agreed on."""
-        index: int = await self._thread.ask(partial(self._put_change, what, node))
+        index = await self._thread.call(lambda: self._member.change(what, node))
         late = "the change of membership is in the log and not agreed on yet: see to it that a majority runs"
         await self._until(lambda now: now.position >= index, RAFT_ASK_TIMEOUT_S, late)
-
-    def _put_change(self, what: str, node: RaftNode, answer: Callable[[Any], None]) -> None:
-        member = self._local_node.member
-        assert member is not None  # noqa: S101 - it leads
-        answer(member.change(what, node))
 
     async def _transfer(self, node_id: int | None) -> int:
         status = await self._status()
@@ -256,25 +240,21 @@ class Changes:
         refuse_transfer(status, node_id)
         try:
             for _ in range(round(RAFT_TRANSFER_TIMEOUT_S / RAFT_LOOK_S)):
-                await self._thread.ask(partial(self._hand_over, node_id))
+                await self._thread.call(lambda: self._member.transfer_lead(node_id))
                 await asyncio.sleep(RAFT_LOOK_S)
-                now: MembershipStatus = await self._thread.ask(lambda answer: answer(self._local_node.view()))
+                now = await self._thread.call(self._local_node.view)
                 if now.leader_id not in (0, status.leader_id):
                     return now.leader_id
         finally:
-            await self._thread.ask(self._go_on)
+            await self._thread.call(lambda: self._member.hold_proposals(0.0))
         raise UnavailableError("no other voter has taken over the lead, and it stays: see whether the others keep up")
 
-    def _hand_over(self, node_id: int | None, answer: Callable[[Any], None]) -> None:
+    @property
+    def _member(self) -> RaftMember:
+        """In Raft's thread."""
         member = self._local_node.member
-        if member is not None:
-            member.hand_over(node_id)
-        answer(None)
-
-    def _go_on(self, answer: Callable[[Any], None]) -> None:
-        if self._local_node.member is not None:
-            self._local_node.member.hold_proposals(0.0)
-        answer(None)
+        assert member is not None  # noqa: S101 - it leads
+        return member
 
 
 def _checked(what: str, argument: Any) -> Any:  # noqa: ANN401 - plain data, of another member

@@ -8,7 +8,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from danube.metadata.cluster.membership import MembershipStatus
 from danube.metadata.raft.core.overrides import now_s
@@ -18,6 +18,8 @@ from danube.metadata.raft.member import MemberEvent, pack_batch
 from danube.model.errors import UnavailableError
 from danube.model.limits.metadata import METADATA_REQUEST_BYTES_MAX
 from danube.runtime.blocking import OwnedThread
+
+T = TypeVar("T")
 
 _OVER = "this broker takes part in the metadata cluster no more: see its log, and ask another one"
 
@@ -119,6 +121,11 @@ class RaftThread:
 
         self.order(put)
         return await answered
+
+    async def call(self, function: Callable[[], T]) -> T:
+        """Have `function` called in the thread; answers what it returns. Raises as `ask`."""
+        result: T = await self.ask(lambda answer: answer(function()))
+        return result
 
     def _run(self) -> None:
         try:

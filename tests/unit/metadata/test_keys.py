@@ -15,7 +15,7 @@ def test_each_family_has_a_root_of_its_own() -> None:
         keys.partitioned(TOPIC),
         keys.subscription(TOPIC, "s/1"),
         keys.consumer(TOPIC, "s/1", "c 1"),
-        keys.counter("topic_id"),
+        keys.TOPIC_ID_COUNTER,
         keys.plan("plan-0123456789ab"),
         keys.stored_topic(7),
         keys.deleted_topic(7),

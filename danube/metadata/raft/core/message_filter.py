@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pysyncobj.node import Node
-from pysyncobj.transport import Transport
 
 from danube.metadata.raft.core.overrides import REGULAR, Entry
 from danube.model.limits.metadata import RAFT_ENTRY_BYTES_MAX
@@ -32,61 +31,34 @@ _NUMBERS = {
 
 
 class FilteredLog(Protocol):
-    """What the guard needs of the log."""
+    """The log, as the filter needs it."""
 
     @property
-    def last_index(self) -> int:
-        """Of the newest entry."""
-
-    def term_of(self, index: int) -> int | None:
-        """The term of the entry, if the log has it."""
-
-    def sync(self) -> None:
-        """Return when all entries are durable. Raises OSError."""
-
-    def narrow(self, last_index: int) -> None:
-        """Show no entry after this one, and leave them on the disk."""
-
-    def widen(self) -> None:
-        """Show all of them again."""
+    def last_index(self) -> int: ...
+    def term_of(self, index: int) -> int | None: ...
+    def sync(self) -> None: ...
+    def narrow(self, last_index: int) -> None: ...
+    def widen(self) -> None: ...
 
 
 class View(Protocol):
-    """What the guard needs to know of the core."""
+    """The core, as the filter sees it: `voters` are the others, `learners` those connected."""
 
-    def current_term(self) -> int:
-        """The term this member is in."""
-
-    def commit_index(self) -> int:
-        """Up to which entries are known to be committed."""
-
-    def leader(self) -> Node | None:
-        """Who leads this term, as far as it is known."""
-
-    def voters(self) -> AbstractSet[Node]:
-        """The other voters."""
-
-    def learners(self) -> AbstractSet[Node]:
-        """Who is connected and does not vote."""
-
-    def send_at_once(self) -> None:
-        """Have the followers sent what they lack at the next tick."""
+    def current_term(self) -> int: ...
+    def commit_index(self) -> int: ...
+    def leader(self) -> Node | None: ...
+    def voters(self) -> AbstractSet[Node]: ...
+    def learners(self) -> AbstractSet[Node]: ...
+    def send_at_once(self) -> None: ...
 
 
 class SnapshotPieces(Protocol):
-    """What the guard needs of the keeper of snapshots."""
+    """The snapshot keeper, as the filter needs it (see `SnapshotKeeper`)."""
 
-    def agreed_index(self, piece: Any) -> int:  # noqa: ANN401 - read from a peer
-        """0 if the snapshot that comes is wanted; else the index up to which this log agrees with it."""
-
-    def received(self) -> tuple[int, int] | None:
-        """How much of the snapshot that comes is here: its index, and bytes."""
-
-    def progressed(self, node: Node, index: int, size: int) -> None:
-        """The follower has this much of the snapshot that is being sent to it."""
-
-    def declined(self, node: Node) -> None:
-        """The follower says from where in the log it goes on, and takes no snapshot."""
+    def agreed_index(self, piece: Any) -> int: ...  # noqa: ANN401 - read from a peer
+    def received(self) -> tuple[int, int] | None: ...
+    def progressed(self, node: Node, index: int, size: int) -> None: ...
+    def declined(self, node: Node) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,12 +184,14 @@ def _is_number(value: object) -> bool:
     return type(value) is int and value >= 0
 
 
-class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
-    """The transport as the core sees it. It checks, trims and dates messages, and syncs before a promise leaves."""
+class MessageFilter:
+    """The transport as the core sees it. It checks, trims and dates messages, and syncs before a promise leaves.
+
+    All else of a transport is the inner one's.
+    """
 
     def __init__(self, inner: Any, log: FilteredLog, pieces: SnapshotPieces) -> None:  # noqa: ANN401 - pysyncobj's Transport
-        """Guard `inner`; `attach` has to follow before a message comes."""
-        super().__init__(None, None, [])
+        """`attach` has to follow before a message comes."""
         self._inner = inner
         self._log = log
         self._pieces = pieces
@@ -225,33 +199,20 @@ class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self._votes: tuple[int, set[Node]] = (0, set())
         self._to_core: Callable[[Node, Message], None] | None = None
         self.on_own: Callable[[Node, Message], None] = lambda _node, _message: None
-        """Takes the messages of OWN_KINDS."""
+        """Receives the messages of OWN_KINDS."""
         self.failure: BaseException | None = None
-        """What the core raised at a message: a transport may not let it through."""
+        """Error that the core raised at a message: a transport may not let it through."""
         self.refused = 0
-        """Messages that were not handed on."""
+        """Messages that did not reach the core."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - as the inner transport has it
+        return getattr(self._inner, name)
 
     def attach(self, view: View) -> None:
-        """Take the core's view; from here on messages are handed on."""
+        """Use the core's view; from here on messages reach the core."""
         self._view = view
 
     # As the core's transport
-
-    @property
-    def ready(self) -> bool:
-        return bool(self._inner.ready)
-
-    def tryGetReady(self) -> None:  # noqa: N802 - pysyncobj's name
-        self._inner.tryGetReady()
-
-    def waitReady(self) -> None:  # noqa: N802 - pysyncobj's name
-        self._inner.waitReady()
-
-    def addNode(self, node: Node) -> None:  # noqa: N802 - pysyncobj's name
-        self._inner.addNode(node)
-
-    def dropNode(self, node: Node) -> None:  # noqa: N802 - pysyncobj's name
-        self._inner.dropNode(node)
 
     def destroy(self) -> None:
         self._view = None
@@ -259,18 +220,6 @@ class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
     def setOnMessageReceivedCallback(self, callback: Any) -> None:  # noqa: N802, ANN401 - pysyncobj's name
         self._to_core = callback
         self._inner.setOnMessageReceivedCallback(self.receive)
-
-    def setOnNodeConnectedCallback(self, callback: Any) -> None:  # noqa: N802, ANN401 - pysyncobj's name
-        self._inner.setOnNodeConnectedCallback(callback)
-
-    def setOnNodeDisconnectedCallback(self, callback: Any) -> None:  # noqa: N802, ANN401 - pysyncobj's name
-        self._inner.setOnNodeDisconnectedCallback(callback)
-
-    def setOnReadonlyNodeConnectedCallback(self, callback: Any) -> None:  # noqa: N802, ANN401 - pysyncobj's name
-        self._inner.setOnReadonlyNodeConnectedCallback(callback)
-
-    def setOnReadonlyNodeDisconnectedCallback(self, callback: Any) -> None:  # noqa: N802, ANN401 - pysyncobj's name
-        self._inner.setOnReadonlyNodeDisconnectedCallback(callback)
 
     def setOnUtilityMessageCallback(self, message: str, callback: Any) -> None:  # noqa: N802, ANN401 - pysyncobj's name
         """Nobody administers a member by pysyncobj's own messages."""
@@ -281,7 +230,7 @@ class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
             if message["success"]:
                 self._log.sync()
             message = {**message, "term": self._checked_view().current_term()} | self._further_back(message)
-        elif message.get("entries") and not self._has_room(node):
+        elif message.get("entries") and not self._inner.has_room(node):
             return False  # it is asked for again; more would have the member disconnected
         return bool(self._inner.send(node, message))
 
@@ -292,13 +241,6 @@ class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
         return {
             "next_node_idx": first_of_term(message["next_node_idx"], self._log, self._checked_view().commit_index())
         }
-
-    def hears(self, node: Node) -> bool:
-        """Whether this node is connected, if only as an unknown peer."""
-        return bool(self._inner.hears(node))
-
-    def _has_room(self, node: Node) -> bool:
-        return bool(self._inner.has_room(node))
 
     # As the transport's receiver
 
@@ -322,8 +264,8 @@ class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
         elif message["type"] == "append_entries":
             self._append(node, message)
         else:
-            self._note_progress(node, message)
-            self._hand_on(node, self._bounded(message))
+            self._follow_progress(node, message)
+            self._pass(node, self._bounded(message))
 
     def _append(self, node: Node, message: Message) -> None:
         view = self._checked_view()
@@ -332,11 +274,11 @@ class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
             return
         trim = trimmed(message, self._log, view.commit_index())
         if trim.narrow_to is None:
-            self._hand_on(node, trim.message)
+            self._pass(node, trim.message)
             return
         self._log.narrow(trim.narrow_to)
         try:
-            self._hand_on(node, trim.message)
+            self._pass(node, trim.message)
         finally:
             self._log.widen()
 
@@ -347,14 +289,14 @@ class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
         if agreed:
             message = {**message, "serialized": None}
         # What a snapshot covers was agreed on; unless that is known, the answer to it would be taken back again.
-        self._hand_on(node, trimmed(message, self._log, max(agreed, view.commit_index())).message)
+        self._pass(node, trimmed(message, self._log, max(agreed, view.commit_index())).message)
         if message["term"] != view.current_term():
             return
         answer = {"type": "next_node_idx", "next_node_idx": agreed + 1, "reset": bool(agreed), "success": False}
         got = self._pieces.received()
         self.send(node, answer if got is None else {**answer, "image": got})
 
-    def _note_progress(self, node: Node, message: Message) -> None:
+    def _follow_progress(self, node: Node, message: Message) -> None:
         if message.get("reset"):
             self._checked_view().send_at_once()
             self._pieces.declined(node)
@@ -378,7 +320,7 @@ class MessageFilter(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self._votes[1].add(node)
         return counted
 
-    def _hand_on(self, node: Node, message: Message) -> None:
+    def _pass(self, node: Node, message: Message) -> None:
         if self._to_core is not None:
             self._to_core(node, message)
 

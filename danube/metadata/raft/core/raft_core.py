@@ -27,28 +27,20 @@ _NEVER = 10**9
 
 
 class Listener(Protocol):
-    """Who is told what the core found out."""
+    """Receives what the core finds out, and says what it may do now."""
 
     def ordered(self, index: int, command: bytes) -> None:
         """This command of ours stands next in the sequence; it may have been told before."""
 
     def installed(self) -> None:
-        """The snapshot that came takes the place of all that was told."""
+        """The snapshot that came replaces all that was told."""
 
-    def own_vote_changed(self) -> None:
-        """The log says that this member votes now, or no more."""
-
-    def removed(self) -> None:
-        """It was agreed that this member takes part no more."""
-
-    def holds_proposals(self) -> bool:
-        """Whether nothing new is put in the log for now."""
-
-    def may_order(self) -> bool:
-        """Whether more can be told."""
-
+    def own_vote_changed(self) -> None: ...
+    def removed(self) -> None: ...
+    def holds_proposals(self) -> bool: ...
+    def may_order(self) -> bool: ...
     def may_keep(self) -> bool:
-        """Whether the log may be kept beyond what the snapshot covers."""
+        """True if the log may be kept beyond what the snapshot covers."""
 
 
 def configuration(timing: RaftTiming, log: object, poller: object, keeper: SnapshotKeeper) -> Any:  # noqa: ANN401 - pysyncobj's

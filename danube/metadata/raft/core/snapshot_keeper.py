@@ -44,7 +44,7 @@ class SnapshotRequest:
 
 
 class Snapshots(Protocol):
-    """Where snapshots are kept."""
+    """Store of snapshots."""
 
     @property
     def snapshot(self) -> HeldSnapshot | None:
@@ -55,10 +55,9 @@ class Snapshots(Protocol):
 
 
 class SnapshotLog(Protocol):
-    """What the keeper needs of the log."""
+    """The log, as the keeper needs it."""
 
-    def term_of(self, index: int) -> int | None:
-        """The term of the entry, if the log has it."""
+    def term_of(self, index: int) -> int | None: ...
 
 
 @dataclass(slots=True)

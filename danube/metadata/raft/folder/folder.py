@@ -76,6 +76,15 @@ class RaftFolder:
         write_identity(self._disk, IDENTITY, owner)
         self._files.owner = owner
 
+    def begin(self, cluster_id: str, snapshot: HeldSnapshot) -> None:
+        """Belong to a cluster, with a log that begins with this snapshot; durable on return. Raises as both steps do.
+
+        The snapshot makes a member of the folder, so it is written before the log, which each start aligns to it.
+        """
+        self.set_cluster_id(cluster_id)
+        self.save_snapshot(snapshot)
+        _begin_log(self.log, snapshot)
+
     def save_snapshot(self, snapshot: HeldSnapshot) -> None:
         """Keep a snapshot, durably, and remove older ones. Without effect when the one that is held is as new.
 
@@ -151,11 +160,15 @@ def _open_log(
     if snapshot is None or entries is not None:
         return files, RaftLog(files, votes, entries or [], snapshot.index if snapshot is not None else 1)
     log = RaftLog(files, votes, [], snapshot.index)
+    _begin_log(log, snapshot)
+    return files, log
+
+
+def _begin_log(log: RaftLog, snapshot: HeldSnapshot) -> None:
     log.clear()
     log.add(*snapshot.prev)
     log.add(*snapshot.last)
     log.sync()
-    return files, log
 
 
 def _snapshot_name(index: int) -> str:

@@ -83,7 +83,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
             listener.close()
             raise
         self._inquiries = Inquiries(self._dialer)
-        self._acceptor = Acceptor(listener, poller, self._enter, partial(self._tell, logging.WARNING))
+        self._acceptor = Acceptor(listener, poller, self._enter, partial(self._log_line, logging.WARNING))
 
     # What SyncObj asks of a transport, `ready`, `tryGetReady` and `waitReady` being what it inherits: it is ready.
 
@@ -92,11 +92,11 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         link = self._links.setdefault(node, _Link(node, self._clock.monotonic_s()))
         unknown_peer = self._unknown_peers.pop(node, None)
         if unknown_peer is not None:
-            self._take_voter(link, unknown_peer)
+            self._keep_voter(link, unknown_peer)
 
     def dropNode(self, node: RaftNode) -> None:  # noqa: N802 - as pysyncobj calls it
         """Be connected with it no more; it is told as disconnected if it was connected. Idempotent."""
-        self._forget(node)
+        self._disconnect(node)
         link = self._links.pop(node, None)
         if link is not None:
             link.close()
@@ -109,7 +109,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         try:
             return connection.send(message)
         except EncodingError as error:
-            self._tell(logging.ERROR, str(node.id), f"a message cannot be sent: {error}. This is a fault of Danube")
+            self._log_line(logging.ERROR, str(node.id), f"a message cannot be sent: {error}. This is a fault of Danube")
             return False
 
     def destroy(self) -> None:
@@ -203,7 +203,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         try:
             dialed = self._dialer.dial(link.node.address, Purpose.MEMBER, link.node)
         except (OSError, SettingsError, RefusedError) as error:
-            self._tell_unreachable(link, error)
+            self._log_unreachable(link, error)
             return
         if dialed is not None:
             link.dialing = connection = dialed.connection
@@ -213,11 +213,11 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def _on_dialed(self, link: "_Link", connection: Connection, _peer: Peer) -> None:
         link.dialing = None
-        self._take_voter(link, connection)
+        self._keep_voter(link, connection)
 
     def _on_dial_failed(self, link: "_Link", error: Exception) -> None:
         link.dialing = None
-        self._tell_unreachable(link, error)
+        self._log_unreachable(link, error)
 
     def _enter(self, accepted: socket.socket, host: str) -> Connection:
         connection = self._dialer.accept(accepted, host, self._admit)
@@ -249,7 +249,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     def _on_not_entered(self, host: str, error: Exception) -> None:
         if isinstance(error, RefusedError):
-            self._tell(_level(error), host, f"a connection was refused, {error}", what=error.reason.name)
+            self._log_line(_level(error), host, f"a connection was refused, {error}", what=error.reason.name)
 
     def _on_entered(self, connection: Connection, peer: Peer) -> None:
         node = peer.identity.node
@@ -258,41 +258,36 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
             connection.on_message = partial(self._on_question, connection)
             connection.on_end = lambda _error: None
         elif peer.identity.role is MemberRole.LEARNER:
-            self._take_learner(node, connection)
+            self._keep(self._learners, node, connection, "connected, without a vote")
+            self._onReadonlyNodeConnected(node)
         elif (link := self._links.get(node)) is not None:
-            self._take_voter(link, connection)
+            self._keep_voter(link, connection)
         elif self._role is MemberRole.VOTER:
-            self._accept_unknown_peer(node, connection)
+            told = "connected, and this member does not know that it has a vote (yet)"
+            self._keep(self._unknown_peers, node, connection, told)
         else:
             connection.close()  # this member has no vote any more
 
     # Connected.
 
-    def _take_voter(self, link: "_Link", connection: Connection) -> None:
+    def _keep_voter(self, link: "_Link", connection: Connection) -> None:
         """The newer connection counts: the older one may be dead without a sign."""
-        self._forget(link.node)
+        self._disconnect(link.node)
         link.connection = connection
         connection.on_message = partial(self._onMessageReceived, link.node)
         connection.on_end = partial(self._on_voter_lost, link, connection)
-        self._tell(logging.INFO, str(link.node.id), "connected")
+        self._log_line(logging.INFO, str(link.node.id), "connected")
         self._onNodeConnected(link.node)
 
-    def _take_learner(self, node: RaftNode, connection: Connection) -> None:
-        self._forget(node)
-        self._learners[node] = connection
+    def _keep(self, peers: dict[RaftNode, Connection], node: RaftNode, connection: Connection, told: str) -> None:
+        """Keep the connection of a learner, or of an unknown peer, in place of any before it."""
+        self._disconnect(node)
+        peers[node] = connection
         connection.on_message = partial(self._onMessageReceived, node)
-        connection.on_end = partial(self._on_learner_lost, node, connection)
-        self._tell(logging.INFO, str(node.id), "connected, without a vote")
-        self._onReadonlyNodeConnected(node)
+        connection.on_end = partial(self._on_lost, peers, node, connection)
+        self._log_line(logging.INFO, str(node.id), told)
 
-    def _accept_unknown_peer(self, node: RaftNode, connection: Connection) -> None:
-        self._forget(node)
-        self._unknown_peers[node] = connection
-        connection.on_message = partial(self._onMessageReceived, node)
-        connection.on_end = partial(self._on_unknown_peer_lost, node, connection)
-        self._tell(logging.INFO, str(node.id), "connected, and this member does not know that it has a vote (yet)")
-
-    def _forget(self, node: RaftNode) -> None:
+    def _disconnect(self, node: RaftNode) -> None:
         """Close what connections there are with this node, and tell."""
         link = self._links.get(node)
         if link is not None and link.connection is not None:
@@ -311,25 +306,23 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         if link.connection is connection:
             link.connection, link.alone_since_s = None, self._clock.monotonic_s()
             link.dial_at_s = link.alone_since_s + self._settings.dial_retry_s
-            self._tell_lost(link.node, error)
+            self._log_lost(link.node, error)
             self._onNodeDisconnected(link.node)
 
-    def _on_learner_lost(self, node: RaftNode, connection: Connection, error: Exception) -> None:
-        if self._learners.get(node) is connection:
-            del self._learners[node]
-            self._tell_lost(node, error)
-            self._onReadonlyNodeDisconnected(node)
-
-    def _on_unknown_peer_lost(self, node: RaftNode, connection: Connection, error: Exception) -> None:
-        if self._unknown_peers.get(node) is connection:
-            del self._unknown_peers[node]
-            self._tell_lost(node, error)
+    def _on_lost(
+        self, peers: dict[RaftNode, Connection], node: RaftNode, connection: Connection, error: Exception
+    ) -> None:
+        if peers.get(node) is connection:
+            del peers[node]
+            self._log_lost(node, error)
+            if peers is self._learners:
+                self._onReadonlyNodeDisconnected(node)
 
     def _on_question(self, connection: Connection, question: Any) -> None:  # noqa: ANN401 - plain data
         try:
             connection.send(inquiry.answer(question, self._answer_probe, self.on_invite))
         except ValueError as error:
-            self._tell(logging.WARNING, connection.where, f"asked what is no question: {error}")
+            self._log_line(logging.WARNING, connection.where, f"asked what is no question: {error}")
             connection.close()
 
     def _answer_probe(self) -> Mapping[str, Any]:
@@ -345,19 +338,19 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
 
     # Telling.
 
-    def _tell_unreachable(self, link: "_Link", error: Exception) -> None:
+    def _log_unreachable(self, link: "_Link", error: Exception) -> None:
         every = f"It is tried again every {self._settings.dial_retry_s:g} s"
-        self._tell(
+        self._log_line(
             _level(error),
             str(link.node.id),
             f"cannot be connected with: {error}. {every}",
             what=error.reason.name if isinstance(error, RefusedError) else "unreachable",
         )
 
-    def _tell_lost(self, node: RaftNode, error: Exception) -> None:
-        self._tell(_level(error), str(node.id), f"the connection is lost: {error}", what="lost")
+    def _log_lost(self, node: RaftNode, error: Exception) -> None:
+        self._log_line(_level(error), str(node.id), f"the connection is lost: {error}", what="lost")
 
-    def _tell(self, level: int, who: str, told: str, what: str = "") -> None:
+    def _log_line(self, level: int, who: str, told: str, what: str = "") -> None:
         again = self._log_suppressor.due(who, what or told, self._clock.monotonic_s())
         if again is not None:
             _log.log(level, "Raft port %s, %s: %s%s", self.address, who, told, again)

@@ -221,7 +221,7 @@ def test_a_member_that_is_led_does_not_believe_that_it_was_removed(group: Group)
 def test_another_voter_leads_when_it_is_told_to(group: Group) -> None:
     group.form(3)
     chosen = group.followers[0]
-    group.leader.member.hand_over(chosen.node.node_id)
+    group.leader.member.transfer_lead(chosen.node.node_id)
     group.run(0.3)  # far less than an election takes
     assert group.leader is chosen
 
@@ -231,7 +231,7 @@ def test_the_lag_of_who_is_silent_since_a_member_began_to_lead_is_not_known(grou
     group.submit(group.leader)
     away, heir = group.followers
     disk = group.stop(away)
-    group.leader.member.hand_over(heir.node.node_id)
+    group.leader.member.transfer_lead(heir.node.node_id)
     group.run(1.0)
     assert group.leader is heir
     assert _lag_of(away, heir) is None
