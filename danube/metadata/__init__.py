@@ -1,1 +1,1 @@
-"""What the cluster agrees on: a store protocol with several implementations behind one contract suite."""
+"""Metadata that a cluster agrees on: one store protocol, several implementations, one contract suite."""

@@ -23,7 +23,7 @@ from danube.model.limits.metadata import (
 )
 
 COMMANDS_VERSION = 1
-"""Of the rules below. A command carries the version it was made for; a change of what one does gets a new number."""
+"""Version of the rules below. A command carries the version it was made for; a change of a rule gets a new number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Lease:
     lease_id: int
     ttl_s: float
     renewals: int = 0
-    """How often it was renewed: tells one run of its time from the next."""
+    """Number of renewals: tells one run of its time from the next."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class GrantLease:
     """Make a lease."""
 
     command_id: str
-    """As a transaction's id: unique per intent, or ""."""
+    """Unique per intent, as a transaction's id; or ""."""
     ttl_s: float
     version: int = COMMANDS_VERSION
 
@@ -124,13 +124,13 @@ Change = Changed | Removed
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What a command does to the state."""
+    """Effects of a command on the state."""
 
     outcome: Outcome
     revision: int
-    """Of the store, afterwards."""
+    """Revision of the store afterwards."""
     changes: tuple[Change, ...] = ()
-    """By key; each key once."""
+    """Sorted by key; each key once."""
     lease_set: Lease | None = None
     lease_ended: int = 0
     command_id: str = ""
@@ -153,11 +153,11 @@ class View(Protocol):
     def lease(self, lease_id: int) -> Lease | None: ...
     def leased_keys(self, lease_id: int) -> Iterable[str]: ...
     def outcome(self, command_id: str) -> Outcome | None:
-        """How the command with this id ended, as far as it is remembered."""
+        """Remembered outcome of the command with this id."""
 
 
 def decide(view: View, command: Command) -> Effects:
-    """What `command` does to the state in `view`. The same view and command give the same effects, always.
+    """Effects of `command` on the state in `view`. The same view and command always give the same effects.
 
     Raises UnsupportedError for a command of newer rules: such a replica must stop, not guess.
     """
@@ -220,7 +220,7 @@ def _refusal(view: View, transaction: Transaction) -> Outcome | None:
 
 
 def _changes(view: View, transaction: Transaction) -> tuple[Change, ...]:
-    """What all the writes come to, key by key; a later write of the same key wins."""
+    """Net changes of all writes, key by key; a later write of the same key wins."""
     revision = view.revision + 1
     after: dict[str, Entry | None] = {}
     for write in transaction.writes:

@@ -38,18 +38,18 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """How far metadata has come."""
+    """Progress of metadata."""
 
     revision: int = 0
     topic_id: int = 0
     """The last one given out."""
 
     def is_behind(self, other: "Reached") -> bool:
-        """Whether it has not come as far in anything."""
+        """True if it is behind in anything."""
         return self.revision < other.revision or self.topic_id < other.topic_id
 
     def joined(self, other: "Reached") -> "Reached":
-        """As far as either has come."""
+        """The greater of both, in each number."""
         return Reached(max(self.revision, other.revision), max(self.topic_id, other.topic_id))
 
 
@@ -69,7 +69,7 @@ class Rollback:
 
 
 def rollback_of(found: Reached, marked: Reached | None, *, is_accepted: bool) -> Rollback | None:
-    """How far metadata is behind its mark; None where it is not.
+    """Difference between metadata and its mark; None where it is not behind.
 
     One that a person has accepted stays one until a broker has taken it in, even if a repair has changed the metadata.
     """
@@ -88,17 +88,17 @@ class HighWaterMark:
 
     @property
     def is_unreadable(self) -> bool:
-        """Whether the folder has one that is not what was written."""
+        """True if the folder has a damaged one."""
         return self._is_there and self.reached is None
 
     @property
     def reached(self) -> Reached | None:
-        """What it says; None where it is not there, or not what was written."""
+        """Content of the mark; None where it is missing or damaged."""
         found = [slot for slot in self._slots if slot is not None]
         return max(found, key=lambda slot: slot[0])[1] if found else None
 
     def advance(self, reached: Reached) -> None:
-        """Have it say at least this, durably."""
+        """Raise the mark to at least this, durably."""
         before = self.reached or Reached()
         if before.is_behind(reached):
             self.write(before.joined(reached))

@@ -1,4 +1,4 @@
-"""When leases run out, by the clock of one process. The state itself knows no time (see `commands`)."""
+"""Timers of leases, by the clock of one process. The state itself knows no time (see `commands`)."""
 
 from collections.abc import Callable, Iterable
 
@@ -21,7 +21,7 @@ class LeaseTimers:
         self._timer_at_s = 0.0
 
     def follow(self, effects: Effects) -> None:
-        """Take note of what a command did to the leases."""
+        """Apply what a command did to the leases."""
         lease = effects.lease_set
         if lease:
             deadline_s = self._clock.monotonic_s() + lease.ttl_s
@@ -37,13 +37,12 @@ class LeaseTimers:
             self._arm(deadline_s)
 
     def due(self) -> list[ExpireLease]:
-        """What to apply now. A lease stays due until its end was followed."""
+        """Commands to apply now. A lease stays due until its end was followed."""
         now_s = self._clock.monotonic_s()
         late = (lease for deadline_s, lease in self._running.values() if deadline_s <= now_s)
         return [ExpireLease(lease.lease_id, lease.renewals) for lease in late]
 
     def close(self) -> None:
-        """Call the timer off."""
         self._running.clear()
         if self._timer:
             self._timer.cancel()

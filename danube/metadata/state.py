@@ -20,7 +20,7 @@ class StateSnapshot:
     """Sorted by key."""
     leases: tuple[Lease, ...] = ()
     outcomes: tuple[tuple[str, Outcome], ...] = ()
-    """By command id, oldest first."""
+    """Outcomes by command id, oldest first."""
 
 
 class State:

@@ -26,7 +26,7 @@ class Entry:
     value: bytes
     created_revision: int
     revision: int
-    """Of the last change: what a compare-and-set compares."""
+    """Revision of the last change, which a compare-and-set compares."""
     lease_id: int = 0
     """The lease this key lives by; 0 for none."""
 

@@ -31,19 +31,16 @@ class TransactionBuilder:
         return entry
 
     def put(self, key: str, value: bytes) -> None:
-        """Set a key."""
         self._writes.append(Put(key, value))
 
     def delete(self, key: str) -> None:
-        """Remove a key."""
         self._writes.append(Delete(key))
 
     def delete_below(self, prefix: str) -> None:
-        """Remove everything below a prefix."""
         self._writes.append(DeletePrefix(prefix))
 
     async def is_stale(self) -> bool:
-        """Whether something that was read stands otherwise by now: this process was behind the others.
+        """True if something that was read stands otherwise by now: this process was behind the others.
 
         Costs a round of agreement where several processes share the store. Raises MetadataError.
         """
@@ -56,7 +53,6 @@ class TransactionBuilder:
         return False
 
     def transaction(self, transaction_id: str) -> Transaction:
-        """The draft as it would be applied."""
         return Transaction(transaction_id, tuple(self._conditions.values()), tuple(self._writes))
 
 

@@ -35,7 +35,6 @@ class WatchHub:
         return watch
 
     def publish(self, changes: Sequence[Change]) -> None:
-        """Tell all watches what changed."""
         for watch in self._watches:
             for change in changes:
                 watch.tell(change)
@@ -46,7 +45,6 @@ class WatchHub:
             watch.lose()
 
     async def close(self) -> None:
-        """End all watches."""
         for watch in list(self._watches):
             await watch.close()
 
@@ -88,7 +86,7 @@ class HubWatch:
         raise StopAsyncIteration
 
     def tell(self, change: Change) -> None:
-        """Keep a change for the reader, if it concerns this watch."""
+        """Queue a change for the reader, if it concerns this watch."""
         key = change.entry.key if isinstance(change, Changed) else change.key
         if not self._live or not self._start <= key < self._end:
             return

@@ -1,4 +1,4 @@
-"""What is below one prefix of a metadata store, kept here and brought up to date by a watch."""
+"""Cached watch: a followed copy of a key range of a metadata store."""
 
 import asyncio
 import logging
@@ -33,7 +33,7 @@ class WatchCache:
         self._on_change = on_change
         self._entries: dict[str, Entry] = {}
         self._snapshot: dict[str, Entry] | None = {}
-        """What a snapshot that is being told held so far; None between snapshots."""
+        """Entries of the snapshot that is coming; None between snapshots."""
         self._ready = asyncio.Event()
 
     @property
@@ -52,7 +52,7 @@ class WatchCache:
             await sleep_for(self._clock, CLUSTER_RETRY_S)
 
     def take(self, event: WatchEvent) -> None:
-        """Take one event of the watch in."""
+        """Apply one event of the watch."""
         match event:
             case Resync():
                 self._snapshot = {}
@@ -66,7 +66,7 @@ class WatchCache:
                 self._remove(key)
 
     async def _followed(self) -> bool:
-        """Whether the watch came to its end, as it does when the store is closed."""
+        """True if the watch came to its end, as it does when the store is closed."""
         try:
             watch = self._store.watch(self._prefix)
             try:

@@ -1,4 +1,4 @@
-"""What is restored of a backup: everything but what belonged to processes that are gone. Pure.
+"""Contents that a restore keeps of a backup: all but what belonged to processes that ended. Pure.
 
 Leases go, and the keys that lived by them: their holders are gone. Remembered outcomes go: nobody submits those
 requests again. The revision goes on by one, so that what changes in here is a change. Ids of topics are not given out
@@ -27,11 +27,11 @@ _ALONE = "sqlite"
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What is restored, and what that differs in from the backup."""
+    """Contents to restore, and how they differ from the backup."""
 
     snapshot: StateSnapshot
     leases: int
-    """That are left out."""
+    """Number of leases left out."""
     leased_keys: int
     outcomes: int
     next_topic_id: int | None
@@ -39,7 +39,7 @@ class Restored:
 
 
 def restored(backup: Backup, *, to_cluster: bool, restore_id: str) -> Restored:
-    """What is to be restored of a backup; `to_cluster` when several brokers will share it.
+    """Work out what to restore of a backup; `to_cluster` when several brokers will share it.
 
     `restore_id` is chosen at random, for this restore.
 
@@ -61,7 +61,7 @@ def restored(backup: Backup, *, to_cluster: bool, restore_id: str) -> Restored:
 
 
 def cluster_id_of(entries: Iterable[Entry]) -> str:
-    """What tells this metadata from any other; "" when it has no id yet. Raises MetadataError."""
+    """Cluster id of this metadata; "" when it has none yet. Raises MetadataError."""
     found = next((entry for entry in entries if entry.key == keys.CLUSTER_ID), None)
     return "" if found is None else decode_cluster_id(found)
 

@@ -26,7 +26,7 @@ _MAGIC = b"DNBB"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """What a backup was taken from, and when."""
+    """Source of a backup, and when it was taken."""
 
     kind: str
     """sqlite, raft, etcd or zookeeper."""
@@ -36,15 +36,15 @@ class Origin:
     danube: str
     """The version of Danube that took it."""
     cluster_id: str = ""
-    """Of the metadata itself; "" when it has none yet."""
+    """"" when the metadata has none yet."""
     broker_id: int = 0
-    """Whose data folder it was; 0 for a service's."""
+    """Owner of the data folder; 0 for a service."""
     position: int = 0
-    """How far in the sequence of changes it goes; 0 where there is no sequence."""
+    """Last position in the sequence of changes; 0 where there is no sequence."""
     agreed_position: int = 0
-    """Up to here that is known to be agreed on. A member that does not run does not know more."""
+    """Last position known to be agreed on; a member that does not run knows no more."""
     members: tuple[str, ...] = ()
-    """Of the Raft group, with a vote."""
+    """Voters of the Raft group."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,13 +32,13 @@ else, so it must not find those here: it has to be given the snapshot."""
 
 @dataclass(frozen=True, slots=True)
 class RaftState:
-    """What a member knows."""
+    """State of a member, as its folder has it."""
 
     snapshot: StateSnapshot
     position: int
-    """Of the last entry in its log."""
+    """Index of the last entry in its log."""
     agreed_position: int
-    """Up to here it was agreed on for sure: by its newest snapshot, or because nobody else had a vote."""
+    """Last index surely agreed on: by its newest snapshot, or because no other member had a vote."""
     node_id: int
     members: tuple[str, ...]
 
@@ -66,7 +66,7 @@ def read_raft(disk: Disk) -> RaftState:
 
 
 def own_address(state: RaftState) -> str:
-    """At which the others reach the member whose folder it is; "" when it has no vote."""
+    """Address at which the others reach the member whose folder it is; "" when it has no vote."""
     own = (member for member in map(RaftNode, state.members) if member.node_id == state.node_id)
     return next((member.address for member in own), "")
 

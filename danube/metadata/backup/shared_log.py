@@ -36,7 +36,7 @@ class PlantableBackend(LogBackend, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LogState:
-    """What a log holds."""
+    """State at the end of a log."""
 
     snapshot: StateSnapshot
     position: int

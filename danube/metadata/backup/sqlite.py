@@ -11,7 +11,7 @@ from danube.model.errors import DanubeError
 
 
 def read_sqlite(path: Path) -> StateSnapshot:
-    """What the file holds; nobody may have it open.
+    """State in the file, which no process may have open.
 
     Raises DataFolderError when it cannot be read, is damaged or of a newer format, MetadataError, OSError, and
     SettingsError when there is no place for the copy.

@@ -51,14 +51,14 @@ class Election:
 
     @property
     def leads_until_s(self) -> float:
-        """Until when this broker leads for sure, monotonic; 0.0 when it does not lead."""
+        """Monotonic time until which this broker surely leads; 0.0 when it does not lead."""
         leader, lease_id = self._leader, self._keeper.lease_id
         leads = leader is not None and lease_id and leader.lease_id == lease_id
         return self._keeper.held_until_s if leads else 0.0
 
     @property
     def is_leader(self) -> bool:
-        """Whether this broker leads, at this moment."""
+        """True if this broker leads at this moment."""
         return self._clock.monotonic_s() < self.leads_until_s
 
     def on_change(self, listener: Callable[[], None]) -> None:
@@ -66,12 +66,11 @@ class Election:
         self._listeners.append(listener)
 
     def start(self, tasks: TaskScope) -> None:
-        """Follow who leads, in tasks of this scope."""
+        """Follow the leader, in tasks of this scope."""
         tasks.spawn(self._watch_cache.run(), "watch the leader")
         tasks.spawn(self._run(), "election")
 
     def campaign(self) -> None:
-        """Be a candidate from now on."""
         self._is_candidate = True
         self._changed()
 

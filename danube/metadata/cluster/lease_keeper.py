@@ -49,7 +49,7 @@ class LeaseKeeper:
 
     @property
     def held_until_s(self) -> float:
-        """Until when it is held for sure, monotonic; 0.0 when none is."""
+        """Monotonic time until which the lease is surely held; 0.0 when none is."""
         return self._until_s if self.lease_id else 0.0
 
     def on_change(self, listener: Callable[[], None]) -> None:

@@ -1,4 +1,4 @@
-"""Who takes part in the agreement on metadata, as values, and what an administrator can do about it."""
+"""Members of the group that agrees on metadata, as values, and the changes an administrator can make."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Protocol
 
 
 class MemberRole(Enum):
-    """What a member does."""
+    """Role of a member."""
 
     VOTER = "voter"
     """Holds the log and votes."""
@@ -24,7 +24,7 @@ class Member:
     """`host:port` of its Raft port."""
     role: MemberRole
     connected: bool
-    """Whether the member that sees it is connected with it (or is it)."""
+    """True if the member that sees it is connected with it (or is it)."""
     lag: int | None = None
     """Entries that it does not have yet, as far as the leader has heard; None is not known."""
 
@@ -36,15 +36,15 @@ class MembershipStatus:
     kind: str
     """`raft`, `etcd`, `zookeeper`, `sqlite` or `memory`."""
     node_id: int
-    """Of the member that tells this."""
+    """Node id of the member that reports."""
     address: str = ""
     leader_id: int = 0
     """0 while there is none."""
     term: int = 0
     position: int = 0
-    """Of what was applied last here."""
+    """Position applied last here."""
     has_quorum: bool = True
-    """Whether a majority of the voters is reached, as far as this member can tell."""
+    """True if a majority of the voters is reached, as far as this member can tell."""
     members: Sequence[Member] = ()
     """Sorted by node id; empty where a service outside keeps the agreement."""
 

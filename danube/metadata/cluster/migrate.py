@@ -1,4 +1,4 @@
-"""What becomes of a standalone broker's metadata when it has come into the store of a cluster.
+"""Migration of a standalone broker's metadata that a restore has put into the store of a cluster.
 
 Its topics get their owner. What it wrote itself, as the only one, becomes its partition of what every broker of a
 cluster writes. Each step can be done again: who died in the middle begins anew.

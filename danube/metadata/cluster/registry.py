@@ -35,7 +35,7 @@ class GoneBroker:
 
 
 class BrokerRegistry:
-    """Who runs, as this broker sees it; and this broker in the sight of the others, once it is announced."""
+    """Registry of running brokers as this broker sees it; once announced, this broker is in it."""
 
     def __init__(self, store: MetadataStore, keeper: LeaseKeeper, clock: Clock) -> None:
         self._store = store
@@ -56,12 +56,12 @@ class BrokerRegistry:
 
     @property
     def brokers(self) -> Mapping[int, BrokerRegistration]:
-        """Who runs, by id, ascending."""
+        """Running brokers, by id, ascending."""
         return {broker_id: self._seen[broker_id].registration for broker_id in sorted(self._seen)}
 
     @property
     def gone(self) -> Mapping[int, GoneBroker]:
-        """Those that ran since this broker follows them, and do not any more; CLUSTER_BROKERS_MAX at most."""
+        """Brokers that ran since this one follows them, and run no more; CLUSTER_BROKERS_MAX at most."""
         return self._gone
 
     def find(self, broker_id: int) -> BrokerRegistration | None:
@@ -83,7 +83,7 @@ class BrokerRegistry:
         tasks.spawn(self._run(), "register")
 
     async def ready(self) -> None:
-        """Return once it is known who runs."""
+        """Return once the running brokers are known."""
         await self._watch_cache.ready()
 
     async def announce(self, own: BrokerRegistration) -> None:
@@ -120,7 +120,7 @@ class BrokerRegistry:
         self._registered.set()
 
     def _is_anothers(self, own: BrokerRegistration) -> bool:
-        """Whether another start of this broker has registered since this one did.
+        """True if another start of this broker has registered since this one did.
 
         One's own may come twice: a put whose outcome was unknown is made again, and the first may arrive last.
         """
@@ -130,7 +130,7 @@ class BrokerRegistry:
         return seen.registration.start_id != own.start_id
 
     def _is_due(self, own: BrokerRegistration, lease_id: int) -> bool:
-        """Whether the others do not see this broker, or only until a lease of before runs out."""
+        """True if the others do not see this broker, or only until a lease of before runs out."""
         seen, (put_lease, revision) = self._seen.get(own.broker_id), self._put
         if seen is None or put_lease != lease_id:
             return True

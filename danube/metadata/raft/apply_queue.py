@@ -1,4 +1,4 @@
-"""What Raft's thread found, handed to the follower on the event loop: in order, in bounded slices of work.
+"""Queue between Raft's thread and the follower on the event loop: in order, in bounded slices of work.
 
 A snapshot that takes the place of the state is decoded away from the loop, and what comes after it waits. Raft's thread
 does not: when a newer one has taken the snapshot's place meanwhile, that one follows, and all before it is passed over.
@@ -55,21 +55,20 @@ class ApplyQueue:
         self._is_resetting = False
         self._is_scheduled = False
         self._awaits_snapshot = False
-        """Whether a snapshot was missed, and a newer one comes."""
+        """True after a snapshot was missed, until a newer one comes."""
         self.source: Source | None = None
         """Known once this process is a member; nothing is found before."""
         self.position = 0
-        """Of what was handed to the follower last."""
+        """Position that the follower received last."""
         self._closed = False
 
     def take(self, found: Sequence[MemberEvent]) -> None:
-        """Hand these on, after all that came before."""
+        """Queue these events behind all before them."""
         self._waiting.extend(found)
         if not self._is_scheduled:
             self._go_on()
 
     def close(self) -> None:
-        """Hand on nothing more."""
         self._closed = True
         self._waiting.clear()
 
@@ -125,11 +124,11 @@ class ApplyQueue:
             self._go_on()
 
     def _has_newer(self, held: HeldSnapshot) -> bool:
-        """Whether a newer snapshot is kept: the files of this one are gone then, and the newer one is told of next."""
+        """True if a newer snapshot is kept: the files of this one are gone then, and the newer one is told of next."""
         return self.source is not None and self.source.newest_snapshot_index() > held.index
 
     def _pass_over(self, found: Ordered | SnapshotRequest) -> None:
-        """What the snapshot that comes next holds already."""
+        """Skip what the next snapshot has already."""
         if self.source is None:
             return
         if isinstance(found, Ordered):

@@ -1,4 +1,4 @@
-"""How a cluster begins, and what a member that belongs to none does.
+"""Bootstrap: how a cluster begins, and what a member that belongs to none does.
 
 Without seeds a broker is a cluster of its own. With seeds all of them are asked who they are; when all have answered,
 with the same seeds, and none belongs to a cluster, the one with the lowest node id founds it and invites the others. A
@@ -46,7 +46,7 @@ class Wait:
 
     reason: str
     is_fault: bool = False
-    """Whether somebody has to correct something first."""
+    """True if somebody has to correct something first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,22 +61,22 @@ Decision = FoundCluster | Accept | Wait | Refuse
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
-    """What a member without a cluster knows."""
+    """Knowledge of a member without a cluster."""
 
     own: RaftNode
     seeds: Sequence[str]
     join: bool
     answers: Mapping[str, Probe]
-    """By seed, of those that have answered; each sound."""
+    """Answers by seed; each sound."""
     refusals: Mapping[str, str]
-    """By seed, why there is no answer: nobody listens, it belongs to another cluster, or it has another secret."""
+    """Reasons by seed for no answer: nobody listens, it belongs to another cluster, or it has another secret."""
     selves: frozenset[str] = frozenset()
     """Seeds that are this very process under another name."""
     invitation: Invitation | None = None
 
 
 def is_sound(probe: Probe) -> bool:
-    """Whether what a member says of itself, and of whom it knows, can be read."""
+    """True if what a member says of itself, and of whom it knows, can be read."""
     members = probe.more.get("members")
     try:
         RaftNode.of(probe.node_id, probe.address)
@@ -86,14 +86,14 @@ def is_sound(probe: Probe) -> bool:
 
 
 def takes_part(node_id: int, probe: Probe) -> bool | None:
-    """Whether this member votes in the cluster, as another voter says; None if that one cannot know."""
+    """True if this member votes in the cluster, as another voter says; None if that one cannot know."""
     if node_id in {RaftNode(voter).node_id for voter in probe.more.get("members", ())}:
         return True
     return False if probe.has_leader else None
 
 
 def decide(standing: Standing) -> Decision:
-    """What to do next."""
+    """Decide what to do next."""
     own = standing.own
     if standing.invitation is not None:
         return Accept(standing.invitation)

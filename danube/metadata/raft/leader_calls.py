@@ -1,4 +1,4 @@
-"""What any member can be asked and the leader answers: changes of membership, and how things stand.
+"""Calls to the leader through any member: changes of membership, and the leader's status.
 
 Between members, as messages beside Raft's, in plain data:
 
@@ -80,7 +80,7 @@ class LeaderCalls:
             raise UnavailableError("the leader did not answer: see `danube-admin cluster status`, try again") from None
 
     async def look(self) -> MembershipStatus:
-        """How things stand, as the leader knows: as it is in Raft's thread, whatever else goes on.
+        """Status as the leader knows it, straight from Raft's thread.
 
         Raises DanubeError without a leader's answer, and TimeoutError after RAFT_LOOK_TIMEOUT_S.
         """
@@ -110,7 +110,7 @@ class LeaderCalls:
     # Asking
 
     async def _view(self) -> MembershipStatus:
-        """How things stand here and now. Raises UnavailableError while nobody leads."""
+        """Status here and now. Raises UnavailableError while nobody leads."""
         view = await self._thread.call(self._local_node.view)
         if view.leader_id == 0:
             raise UnavailableError(NO_LEADER)
@@ -154,7 +154,7 @@ class LeaderCalls:
     # Answering
 
     def _how_things_stand(self) -> dict[str, Any]:
-        """In Raft's thread: what this member knows as the leader."""
+        """In Raft's thread: status of this member, if it leads."""
         view = self._local_node.view()
         leads = view.leader_id == view.node_id
         return pack_result(view if leads else UnavailableError("this member does not lead any more: try again"))
@@ -183,11 +183,11 @@ class LeaderCalls:
 PACKED_ERRORS: dict[str, type[DanubeError]] = {
     kind.__name__: kind for kind in (InvalidRequestError, NotFoundError, PreconditionFailedError, UnavailableError)
 }
-"""What one member may tell another to raise."""
+"""Errors that one member may have another raise."""
 
 
 def pack_result(value: object) -> dict[str, Any]:
-    """What a call came to, as plain data for the member that asked."""
+    """Result of a call as plain data for the member that asked."""
     match value:
         case Exception():
             kind = next((name for name, error in PACKED_ERRORS.items() if isinstance(value, error)), "UnavailableError")
@@ -201,7 +201,7 @@ def pack_result(value: object) -> dict[str, Any]:
 
 
 def unpack_result(message: dict[str, Any]) -> Any:  # noqa: ANN401 - a value, or an error to raise
-    """What `pack_result` was given; of a status who told it, in which term, and the members.
+    """Reverse of `pack_result`; a status has the reporting member, its term and the members.
 
     Answers an UnavailableError for anything else.
     """

@@ -60,7 +60,7 @@ class LocalNode:
         """Told when this process has become a member."""
         self.transport = transport
         self.waits = ""
-        """For what, while it belongs to no cluster."""
+        """Reason for waiting, while it belongs to no cluster."""
         self._settings = settings
         self._folder = folder
         self._poller = poller
@@ -78,7 +78,7 @@ class LocalNode:
 
     @property
     def cluster_id(self) -> str:
-        """Of the cluster that this process belongs to; "" while it belongs to none."""
+        """ "" while this process belongs to no cluster."""
         return self._folder.cluster_id if self._folder.snapshot is not None else ""
 
     def tick(self) -> None:
@@ -93,11 +93,10 @@ class LocalNode:
             self._look_for_the_missing(self.member)
 
     def propose(self, command: bytes) -> bool:
-        """As `Member.propose`."""
         return self.member is not None and self.member.propose(command)
 
     def view(self) -> MembershipStatus:
-        """How things stand."""
+        """Status of this member."""
         if self.member is not None:
             return self.member.view()
         own = self.own
@@ -254,4 +253,4 @@ class LocalNode:
 
 
 def _ignore(_answer: object) -> None:
-    """Whether it accepted shows when it connects."""
+    """True if it accepted shows when it connects."""

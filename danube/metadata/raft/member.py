@@ -43,7 +43,7 @@ class Ordered:
 
     position: int
     origin: int
-    """Who made the batch: a number of that process."""
+    """Number of the process that made the batch."""
     number: int
     """Which of its batches."""
     requests: Sequence[bytes]
@@ -53,14 +53,14 @@ class Ordered:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """Since when, and when last, others said that this member takes no part."""
+    """First and last time that others said that this member takes no part."""
 
     first_s: float
     last_s: float
 
 
 def removal_repeated(before: Removal | None, now_s: float) -> Removal:
-    """What was said before counts, unless it is long ago: who said it may know better meanwhile."""
+    """Extend the record of a removal, unless the last report is long ago: its sender may know better by now."""
     is_fresh = before is not None and now_s - before.last_s <= RAFT_REMOVED_S
     return Removal(before.first_s if before is not None and is_fresh else now_s, now_s)
 
@@ -83,19 +83,19 @@ class TickPoller(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberParts:
-    """What a member is made of."""
+    """Parts of a member."""
 
     own: RaftNode
     log: RaftLog
     snapshots: Snapshots
     """With the snapshot that the log stands on."""
     transport: Any
-    """As `RaftTransport`."""
+    """A `RaftTransport`, or a simulated one."""
     poller: TickPoller
     timing: RaftTiming
     bounds: LogBounds
     voters_after: Callable[[Sequence[str], Iterable[Entry]], Iterable[str]]
-    """Who votes after these entries, given who did before."""
+    """Voters after these entries, given those before."""
 
 
 def pack_batch(origin: int, number: int, requests: Sequence[bytes]) -> bytes:
@@ -104,7 +104,7 @@ def pack_batch(origin: int, number: int, requests: Sequence[bytes]) -> bytes:
 
 
 def unpack_batch(command: bytes) -> tuple[int, int, Sequence[bytes]]:
-    """What `pack_batch` was given. Raises MetadataError for anything else."""
+    """Reverse of `pack_batch`. Raises MetadataError for anything else."""
     try:
         origin, number, requests = unpackb(command[1:])
     except ValueError as error:
@@ -142,7 +142,7 @@ class Member:
 
     @property
     def role(self) -> MemberRole:
-        """What it does, as its log says."""
+        """Role by its log."""
         return MemberRole.VOTER if self._votes else MemberRole.LEARNER
 
     def snapshot_made(self, wanted: SnapshotRequest, payload: Sequence[bytes]) -> None:
@@ -175,17 +175,17 @@ class Member:
         return True
 
     def take(self) -> list[MemberEvent]:
-        """What was found since this was called last, in order."""
+        """Events since the last call, in order."""
         found, self._found[:] = list(self._found), []
         return found
 
     def newest_snapshot_index(self) -> int:
-        """Of the newest snapshot that is kept, 0 without one; from any thread."""
+        """0 without a snapshot; from any thread."""
         snapshot = self._parts.snapshots.snapshot
         return 0 if snapshot is None else snapshot.index
 
     def applied(self, size: int) -> None:
-        """So many bytes of what was taken have been applied."""
+        """Count bytes that have been applied."""
         self._applied_bytes += size
 
     def change(self, what: str, node: RaftNode) -> int:
@@ -226,7 +226,7 @@ class Member:
         self._removal = None
 
     def send(self, node: Node, message: Message) -> bool:
-        """Send something of ours to another member."""
+        """Send a message of OWN_KINDS to another member."""
         return bool(self._parts.transport.send(node, message))
 
     def missing(self) -> AbstractSet[Node]:
@@ -238,11 +238,11 @@ class Member:
         return set(core.voters()) if core.leader() is None else core.voters() - core.connected()
 
     def voters(self) -> frozenset[str]:
-        """Who votes, as the newest entries of the log say."""
+        """Voters by the newest entries of the log."""
         return self._voters_after(None)
 
     def view(self) -> MembershipStatus:
-        """How things stand."""
+        """Status as this member knows it."""
         core, own = self._core, self._parts.own
         leader = core.leader()
         return MembershipStatus(
@@ -257,7 +257,6 @@ class Member:
         )
 
     def close(self) -> None:
-        """Take no more messages."""
         self._message_filter.destroy()
 
     # What the core tells
@@ -323,7 +322,7 @@ class Member:
             self._core.stand_at_once()
 
     def _voters_after(self, index: int | None) -> frozenset[str]:
-        """Who votes after an entry; after the newest without one."""
+        """Voters after an entry; after the newest without one."""
         snapshot = self._parts.snapshots.snapshot
         end = None if index is None else self._after(index)
         entries = [] if snapshot is None else self._parts.log[self._after(snapshot.index) : end]
@@ -339,7 +338,7 @@ class Member:
             log.deleteEntriesTo(snapshot.prev[1] - int(log[0][1]))
 
     def _wants_snapshot(self) -> bool:
-        """Whether enough has been applied since the last snapshot, and nobody is being sent that."""
+        """True if enough has been applied since the last snapshot, and nobody is being sent that."""
         snapshot, bounds = self._parts.snapshots.snapshot, self._parts.bounds
         if self.keeper.is_making or (self.keeper.delays_newer and self.may_keep()):
             return False
@@ -368,12 +367,12 @@ class Member:
             raise MetadataError(REMOVED)
 
     def must_hurry(self) -> bool:
-        """Whether there is something to do that no peer will wake this member for."""
+        """True if there is something to do that no peer will wake this member for."""
         core = self._core
         return core.is_leading() and not core.voters() and core.commit_index() < core.last_index()
 
     def _after(self, index: int) -> int:
-        """Where in the log the entries after an index begin."""
+        """Position in the log of the first entry after an index."""
         return max(0, index + 1 - int(self._parts.log[0][1])) if len(self._parts.log) else 0
 
     def _members(self) -> tuple[MemberView, ...]:

@@ -42,7 +42,7 @@ def member_of(status: MembershipStatus, node_id: int) -> Member:
 
 
 def voters_of(status: MembershipStatus) -> list[Member]:
-    """Those with a vote."""
+    """Members with a vote."""
     return [member for member in status.members if member.role is MemberRole.VOTER]
 
 
@@ -98,7 +98,7 @@ def refuse_transfer(status: MembershipStatus, node_id: int | None) -> None:
 
 
 def as_leader_knows(own: MembershipStatus, told: MembershipStatus) -> MembershipStatus:
-    """How things stand here, with the members as their leader has told of them. `own` where another one told.
+    """Status of this member, with the members as their leader reported them. `own` where another one reported.
 
     A learner that the leader does not name is connected with this member alone: it is shown as not connected.
     """
@@ -114,7 +114,7 @@ def as_leader_knows(own: MembershipStatus, told: MembershipStatus) -> Membership
 
 
 class Changes:
-    """What the leader does. On the event loop; one change after the other."""
+    """Changes that the leader carries out. On the event loop; one after the other."""
 
     def __init__(self, local_node: LocalNode, thread: RaftThread) -> None:
         self._local_node = local_node
@@ -140,7 +140,7 @@ class Changes:
             ) from None
 
     async def _status(self) -> MembershipStatus:
-        """How things stand now. Raises UnavailableError when this member does not lead any more."""
+        """Current status. Raises UnavailableError when this member does not lead any more."""
         status = await self._thread.call(self._local_node.view)
         if status.leader_id != self._local_node.own.node_id:
             raise UnavailableError("the leader has changed meanwhile: look at the status, then try again")

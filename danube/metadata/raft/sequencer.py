@@ -244,7 +244,7 @@ class RaftSequencer:
         return None
 
     async def _run_round_after(self, before: "asyncio.Task[Any]") -> MetadataError | None:
-        """For readers that came while a round was under way: what it asked may be older than they are."""
+        """Serves readers that came while a round was under way: that round may be older than they are."""
         await asyncio.wait([before])
         return await self._run_round()
 
@@ -308,7 +308,7 @@ class RaftSequencer:
 
 
 def _bind_again(bind: str, folder: RaftFolder) -> str:
-    """For port 0 the port of the last time, if others know this member by it."""
+    """Address to bind: for port 0 the port of the last time, if others know this member by it."""
     snapshot, (host, port) = folder.snapshot, split(bind)
     if port or snapshot is None:
         return bind

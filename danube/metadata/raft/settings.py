@@ -1,4 +1,4 @@
-"""What a member of the Raft group is told at its start."""
+"""Settings of a member of the Raft group."""
 
 from dataclasses import dataclass, field
 
@@ -37,7 +37,7 @@ class RaftTiming:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogBounds:
-    """When a member takes a snapshot of the state and cuts its log."""
+    """Bounds beyond which a member takes a snapshot and trims its log."""
 
     entries_max: int = RAFT_LOG_ENTRIES_MAX
     bytes_max: int = RAFT_LOG_BYTES_MAX
@@ -45,7 +45,7 @@ class LogBounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftSettings:
-    """How one member takes part."""
+    """Settings of one member."""
 
     bind: str = "127.0.0.1:0"
     """`host:port` of its Raft port; port 0 takes a free one at the first start, and that one again. Other than loopback

@@ -24,7 +24,7 @@ T = TypeVar("T")
 _OVER = "this broker takes part in the metadata cluster no more: see its log, and ask another one"
 
 _ITEM_BYTES = 8
-"""What a request takes in a batch beside its bytes, at most."""
+"""Most bytes that a request takes in a batch beside its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -38,7 +38,7 @@ class Submission:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What a tick brought."""
+    """Results of a tick."""
 
     handed: Sequence[tuple[Sequence[Submission], int]]
     found: Sequence[MemberEvent]
@@ -71,13 +71,12 @@ class RaftThread:
         self._handed: list[tuple[Sequence[Submission], int]] = []
         self._number = 0
         self._asked: set[asyncio.Future[Any]] = set()
-        """Who waits for an answer from the thread."""
+        """Futures of answers from the thread."""
         self._is_over = False
         self._stopping = False
         self._thread = OwnedThread("raft", self._run)
 
     def start(self) -> None:
-        """Begin to tick."""
         self._thread.start()
 
     async def stop(self) -> None:
@@ -87,12 +86,12 @@ class RaftThread:
         await self._thread.ended()
 
     def submit(self, submission: Submission) -> None:
-        """Have it go into the sequence with the next batch."""
+        """Add it to the next batch."""
         self._waiting.append(submission)
         self._poller.wake()
 
     def order(self, order: Callable[[], None]) -> None:
-        """Have something done in the thread, before its next tick."""
+        """Call something in the thread, before its next tick."""
         self._orders.append(order)
         self._poller.wake()
 

@@ -67,7 +67,7 @@ __all__ = [
 T = TypeVar("T")
 
 ExtraWrites = Callable[[TransactionBuilder], Awaitable[None]]
-"""What goes along with a change, in its transaction: both happen or neither.
+"""Writes that go along with a change, in its transaction: both happen or neither.
 
 Called once the change has read what it goes by, and again for each attempt. What it finds then still holds when both
 are applied, and what it raises ends the change.
@@ -130,7 +130,6 @@ class Records:
             await self._change(change)
 
     async def namespaces(self) -> list[NamespaceRecord]:
-        """All namespaces."""
         return [decode_namespace(entry) for entry in await self._store.list(keys.NAMESPACES)]
 
     async def namespace(self, name: str) -> NamespaceRecord:
@@ -141,7 +140,6 @@ class Records:
         return decode_namespace(entry)
 
     async def namespace_exists(self, name: str) -> bool:
-        """Whether there is such a namespace."""
         return await self._store.get(keys.namespace(name)) is not None
 
     async def change_namespace_policies(
@@ -215,7 +213,6 @@ class Records:
         return [decode_topic(entry) for entry in await self._store.list(keys.TOPICS)]
 
     async def topics_of(self, namespace: str) -> list[TopicRecord]:
-        """The topics of one namespace."""
         return [decode_topic(entry) for entry in await self._store.list(keys.topics_of(namespace))]
 
     async def partitions_of(self, base: TopicName) -> list[TopicRecord]:
@@ -371,16 +368,13 @@ class Records:
         return await self._change_subscription(topic, name, lambda record: replace(record, jump=jump), extra_writes)
 
     async def subscription(self, topic: TopicName, name: str) -> SubscriptionRecord | None:
-        """The subscription, or None."""
         entry = await self._store.get(keys.subscription(topic, name))
         return decode_subscription(entry) if entry else None
 
     async def subscriptions_of(self, topic: TopicName) -> list[SubscriptionRecord]:
-        """The subscriptions of one topic."""
         return [decode_subscription(entry) for entry in await self._store.list(keys.subscriptions_of(topic))]
 
     async def all_subscriptions(self) -> list[SubscriptionRecord]:
-        """The subscriptions of all topics."""
         return [decode_subscription(entry) for entry in await self._store.list(keys.SUBSCRIPTIONS)]
 
     async def delete_subscription(
@@ -407,11 +401,9 @@ class Records:
         await self._change(change)
 
     async def consumers(self, topic: TopicName, subscription: str) -> list[ConsumerRecord]:
-        """The consumers of one subscription."""
         return [decode_consumer(entry) for entry in await self._store.list(keys.consumers_of(topic, subscription))]
 
     async def all_consumers(self) -> list[ConsumerRecord]:
-        """The consumers of all subscriptions."""
         return [decode_consumer(entry) for entry in await self._store.list(keys.CONSUMERS)]
 
     async def delete_consumer(self, topic: TopicName, subscription: str, name: str) -> None:

@@ -16,16 +16,16 @@ class BrokerRegistration:
 
     broker_id: int
     start_id: int
-    """Of this start of the broker."""
+    """Random number of this start of the broker."""
     broker_url: str
     connect_url: str
-    """What clients dial; another than `broker_url` where a proxy stands in front."""
+    """URL that clients dial; another than `broker_url` behind a proxy."""
     admin_url: str
     metrics_url: str = ""
     """Empty without a metrics port."""
     version: str = ""
     node_id: int = 0
-    """Of its member of the Raft group; 0 where there is none."""
+    """Node id of its Raft member; 0 where there is none."""
 
 
 @dataclass(frozen=True, slots=True)

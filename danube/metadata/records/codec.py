@@ -108,7 +108,7 @@ class _Coder(NamedTuple):
     accepts: Callable[[Any], bool]
     encode: Callable[[Any], object]
     decode: Callable[[Any], Any]
-    """Of what is accepted."""
+    """Decodes an accepted value."""
 
 
 class _Field(NamedTuple):
@@ -116,7 +116,7 @@ class _Field(NamedTuple):
     json_name: str
     coder: _Coder
     default: Any
-    """In place of a missing one; MISSING where it must be there."""
+    """Value of a missing field; MISSING where it must be there."""
     left_out: Any
     """While it has this value; MISSING where it is always written."""
 

@@ -45,7 +45,7 @@ _DECODERS: Mapping[str, Callable[[Entry], object]] = {
     keys.RESTORED: decode_mark,
     keys.LEADER: decode_leader,
 }
-"""How the value of each family is read. What is of no family here is shown and not judged."""
+"""Decoders of each family's values. A key of no family here is shown and not judged."""
 
 
 def family_of(key: str) -> str:
@@ -56,13 +56,13 @@ def family_of(key: str) -> str:
 
 
 def families(entries: Iterable[Entry]) -> Mapping[str, int]:
-    """How many keys each family has, by its root, sorted."""
+    """Number of keys of each family, by its root, sorted."""
     counts = Counter(family_of(entry.key) for entry in entries)
     return dict(sorted(counts.items()))
 
 
 def fault_of(entry: Entry) -> str | None:
-    """What is wrong with a value, as a sentence; None when it is what its family holds, or of no known family."""
+    """Fault of a value, as a sentence; None when its family decodes it, or is unknown."""
     decode = _DECODERS.get(family_of(entry.key))
     if decode is None:
         return None

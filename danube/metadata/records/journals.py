@@ -24,12 +24,12 @@ class JournalEntry:
 
     journal_id: int
     broker_id: int
-    """Whose it is."""
+    """Owner of the journal."""
     revision: int
 
     @property
     def stands(self) -> Condition:
-        """That it was not struck off."""
+        """Condition that it was not struck off."""
         return Condition(keys.stored_journal(self.journal_id), self.revision)
 
 

@@ -29,7 +29,7 @@ Inherit = Callable[[TopicName], Sequence[SubscriptionRecord]]
 
 
 def nothing_inherited(_name: TopicName) -> Sequence[SubscriptionRecord]:
-    """Of topics that are no partitions, or the first of their topic."""
+    """No subscriptions: for plain topics, and first partitions."""
     return ()
 
 

@@ -35,11 +35,11 @@ class TopicRecord:
     owner: int = 0
     """The broker that serves it; 0 in records from before there were clusters: whoever has the record serves it."""
     pending: tuple[PendingPolicies, ...] = ()
-    """Of subscriptions that do not exist yet, sorted by their names."""
+    """Policies of subscriptions that do not exist yet, sorted by their names."""
     policies: Policies = NO_POLICIES
 
     def pending_of(self, subscription: str) -> PendingPolicies:
-        """What a subscription begins with; empty where nothing was set."""
+        """Policies that a subscription begins with; empty where nothing was set."""
         return next((one for one in self.pending if one.subscription == subscription), PendingPolicies(subscription))
 
     def with_pending(self, changed: PendingPolicies) -> "TopicRecord":
@@ -63,7 +63,7 @@ class SubscriptionRecord:
     window: int | None = None
     """Messages one consumer may hold unacknowledged; None as above."""
     jump: int | None = None
-    """Where an administrator has put it, from the decision until its cursor is durable there."""
+    """Offset that an administrator has put it to, until its cursor is durable there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +83,15 @@ class ProducerEpoch:
     """The right to publish to a topic alone, as it was given last."""
 
     topic_id: int
-    """Of a topic of that name that is gone, it counts for nothing."""
+    """The epoch of an earlier topic of that name counts for nothing."""
     epoch: int
-    """Whoever has a smaller one is fenced."""
+    """A producer with a smaller one is fenced."""
     producer_name: str
 
 
 @dataclass(frozen=True, slots=True)
 class EpochRange:
-    """What one owner of a topic wrote, and in which journal: offsets outside it, of that owner, count for nothing."""
+    """Offsets that one owner of a topic wrote, and its journal. Its records outside of them count for nothing."""
 
     epoch: int
     journal_id: int
@@ -99,20 +99,20 @@ class EpochRange:
     end_offset: int | None = None
     """The offset after its last record; None while the epoch goes on. Set, the epoch is sealed."""
     position: int = 0
-    """Where it begins in that journal: what stands before it there is of an attempt to own the topic that failed."""
+    """First byte in that journal. Records before it belong to a failed attempt to own the topic."""
 
 
 @dataclass(frozen=True, slots=True)
 class TopicStorage:
-    """Where one topic's messages are."""
+    """Location of one topic's messages."""
 
     topic_id: int
     generation: int = 0
-    """Of the newest manifest; 0 while there is none."""
+    """Version of the newest manifest; 0 while there is none."""
     epochs: tuple[EpochRange, ...] = ()
-    """Those of which something is in a journal only; each goes on where the one before it ended."""
+    """Epochs with records in a journal only; each continues where the one before it ended."""
     revision: int = 0
-    """Of the record, for compare-and-set; 0 while it was never written."""
+    """Revision for compare-and-set; 0 while the record was never written."""
 
     def validate(self) -> None:
         """Raise ValueError unless the numbers can be and the epochs are an unbroken run."""

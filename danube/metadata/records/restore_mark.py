@@ -1,4 +1,4 @@
-"""What a restore leaves in the metadata that it makes, for brokers whose data folders may be newer than the backup."""
+"""Mark that a restore leaves in metadata, for brokers whose data folders may be newer than the backup."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ class RestoreMark:
     before: str = ""
     """The restore that the metadata came from when the backup was taken; "" for none."""
     revision: int
-    """Of the backup."""
+    """Revision of the backup."""
     taken_ms: int
     last_topic_id: int
     """Given out when the backup was taken: a topic with a later id, of the same past, is not in it."""
@@ -47,7 +47,7 @@ def mark_of(entries: Iterable[Entry]) -> RestoreMark:
 
 
 async def read_mark(store: MetadataStore) -> RestoreMark:
-    """As `mark_of`; whoever calls has read something linearizable before."""
+    """The mark in a store, as `mark_of`; the caller has read something linearizable before."""
     entry = await store.get(keys.RESTORED)
     return NEVER_RESTORED if entry is None else decode_mark(entry)
 

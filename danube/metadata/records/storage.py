@@ -1,4 +1,4 @@
-"""Where the messages of topics are, read and written as records: newest manifests, epochs, topics that were deleted.
+"""Storage records of topics: newest manifests, epochs, and tombstones of deleted topics.
 
 A record is changed by compare-and-set only: of two brokers that take a topic, or of two cuts of it, one loses and is
 told. A topic without a record has no manifest and no epoch.

@@ -19,7 +19,7 @@ class Replica:
     def __init__(self, clock: Clock, on_due: Callable[[], None], *, watch_events_max: int) -> None:
         """`on_due` is called when a lease has run out by `clock`: whoever can submit should submit `due()`."""
         self.position = 0
-        """Of what was applied last."""
+        """Position applied last."""
         self._state = State()
         self._hub = WatchHub(self._take_snapshot, events_max=watch_events_max)
         self._leases = LeaseTimers(clock, on_due)
@@ -63,28 +63,24 @@ class Replica:
             raise MetadataError(f"this broker's metadata stopped: {self._failure}") from self._failure
 
     def entry(self, key: str) -> Entry | None:
-        """The key as it stands here."""
         return self._state.entry(key)
 
     def below(self, prefix: str) -> Sequence[Entry]:
-        """Everything below a prefix as it stands here."""
         return list(self._state.below(prefix))
 
     @property
     def revision(self) -> int:
-        """Of the last change here."""
         return self._state.revision
 
     def due(self) -> Sequence[ExpireLease]:
-        """What to submit now: it has no effect on a lease that was renewed meanwhile."""
+        """Commands to submit now; without effect on a lease that was renewed meanwhile."""
         return self._leases.due()
 
     def watch(self, prefix: str) -> Watch:
-        """Watch what is below a prefix here."""
         return self._hub.watch(prefix)
 
     def expect(self, request_id: str) -> "asyncio.Future[Outcome]":
-        """What becomes of a request, once it is applied here; to be given up with `forget`."""
+        """Outcome of a request, once it is applied here; to be given up with `forget`."""
         return self._waiting.setdefault(request_id, asyncio.get_running_loop().create_future())
 
     def forget(self, request_id: str) -> None:
@@ -92,7 +88,6 @@ class Replica:
         self._waiting.pop(request_id, None)
 
     async def close(self) -> None:
-        """End the watches and the timers."""
         self._leases.close()
         await self._hub.close()
 

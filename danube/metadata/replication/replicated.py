@@ -48,7 +48,7 @@ class ReplicatedStore(CommandWriter):
 
     @property
     def position(self) -> int:
-        """How far in the sequence this member is."""
+        """Position of this member in the sequence."""
         return self._replica.position
 
     async def start(self) -> None:
@@ -183,7 +183,7 @@ class _Attempt:
     def __init__(self, outcome: "asyncio.Future[Outcome]", *, may_be_ordered: bool) -> None:
         self._outcome = outcome
         self.may_be_ordered = may_be_ordered
-        """Whether the request may stand in the sequence, now or later."""
+        """True if the request may stand in the sequence, now or later."""
         self._refusal: MetadataError | None = None
 
     async def make(self, sequencer: Sequencer, packed: bytes) -> None:
@@ -199,7 +199,7 @@ class _Attempt:
         await asyncio.wait([self._outcome], timeout=wait_s)
 
     async def _is_missing(self, sequencer: Sequencer) -> bool:
-        """Whether an earlier attempt is surely not applied yet.
+        """True if an earlier attempt is surely not applied yet.
 
         Its outcome is remembered for a bounded number of changes only: one that is submitted again blindly, by a member
         that slept through more than those, would be applied twice.
@@ -213,7 +213,7 @@ class _Attempt:
         return not self._outcome.done()
 
     def given_up(self) -> MetadataError:
-        """What to tell the caller."""
+        """Error for the caller."""
         if self.may_be_ordered:
             why = f" (another attempt was refused: {self._refusal})" if self._refusal is not None else ""
             return UnknownOutcomeError(
@@ -235,7 +235,7 @@ def _told(result: Outcome | DanubeError) -> Outcome:
 
 
 def _id_of(command: Command) -> str:
-    """By which the same command is known when it is submitted again; "" for one that has none."""
+    """Id by which the same command is recognized when it is submitted again; "" for one that has none."""
     match command:
         case Transact(transaction):
             return transaction.transaction_id

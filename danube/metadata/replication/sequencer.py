@@ -1,4 +1,4 @@
-"""What a replicated store needs of whoever agrees on an order: one sequence of requests, the same for every member.
+"""Sequencer protocol: one sequence of requests, the same for every member.
 
 `Sequencer` is kept by `raft/`, and by `shared_log/` for etcd and ZooKeeper. A `Follower` is told the sequence and
 keeps the state that it makes. Positions start at 1 and grow; what came up to one may be replaced by a snapshot of the

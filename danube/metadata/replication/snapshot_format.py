@@ -77,7 +77,7 @@ def _slices(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
 
 
 def _blocks(packed: memoryview) -> Iterator[Any]:
-    """What each block holds. Raises ValueError, also when the last one is missing or something follows it."""
+    """Contents of each block. Raises ValueError, also when the last one is missing or something follows it."""
     if len(packed) < _HEADER.size:
         raise ValueError("it is cut off")
     magic, version, compression, _ = _HEADER.unpack_from(packed)

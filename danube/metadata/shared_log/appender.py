@@ -23,7 +23,7 @@ _INLINE_BYTES_MAX = 64 * 1024
 """Packed on the event loop, in a millisecond or two; what is larger goes to the thread."""
 _ANSWER_WAIT_S = 0.05
 _TURN_ROUNDS = 3
-"""Of the service: in that time another member reads what it missed, and adds."""
+"""Round trips to the service: in that time another member reads what it missed, and appends."""
 
 
 class Appender:
@@ -44,7 +44,7 @@ class Appender:
 
     @property
     def author(self) -> int:
-        """What this member's entries and snapshots carry."""
+        """Author number of this member's entries and snapshots."""
         return self._author
 
     async def answered(self) -> None:
@@ -119,7 +119,7 @@ class Appender:
         return added
 
     async def _look(self, batch: "_Batch") -> bool:
-        """Whether the batch is in the log, or it cannot be told any more; if it surely is not, it may be added anew."""
+        """True if the batch is in the log, or it cannot be told any more; if it surely is not, it may be added anew."""
         await self._tail.catch_up()
         if batch.tried_at == 0 or self._tail.position < batch.tried_at:
             return False  # it may still come: only the very same entry may be added at this number
@@ -181,13 +181,13 @@ class _Batch:
             waiting.may_be_ordered = before > 0
 
     def refused(self, error: MetadataError) -> None:
-        """Remember why, for those who give it up."""
+        """Keep the reason, for submitters that give up."""
         self.refusal = str(error)
         for waiting in self.requests:
             waiting.refusal = self.refusal
 
     def given_up(self) -> MetadataError | None:
-        """What to tell who submitted it: None where it may be in the log."""
+        """Error for its submitters; None where it may be in the log."""
         if self.tried_at:
             return None
         return NotOrderedError(self.refusal)

@@ -1,4 +1,4 @@
-"""What a service must do to hold a shared log: few operations on few keys, each of them linearizable.
+"""Backend protocol of a shared log: few operations on few keys of a service, each of them linearizable.
 
 Below the root (`/danube/{cluster}` unless told otherwise) a backend keeps
 
@@ -35,7 +35,7 @@ class LogBackend(Protocol):
 
     @property
     def entry_bytes_max(self) -> int:
-        """Of one entry, and of one piece of a snapshot."""
+        """Most bytes of one entry, and of one piece of a snapshot."""
 
     async def connect(self) -> None:
         """Reach the service and make the root. Raises MetadataError with the next step in it."""
@@ -69,7 +69,7 @@ class LogBackend(Protocol):
         """
 
     async def snapshot_number(self) -> int:
-        """Of the newest whole snapshot; 0 while there is none."""
+        """Number of the newest whole snapshot; 0 while there is none."""
 
     async def snapshot(self) -> Snapshot | None:
         """The newest whole one. One that is removed while it is read is read anew."""
@@ -79,9 +79,9 @@ class LogBackend(Protocol):
 
 
 ROOT = "/danube/danube"
-"""When nothing is set."""
+"""Default root."""
 NUMBER_DIGITS = 20
-"""Of a number in a key, so that keys sort as their numbers do."""
+"""Digits of a number in a key, so that keys sort as their numbers do."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class LogKeys:
 
     @classmethod
     def below(cls, root: str) -> "LogKeys":
-        """Those below a root. Raises SettingsError for one that is no path."""
+        """Keys below a root. Raises SettingsError for one that is no path."""
         parts = root.split("/")
         if len(parts) < 2 or parts[0] or not all(parts[1:]) or not root.isascii() or not root.isprintable():
             raise SettingsError(f"{root[:80]!r} cannot hold the metadata: give a path such as /danube/production")
@@ -100,34 +100,27 @@ class LogKeys:
 
     @property
     def head(self) -> str:
-        """The number of the newest entry."""
         return f"{self.root}/head"
 
     @property
     def log(self) -> str:
-        """Above the entries."""
         return f"{self.root}/log"
 
     @property
     def snapshots(self) -> str:
-        """Above the snapshots."""
         return f"{self.root}/snapshot"
 
     @property
     def current(self) -> str:
-        """The number of the newest whole snapshot."""
         return f"{self.root}/snapshot/current"
 
     def entry(self, number: int) -> str:
-        """One entry."""
         return f"{self.root}/log/{padded(number)}"
 
     def snapshot(self, number: int) -> str:
-        """Above the pieces of one snapshot."""
         return f"{self.root}/snapshot/{padded(number)}"
 
     def piece(self, number: int, piece: int) -> str:
-        """One piece."""
         return f"{self.root}/snapshot/{padded(number)}/{piece:06}"
 
 
@@ -159,11 +152,10 @@ class Pause:
         self._delay_s = METADATA_RETRY_DELAY_S
 
     async def __call__(self) -> None:
-        """Wait."""
         delay_s = self._delay_s
         self._delay_s = min(2 * delay_s, METADATA_LOG_RETRY_DELAY_MAX_S)
         await asyncio.sleep(self._rng.uniform(delay_s / 2, delay_s))
 
     def over(self) -> None:
-        """It answers again: the next wait is a short one."""
+        """Make the next wait a short one."""
         self._delay_s = METADATA_RETRY_DELAY_S

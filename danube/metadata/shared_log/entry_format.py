@@ -36,7 +36,7 @@ _PLAIN, _ZLIB = 0, 1
 _LIST_BYTES = 5
 _REQUEST_BYTES = 5  # what MessagePack puts before the bytes of one, at most
 ENTRY_OVERHEAD_BYTES = _ENTRY.size + _LIST_BYTES
-"""Of one entry, beside its requests."""
+"""Bytes of one entry beside its requests."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,6 @@ class Body:
 
     @property
     def entry_bytes(self) -> int:
-        """Of the entry."""
         return _ENTRY.size + len(self.packed)
 
 
@@ -58,7 +57,7 @@ class LogEntry:
 
     author: int
     link: int
-    """Of the entry before."""
+    """Link of the entry before."""
     requests: Sequence[bytes]
 
 
@@ -67,12 +66,12 @@ class LogSnapshot:
     """A snapshot as it is read."""
 
     link: int
-    """Of the entry that it was taken after."""
+    """Link of the entry that it was taken after."""
     snapshot: StateSnapshot
 
 
 def packed_bytes(request: bytes) -> int:
-    """What a request takes of an entry that is not compressed, at most."""
+    """Most bytes that a request takes of an uncompressed entry."""
     return len(request) + _REQUEST_BYTES
 
 
@@ -111,7 +110,7 @@ def decode_entry(entry: bytes) -> LogEntry:
 
 
 def link_of(entry: bytes) -> int:
-    """What the entry that follows has to carry."""
+    """Link that the next entry has to carry."""
     return int.from_bytes(blake2b(entry, digest_size=8).digest(), "little")
 
 

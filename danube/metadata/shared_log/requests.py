@@ -16,19 +16,18 @@ class WaitingRequest:
         self.request = request
         self.submitters = 0
         self.may_be_ordered = False
-        """Whether it may stand in the log, now or later, as far as is known."""
+        """True if it may stand in the log, now or later, as far as is known."""
         self.refusal = "the service that keeps the metadata log does not answer"
-        """Why it is not in the log yet."""
+        """Reason why it is not in the log yet."""
         self.settled: asyncio.Future[DanubeError | None] = asyncio.get_running_loop().create_future()
         """Done when no more is to be done about it: None, or why it is not in the log."""
 
     @property
     def is_wanted(self) -> bool:
-        """Whether anybody would still hear of it."""
+        """True while a submitter waits for it."""
         return self.submitters > 0
 
     def settle(self, error: DanubeError | None) -> None:
-        """Tell all who submitted it."""
         if not self.settled.done():
             self.settled.set_result(error)
 
@@ -38,7 +37,7 @@ class WaitingRequests:
 
     def __init__(self) -> None:
         self._all: dict[bytes, WaitingRequest] = {}
-        """Those that wait, and those that are being added."""
+        """Requests that wait, and those that are being appended."""
         self._queue: dict[bytes, WaitingRequest] = {}
         self._bytes = 0
         self._arrived = asyncio.Event()
@@ -78,7 +77,7 @@ class WaitingRequests:
         return taken
 
     def done(self, requests: Iterable[WaitingRequest], error: DanubeError | None) -> None:
-        """No more is to be done about these."""
+        """Settle these and remove them."""
         for waiting in requests:
             if self._all.pop(waiting.request, None):
                 self._bytes -= len(waiting.request)

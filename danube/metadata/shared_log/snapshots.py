@@ -1,4 +1,4 @@
-"""When a member takes a snapshot of the shared log, and how."""
+"""Snapshots of the shared log: when a member takes one, and how."""
 
 import logging
 from functools import partial
@@ -15,7 +15,7 @@ _log = logging.getLogger(__name__)
 
 
 class SnapshotRule:
-    """When one is due: after so many entries or bytes, and for each member a little later than for another."""
+    """Rule for when one is due: after so many entries or bytes, and for each member a little later than for another."""
 
     def __init__(
         self,
@@ -33,13 +33,13 @@ class SnapshotRule:
         self._factor = rng.uniform(1.0, 1.5)
 
     def added(self, size: int) -> None:
-        """An entry of so many bytes was applied."""
+        """Count an entry of so many bytes."""
         self._entries += 1
         self._bytes += size
 
     @property
     def is_due(self) -> bool:
-        """Whether the log has grown enough since the newest snapshot that this member knows of."""
+        """True if the log has grown enough since the newest snapshot that this member knows of."""
         return self._entries >= self._entries_max * self._factor or self._bytes >= self._bytes_max * self._factor
 
     def exists(self, number: int, position: int) -> None:

@@ -21,7 +21,7 @@ _RESTORED = (
 
 
 class LogTail:
-    """Where this member is in the log. What cannot be followed stops it for good: `failure` says why."""
+    """Position of this member in the log. An entry that cannot be followed stops it for good: `failure` says why."""
 
     def __init__(
         self,
@@ -34,7 +34,7 @@ class LogTail:
         """`on_entry` is told the bytes of each entry that was applied."""
         self.position = 0
         self.link = 0
-        """Of the entry at `position`."""
+        """Link of the entry at `position`."""
         self.failure: MetadataError | None = None
         self._backend = backend
         self._follower = follower
@@ -51,7 +51,7 @@ class LogTail:
             raise MetadataError(str(self.failure)) from self.failure
 
     def await_entry(self, number: int, link: int) -> None:
-        """From now on `stands` tells whether the entry with this number is the one with this link."""
+        """Have `stands` tell from now on if the entry with this number is the one with this link."""
         self._awaited, self._stands = (number, link), None
 
     @property
@@ -116,7 +116,6 @@ class LogTail:
         self._on_entry(len(entry))
 
     def snapshot(self) -> StateSnapshot:
-        """The state after `position`."""
         return self._follower.snapshot()
 
     def fail(self, reason: str) -> NoReturn:

@@ -31,7 +31,7 @@ _OUTCOMES = "SELECT number, command_id, outcome, crc FROM outcomes"
 
 @dataclass(slots=True)
 class Tally:
-    """What a transaction adds to the number of rows and to the sum of their checksums."""
+    """Changes of a transaction to the number of rows and to the sum of their checksums."""
 
     rows: int = 0
     sum: int = 0
@@ -89,7 +89,7 @@ def upgrade(connection: sqlite3.Connection, version: int) -> None:
 
 
 def damage_in(connection: sqlite3.Connection) -> str | None:
-    """What in the file is not what was written, in a few words; None when all of it is."""
+    """Damage in the file, in a few words; None without damage."""
     tally, before = Tally(), ""
     for key, value, *numbers, crc in connection.execute(_ENTRIES):
         is_entry = isinstance(key, str) and isinstance(value, bytes)

@@ -90,9 +90,9 @@ class SqliteFile:
         self._outcomes_max = outcomes_max
         self._stopped = False
         self._tally = Tally()
-        """Of the transaction that is under way."""
+        """Tally of the transaction that is under way."""
         self.found = Reached()
-        """How far the metadata had come when the file was opened."""
+        """Progress of the metadata when the file was opened."""
 
     @classmethod
     def open(cls, path: Path, *, outcomes_max: int = METADATA_OUTCOMES_MAX) -> "SqliteFile":
@@ -142,17 +142,17 @@ class SqliteFile:
         return outcome_of(decode_json(row[0])) if row else None
 
     def reached(self) -> Reached:
-        """How far the metadata has come. Raises MetadataError when the file fails."""
+        """Progress of the metadata. Raises MetadataError when the file fails."""
         with self._using():
             return Reached(self.revision, decode_counter(self.entry(keys.TOPIC_ID_COUNTER)))
 
     def read_entry(self, key: str) -> Entry | None:
-        """As `entry`, for the store's readers. Raises MetadataError when the file fails."""
+        """The key, for the store's readers. Raises MetadataError when the file fails."""
         with self._using():
             return self.entry(key)
 
     def read_below(self, prefix: str) -> tuple[list[Entry], int]:
-        """What stands below a prefix, and the revision at which it does. Raises MetadataError when the file fails."""
+        """Entries below a prefix, and their revision of the store. Raises MetadataError when the file fails."""
         with self._using():
             return self.below(prefix), self.revision
 
@@ -306,7 +306,7 @@ def _code_of(error: sqlite3.Error) -> int:
 
 
 def _step_about(error: sqlite3.Error, path: Path) -> str | None:
-    """What to do where the path, a permission or the disk is in the way; None where the file is wrong."""
+    """Next step where the path, a permission or the disk is in the way; None where the file is wrong."""
     path_bytes = len(os.fsencode(path.absolute()))
     match _code_of(error):
         case sqlite3.SQLITE_CANTOPEN if path_bytes > _PATH_BYTES_MAX:
@@ -361,7 +361,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
 
 
 def _make_durable(path: Path) -> None:
-    """What a process has left that died in a commit is seen, and may not be on the disk: have it there first.
+    """Make durable what a process left that died in a commit: it is visible, and may not be on the disk.
 
     It is written once more, since the sync of it may have failed.
     """

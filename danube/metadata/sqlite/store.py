@@ -72,7 +72,7 @@ class SqliteStore(CommandWriter):
 
     @property
     def found(self) -> Reached:
-        """How far the metadata had come when the file was opened."""
+        """Progress of the metadata when the file was opened."""
         return self._file.found
 
     async def write_mark(self) -> None:

@@ -29,7 +29,7 @@ _CONTAINERS = frozenset((list, tuple, dict))
 
 
 class EncodingError(ValueError):
-    """What should be plain data is not, or is too much of it."""
+    """A value is no plain data, or too large."""
 
 
 def dumps(value: Any) -> bytes:  # noqa: ANN401 - plain data

@@ -1,4 +1,4 @@
-"""What stands between the transport and pysyncobj's core, so that its rules are Raft's.
+"""Filter of messages between the transport and pysyncobj's core, so that its rules are Raft's.
 
 `docs/raft.md` lists what the core does with each message and what is mended here. Nothing is handed on to the core that
 would have it cut entries that it has promised, count what must not be counted, or believe what was not verified; and no
@@ -71,7 +71,7 @@ class Trimmed:
 
 
 def trimmed(message: Message, log: FilteredLog, commit_index: int) -> Trimmed:
-    """What of an append_entries is new, so that the core cuts nothing but what truly conflicts.
+    """The new part of an append_entries, so that the core cuts nothing but what truly conflicts.
 
     The core cuts everything after `prevLogIdx`, whatever follows (Raft, figure 2, AppendEntries 3 and 4, asks for a
     conflict). A snapshot's piece has no `prevLogIdx`, and its commit index says nothing about the entries that are
@@ -104,7 +104,7 @@ def first_of_term(index: int, log: FilteredLog, commit_index: int) -> int:
 
 
 def admit(node: Node, message: object, view: View) -> str:
-    """Why the core must not see this message; "" if it may.
+    """Reason why the core must not see this message; "" if it may.
 
     Who is connected and neither a voter nor a learner is an unknown peer: a voter that this member has not heard of, or
     one that was removed. It may lead; and while nobody leads, it may ask for a vote (Ongaro, Consensus, 4.2.2, 4.2.3).
@@ -140,7 +140,7 @@ def _admit_member(node: Node, message: Message, view: View) -> str:
 
 
 def _known(entries: Sequence[Entry], log: FilteredLog) -> int:
-    """How many of the first entries the log has already."""
+    """Number of first entries that the log has already."""
     return next((n for n, (_, index, term) in enumerate(entries) if log.term_of(index) != term), len(entries))
 
 
@@ -160,7 +160,7 @@ def _well_formed(message: Message) -> bool:
 
 
 def _well_formed_entries(message: Message) -> bool:
-    """Whether entries follow each other from `prevLogIdx` on, and none is sent in parts (the core loses such parts)."""
+    """True if entries follow each other from `prevLogIdx` on, and none is sent in parts (the core loses such parts)."""
     if "prevLogIdx" not in message:
         return "entries" not in message and "transmission" not in message
     entries, previous = message.get("entries"), message["prevLogIdx"]
@@ -235,7 +235,7 @@ class MessageFilter:
         return bool(self._inner.send(node, message))
 
     def _further_back(self, message: Message) -> Message:
-        """Where to go on after a conflict: the core goes back by one entry each time, and a long tail takes minutes."""
+        """Next index after a conflict: the core goes back by one entry each time, and a long tail takes minutes."""
         if message["success"] or not message["reset"] or "image" in message:
             return {}
         return {
@@ -245,7 +245,6 @@ class MessageFilter:
     # As the transport's receiver
 
     def receive(self, node: Node, message: object) -> None:
-        """Take a message that came."""
         if self._view is None:
             return
         reason = admit(node, message, self._view)
@@ -311,7 +310,7 @@ class MessageFilter:
         return {**message, "next_node_idx": min(message["next_node_idx"], self._log.last_index + 1)}
 
     def _is_second_vote(self, node: Node, message: Message) -> bool:
-        """Whether this voter's answer in this term has been counted; the core counts whatever comes."""
+        """True if this voter's answer in this term has been counted; the core counts whatever comes."""
         if message["type"] != "response_vote":
             return False
         if self._votes[0] != message["term"]:

@@ -24,7 +24,7 @@ class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
         self._member = int(number), host.strip("[]"), int(port)
 
     def __hash__(self) -> int:
-        """By the number alone: the same in every process, so that what goes through sets goes the same way again."""
+        """Of the number alone: the same in every process, so sets of nodes have the same order in each."""
         return hash(self._member[0])
 
     @classmethod
@@ -34,17 +34,14 @@ class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
 
     @property
     def node_id(self) -> int:
-        """Who it is."""
         return self._member[0]
 
     @property
     def host(self) -> str:
-        """Where it listens."""
         return self._member[1]
 
     @property
     def port(self) -> int:
-        """Where it listens."""
         return self._member[2]
 
     @property
@@ -54,5 +51,5 @@ class RaftNode(Node):  # type: ignore[misc]  # pysyncobj has no types
 
 
 def _is_number(text: str) -> bool:
-    """Whether these are digits that make a number: `str.isdigit` takes others, too, and Python none of 5,000."""
+    """True if these are digits that make a number: `str.isdigit` takes others, too, and Python none of 5,000."""
     return text.isascii() and text.isdigit() and len(text) <= _DIGITS_MAX

@@ -35,7 +35,7 @@ OVERRIDES = (
 _NAME = "pysyncobj._danube_core"
 
 Entry = tuple[bytes, int, int]
-"""Of the log: command, index, term."""
+"""Command, index and term of a log entry."""
 
 REGULAR = b"\x00"
 NO_OP = b"\x01"

@@ -28,7 +28,7 @@ _FROM_POLL = (
 
 
 class Poller(PysyncobjPoller):  # type: ignore[misc]  # pysyncobj has no types
-    """Of one thread; only `wake` may be called by others."""
+    """Poller for one thread; only `wake` may be called by others."""
 
     def __init__(self) -> None:
         self._poll = select.poll()
@@ -61,7 +61,7 @@ class Poller(PysyncobjPoller):  # type: ignore[misc]  # pysyncobj has no types
             self._waker.send(b"\0")
 
     def close(self) -> None:
-        """Wait for nothing any more. Idempotent."""
+        """Idempotent."""
         self.unsubscribe(self._woken.fileno())
         self._waker.close()
         self._woken.close()

@@ -128,20 +128,18 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
     # What the member asks
 
     def applied_index(self) -> int:
-        """Of the last entry that was told."""
+        """Index of the last entry given to the listener."""
         return int(self._SyncObj__raftLastApplied)
 
     def last_index(self) -> int:
-        """Of the newest entry in the log."""
         return int(self._SyncObj__raftLog[-1][1])
 
     def match_index(self, node: Node) -> int | None:
-        """Up to which entry a member has the log, as the leader knows; 0 until it has heard of it."""
+        """Last entry that a member has, as the leader knows; 0 until it has heard of it."""
         index: int | None = self._SyncObj__raftMatchIndex.get(node)
         return index if self._isLeader() else None
 
     def connected(self) -> AbstractSet[Node]:
-        """Who is."""
         nodes: set[Node] = self._SyncObj__connectedNodes
         return nodes
 
@@ -158,7 +156,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         self._SyncObj__newAppendEntriesTime = 0
 
     def change_index(self) -> int:
-        """Of the last change of membership that this member, leading, has put in the log."""
+        """Index of the last change of membership that this member, leading, has put in the log."""
         return self._change_index
 
     def put_change(self, what: str, node: RaftNode) -> bool:
@@ -174,7 +172,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         return True
 
     def changing(self) -> bool:
-        """Whether a change of membership is in the log and not yet agreed on."""
+        """True if a change of membership is in the log and not yet agreed on."""
         return self.applied_index() < self._change_index
 
     # What takes the place of the core's own
@@ -264,7 +262,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         super()._SyncObj__deleteEntriesTo(min([cut_to, *self._needed()] if self._listener.may_keep() else [cut_to]))
 
     def _needed(self) -> Iterator[int]:
-        """From where on those who are connected and can go on from the log need it."""
+        """First indexes that connected followers still need of the log."""
         first = self._SyncObj__raftLog[0][1]
         for node in self.connected() if self.is_leading() else ():
             index = max(self._SyncObj__raftMatchIndex.get(node, 0), self._keeper.sent_index.get(node, 0))
@@ -299,5 +297,5 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         self._listener.installed()
 
     def is_leading(self) -> bool:
-        """Whether this member believes to lead."""
+        """True while this member believes to lead."""
         return bool(self._SyncObj__raftState == LEADER)

@@ -64,7 +64,7 @@ class SnapshotLog(Protocol):
 class _Sending:
     snapshot: HeldSnapshot
     moved_s: float
-    """When it last went on."""
+    """Time of its last progress."""
     sent: int = 0
     confirmed: int = 0
 
@@ -94,12 +94,12 @@ class SnapshotKeeper:
         self._quiet_until_s = 0.0
         self._sending: dict[Node, _Sending] = {}
         self.sent_index: dict[Node, int] = {}
-        """Of the snapshot that each connected member was, or is being, sent: it goes on from there."""
+        """Index of the snapshot that each connected member was, or is being, sent: it goes on from there."""
         self._coming: _Coming | None = None
         self.members_applied: Callable[[], Iterable[str]] = tuple
-        """Who votes after the last applied entry."""
+        """Voters after the last applied entry."""
         self.members_now: Callable[[], Iterable[str]] = tuple
-        """Who votes after the last entry of the log, which stands on the newest snapshot."""
+        """Voters after the last entry of the log, which stands on the newest snapshot."""
         self._installed = False
         self.on_pause: Callable[[Node], None] = lambda _node: None
         """Told that a member is sent nothing more of a snapshot for now."""
@@ -136,7 +136,7 @@ class SnapshotKeeper:
             self._ended = SERIALIZER_STATE.SUCCESS
 
     def snapshot_failed(self, error: Exception) -> None:
-        """It could not be made; another one will be wanted later."""
+        """Another one will be wanted later."""
         _log.error("no snapshot of the metadata was written, and the log cannot be cut: %s", error)
         self._quiet_until_s = now_s() + RAFT_SNAPSHOT_RETRY_S
         self._ended = SERIALIZER_STATE.FAILED
@@ -180,7 +180,6 @@ class SnapshotKeeper:
         self.sent_index.clear()
 
     def declined(self, node: Node) -> None:
-        """The follower goes on from the log instead."""
         self._sending.pop(node, None)
 
     def progressed(self, node: Node, index: int, size: int) -> None:
@@ -191,17 +190,15 @@ class SnapshotKeeper:
 
     @property
     def is_making(self) -> bool:
-        """Whether a snapshot is being made."""
         return self._wanted is not None
 
     @property
     def is_sending(self) -> bool:
-        """Whether a snapshot is on its way to someone."""
         return bool(self._sending)
 
     @property
     def delays_newer(self) -> bool:
-        """Whether a newer snapshot would take the place of one that is on its way, which would begin anew each time."""
+        """True if a newer snapshot would take the place of one that is on its way, which would begin anew each time."""
         return any(now_s() - sending.moved_s < RAFT_SNAPSHOT_STALL_S for sending in self._sending.values())
 
     def _next_piece(self, node: Node, sending: _Sending) -> tuple[Any, bool, bool]:

@@ -37,7 +37,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         self._was_busy = False
         self._mark_age_s = 0
         self.size_bytes = sum(_size_of(entry) for entry in self._entries)
-        """What the entries take in memory and on the disk, roughly."""
+        """Rough size of the entries in memory and on the disk."""
 
     # As pysyncobj calls it
 
@@ -112,11 +112,9 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
             self._write_vote(replace(now, term=term, voted_for=votedForNodeId))
 
     def getCurrentTerm(self) -> int:  # noqa: N802 - pysyncobj's name
-        """The term that this member was in last."""
         return self._votes.vote.term
 
     def getVotedForNodeId(self) -> str | None:  # noqa: N802 - pysyncobj's name
-        """Whom it voted for in that term."""
         return self._votes.vote.voted_for
 
     def setRaftCommitIndex(self, raftCommitIndex: int) -> None:  # noqa: N802, N803 - pysyncobj's names
@@ -125,7 +123,7 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
             self.sync()
 
     def getRaftCommitIndex(self) -> int:  # noqa: N802 - pysyncobj's name
-        """What was known to be committed at the start: the snapshot, or nothing."""
+        """Index known to be committed at the start: the snapshot's, or none."""
         return self._commit_index
 
     def onOneSecondTimer(self) -> None:  # noqa: N802 - pysyncobj's name
@@ -149,12 +147,12 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
 
     @property
     def first_index(self) -> int:
-        """Of the first entry; 1 while there is none."""
+        """1 while there is no entry."""
         return self._entries[0][1] if self._entries else 1
 
     @property
     def last_index(self) -> int:
-        """Of the last entry; 0 while there is none."""
+        """0 while there is no entry."""
         return self._entries[-1][1] if self._entries else 0
 
     def term_of(self, index: int) -> int | None:
@@ -164,11 +162,11 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
 
     @property
     def unsynced(self) -> bool:
-        """Whether there is something that a crash may undo."""
+        """True if a crash may undo something."""
         return bool(self._unsynced) or self._cut_at is not None
 
     def sync(self) -> None:
-        """Have everything on the disk. Raises JournalStoppedError."""
+        """Make everything durable. Raises JournalStoppedError."""
         with self._writing():
             if not self.unsynced:
                 return
@@ -187,7 +185,6 @@ class RaftLog(Journal):  # type: ignore[misc]  # pysyncobj has no types
         del self._entries[end:]
 
     def widen(self) -> None:
-        """Show everything again."""
         if self._aside is not None:
             self._entries += self._aside
             self._aside = None

@@ -1,4 +1,4 @@
-"""What a member keeps on its disk: the folder `raft/` with who it is, its vote, its log and its newest snapshot.
+"""Folder `raft/` of a member: its identity, its vote, its log and its newest snapshot.
 
 The formats: `docs/formats/raft.md`. What crashes and power cuts leave is put in order when it is opened; what they
 cannot leave is damage, and refused. Everything blocks.
@@ -28,7 +28,6 @@ class RaftFolder:
     """The folder of one member, opened. `save_snapshot` may be called from any thread, `log` is for one."""
 
     def __init__(self, disk: Disk, files: LogFiles, log: RaftLog, snapshot: HeldSnapshot | None) -> None:
-        """Made by `open`."""
         self.log = log
         self.snapshot = snapshot
         """The newest snapshot that is on the disk."""
@@ -55,7 +54,7 @@ class RaftFolder:
 
     @property
     def node_id(self) -> int:
-        """Who this member is, for as long as the folder lives: another folder is another member."""
+        """Identity of this member for the life of the folder: another folder is another member."""
         return self._files.owner.node_id
 
     @property

@@ -30,7 +30,7 @@ _NAME = re.compile(r"log-(\d{10})")
 
 
 class RecordKind(IntEnum):
-    """What a record is."""
+    """Kind of a record."""
 
     ENTRY = 1
     MARK = 2
@@ -38,14 +38,14 @@ class RecordKind(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose files these are."""
+    """Member that the files belong to."""
 
     node_id: int
     cluster_id: str = ""
 
     @property
     def cluster_mark(self) -> int:
-        """What stands in a header for the cluster's id."""
+        """Cluster id as it stands in a header."""
         if not self.cluster_id:
             return 0
         return int.from_bytes(hashlib.sha256(self.cluster_id.encode()).digest()[:8], "little")
@@ -53,7 +53,7 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class FileHeader:
-    """How a file of the log begins."""
+    """Header of a file of the log."""
 
     node_id: int
     cluster_mark: int
@@ -61,12 +61,12 @@ class FileHeader:
     first_index: int
     file_id: int
     voids: bool
-    """Whether nothing in files before this one counts any more."""
+    """True if nothing in files before this one counts any more."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordHeader:
-    """How a record begins."""
+    """Header of a record."""
 
     kind: RecordKind
     file_id: int
@@ -79,7 +79,6 @@ class RecordHeader:
 
     @property
     def end(self) -> int:
-        """The position after the record."""
         return self.position + RECORD_HEADER_BYTES + self.command_bytes
 
 
@@ -189,7 +188,7 @@ def with_checksum(content: bytes) -> bytes:
 
 
 def has_checksum(packed: bytes) -> bool:
-    """Whether the last 4 bytes are the checksum of all the others."""
+    """True if the last 4 bytes are the checksum of all the others."""
     if len(packed) < CRC_BYTES:
         return False
     return bool(_CRC.unpack(packed[-CRC_BYTES:])[0] == google_crc32c.value(packed[:-CRC_BYTES]))

@@ -31,12 +31,12 @@ class RaftFile:
     name: str
     size_bytes: int
     holds: str
-    """What is in it, in words."""
+    """Contents in words."""
 
 
 @dataclass(slots=True)
 class RaftReport:
-    """What a folder holds, as far as it can be read."""
+    """Contents of a folder, as far as it can be read."""
 
     node_id: int = 0
     """0 when it cannot be read."""
@@ -47,14 +47,14 @@ class RaftReport:
     """0 without a snapshot."""
     snapshot_term: int = 0
     first_index: int = 0
-    """Of the log as the next start takes it; 0 when it has no entry, or cannot be read."""
+    """First index of the log as the next start uses it; 0 when it has no entry, or cannot be read."""
     last_index: int = 0
     last_term: int = 0
     members: tuple[str, ...] = ()
     """Ids of those with a vote by the newest configuration in the log; empty while that is unknown."""
     files: list[RaftFile] = field(default_factory=list)
     troubles: list[str] = field(default_factory=list)
-    """Why the broker would not start on it: sentences with file, byte and the next step; empty when it would."""
+    """Reasons why the broker would not start on it: sentences with file, byte and the next step."""
 
 
 def inspect_folder(disk: Disk) -> RaftReport:
@@ -76,7 +76,7 @@ def inspect_folder(disk: Disk) -> RaftReport:
 
 
 def _log_of(disk: Disk, owner: Owner | None) -> RecoveredLog | None:
-    """What the log holds; whose it should be has to be known for that."""
+    """The log; its owner has to be known for that."""
     return LogRecovery(disk, FOLDER, owner).run() if owner is not None else None
 
 

@@ -30,17 +30,17 @@ class LogFiles:
         self._disk = disk
         self._folder = folder
         self.owner = owner
-        """Whose files new ones say that they are."""
+        """Owner that new files name."""
         self._rng = rng
         self._mark_file, self._beside = LogMarkFile(disk, folder), found.mark
         self._headers = list(found.headers)
         self._file: File | None = None
         self._end = 0
         self.is_marked = True
-        """Whether the newest file itself says that all of it was synced."""
+        """True if the newest file itself says that all of it was synced."""
         self._last = (0, 0)
         self.next_index = found.next_index
-        """Of the entry that the newest file takes next."""
+        """Index of the entry that the newest file takes next."""
         if found.last is not None:
             self._open_newest(found)
 
@@ -53,7 +53,7 @@ class LogFiles:
 
     @property
     def takes(self) -> bool:
-        """Whether the newest file is there and has room."""
+        """True if the newest file is there and has room."""
         return self._file is not None and self._end < RAFT_LOG_FILE_BYTES_MAX
 
     def begin(self, first_index: int, *, voids: bool) -> None:
@@ -110,7 +110,7 @@ class LogFiles:
             del self._headers[0]
 
     def close(self) -> None:
-        """Close the newest file; nothing is synced by it."""
+        """Without a sync."""
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -41,7 +41,7 @@ from danube.runtime.disk import Disk
 
 @dataclass(slots=True)
 class Scan:
-    """What was found in a file."""
+    """Result of scanning a file."""
 
     header: FileHeader
     size: int
@@ -49,20 +49,18 @@ class Scan:
     end: int = FILE_HEADER_BYTES
     """After the last sound record."""
     claimed: int = 0
-    """Up to where the sound records say that the file was synced."""
+    """Position up to which the sound records say that the file was synced."""
     is_marked: bool = False
-    """Whether the last sound record is a mark."""
+    """True if the last sound record is a mark."""
     claimed_beyond: int | None = None
     """Where, behind what is not sound, a record says that more was synced: then it is damage, and no torn end."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether everything in the file is sound."""
         return self.end == self.size
 
     @property
     def next_index(self) -> int:
-        """Of the entry that would follow."""
         return self.header.first_index + len(self.entries)
 
 
@@ -99,7 +97,7 @@ def _sound_record(scan: Scan, content: bytes) -> tuple[RecordHeader, bytes] | No
 
 
 def _follows(record: RecordHeader, scan: Scan) -> bool:
-    """Whether a record goes on where those before it ended."""
+    """True if a record goes on where those before it ended."""
     if not scan.claimed <= record.synced_to <= record.position:
         return False
     if scan.entries and record.term < scan.entries[-1][2]:
@@ -112,13 +110,13 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class RecoveredLog:
-    """What the files hold together."""
+    """Contents of all files together."""
 
     entries: list[Entry] = field(default_factory=list)
     first_index: int = 1
-    """Of what the files can hold entries from; all before is gone, and has to be in a snapshot."""
+    """First index that the files can have; all before it has to be in a snapshot."""
     headers: list[FileHeader] = field(default_factory=list)
-    """Of the files that count, oldest first."""
+    """Headers of the files that count, oldest first."""
     leftovers: list[int] = field(default_factory=list)
     """Sequences of files that were about to be removed: files after them are gone already."""
     begun: int | None = None
@@ -126,11 +124,9 @@ class RecoveredLog:
     last: Scan | None = None
     """The newest file, the one that is appended to."""
     mark: LogMark | None = None
-    """How far the log was known to be synced."""
 
     @property
     def next_index(self) -> int:
-        """Of the entry that would follow."""
         return self.first_index + len(self.entries)
 
     def term_of(self, index: int) -> int | None:
@@ -184,7 +180,7 @@ class LogRecovery:
         return run
 
     def _is_begun_only(self, sequence: int) -> bool:
-        """Whether a newest file has no whole header and nothing else: a header is synced before anything follows it."""
+        """True if a newest file has no whole header and nothing else: a header is synced before anything follows it."""
         content = self._content(sequence)
         return len(content) <= FILE_HEADER_BYTES and not decode_file_header(content) and not newer_version(content)
 
@@ -292,7 +288,7 @@ def aligned(found: RecoveredLog, snapshot: HeldSnapshot | None) -> list[Entry] |
 
 
 def members_after(members: Sequence[str], entries: Iterable[Entry]) -> tuple[str, ...]:
-    """Who has a vote after these entries, sorted, if it was `members` before them.
+    """Voters after these entries, sorted, if they were `members` before them.
 
     The newest configuration in the log counts, committed or not (Ongaro, Consensus: Bridging Theory and Practice, 4.1).
     Raises MetadataError for an entry that changes the members and cannot be read.

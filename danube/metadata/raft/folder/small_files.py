@@ -52,7 +52,7 @@ _IDENTITY_START = b"DnRn\x01"
 
 
 def read_identity(disk: Disk, name: str) -> Owner | None:
-    """Who owns the folder, or None when nobody does yet. Raises DamagedDataError, DataFolderError."""
+    """Owner of the folder; None when it has none yet. Raises DamagedDataError, DataFolderError."""
     packed = read_small(disk, name, _IDENTITY_START, _IDENTITY.size)
     if packed is None:
         return None
@@ -78,12 +78,12 @@ _VOTE_START = b"DnRv\x01"
 
 @dataclass(frozen=True, slots=True)
 class Vote:
-    """What a member must not forget."""
+    """Term and vote of a member."""
 
     term: int = 0
     voted_for: str | None = None
     synced_index: int = 0
-    """Of the last entry that the log was known to have, synced; 0 for none."""
+    """Index of the last entry known to be synced; 0 for none."""
     synced_term: int = 0
 
 
@@ -93,7 +93,7 @@ class VoteFile:
     def __init__(self, disk: Disk, name: str, node_id: int) -> None:
         self.name = name
         self.vote = Vote()
-        """As it is on the disk."""
+        """Vote as it is on the disk."""
         self._disk = disk
         self._node_id = node_id
 
@@ -126,7 +126,7 @@ class VoteFile:
 
 
 def read_vote(disk: Disk, name: str) -> tuple[int, Vote] | None:
-    """Whose vote a file holds, and what it says; None when it is not there.
+    """Node id and vote in a file; None when it is missing.
 
     Raises DamagedDataError, DataFolderError, OSError.
     """
@@ -149,7 +149,7 @@ _MARK = struct.Struct("<5s3sQQQQ")
 
 @dataclass(frozen=True, slots=True)
 class LogMark:
-    """How far a log is synced at least."""
+    """Position up to which a log is synced at least."""
 
     node_id: int
     sequence: int
@@ -176,7 +176,7 @@ class LogMarkFile:
         self.name = f"{folder}/{MARK_NAME}"
         self._disk = disk
         self._is_failing = False
-        """Whether the last mark could not be written: said once, not at every try."""
+        """True if the last mark could not be written: said once, not at every try."""
 
     def read(self) -> LogMark | None:
         """The mark; None for one that is missing, or damaged: the log is none the worse for it. Raises OSError."""

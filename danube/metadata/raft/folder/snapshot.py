@@ -35,8 +35,7 @@ class SnapshotBytes(Protocol):
     """Bytes that can be read in pieces, from any thread."""
 
     @property
-    def size(self) -> int:
-        """How many they are."""
+    def size(self) -> int: ...
 
     def read(self, position: int, length: int) -> bytes:
         """Some of them, fewer at the end. Raises OSError: FileNotFoundError when a newer snapshot took its place."""
@@ -88,12 +87,11 @@ class HeldSnapshot:
 
     @property
     def index(self) -> int:
-        """Of the last entry that the snapshot covers."""
+        """Index of the last entry that the snapshot covers."""
         return self.last[1]
 
     @property
     def term(self) -> int:
-        """Of that entry."""
         return self.last[2]
 
     def pieces(self) -> Iterator[bytes]:

@@ -29,11 +29,9 @@ class Listener:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this machine reaches it."""
         return is_loopback(self._socket.getsockname()[0])
 
     def fileno(self) -> int:
-        """For the poller."""
         return self._socket.fileno()
 
     def accept(self) -> tuple[socket.socket, str] | None:
@@ -46,7 +44,7 @@ class Listener:
         return accepted, str(peer[0])
 
     def close(self) -> None:
-        """Listen no more. Idempotent."""
+        """Idempotent."""
         self._socket.close()
 
 
@@ -102,23 +100,23 @@ def joined(host: str, port: int) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether a numeric address means this machine and is reached from nowhere else."""
+    """True if a numeric address means this machine and is reached from nowhere else."""
     address = ipaddress.ip_address(host.partition("%")[0])
     mapped = getattr(address, "ipv4_mapped", None)
     return bool((mapped or address).is_loopback)
 
 
 Lookup = Callable[..., Sequence[Any]]
-"""As socket.getaddrinfo."""
+"""The type of socket.getaddrinfo."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where to connect to."""
+    """Address to connect to."""
 
     family: int
     address: Any
-    """As sockets take it: its first item is the numeric host."""
+    """For sockets; its first item is the numeric host."""
 
 
 @dataclass(slots=True)
@@ -129,7 +127,7 @@ class _Name:
     turn: int = 0
 
     def is_old(self, now_s: float) -> bool:
-        """Whether it should be looked up again."""
+        """True if it should be looked up again."""
         kept_s = RAFT_NAME_RETRY_S if isinstance(self.found, OSError) else RAFT_NAME_TTL_S
         return self.found is not None and now_s - self.asked_s > kept_s
 
@@ -144,7 +142,7 @@ class Names:
         self._names: OrderedDict[str, _Name] = OrderedDict()
 
     def target(self, address: str, now_s: float) -> Target | None:
-        """Where to connect to for it, each of its addresses in turn; None while it is looked up.
+        """Target of an address, each of its resolved addresses in turn; None while it is looked up.
 
         Raises OSError for a name that means nothing now, SettingsError for what is no address.
         """

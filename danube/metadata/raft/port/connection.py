@@ -50,7 +50,7 @@ class Connection:
         self._connecting = False
         self._interest = 0
         self.pending_bytes = 0
-        """Of what was sent, not yet taken by the system."""
+        """Bytes sent and not yet accepted by the system."""
         self.is_open = True
         self.on_authenticated: Callable[[Peer], None] = _ignore
         self.on_message: Callable[[Any], None] = _ignore
@@ -58,7 +58,7 @@ class Connection:
 
     @property
     def peer(self) -> Peer | None:
-        """Who is there, once it has proved it."""
+        """The other side, once it has authenticated."""
         return self._session.peer
 
     def accepted(self) -> None:
@@ -89,7 +89,6 @@ class Connection:
         return self.is_open
 
     def tick(self, now_s: float) -> None:
-        """Let time pass."""
         refused = self._session.tick(now_s)
         if refused is not None:
             self._end_refused(refused)
@@ -235,14 +234,12 @@ class Acceptor:
         self._open()
 
     def tick(self, now_s: float) -> None:
-        """Let time pass."""
         self._now_s = now_s
         if self._shut_until_s is not None and now_s >= self._shut_until_s:
             self._shut_until_s = None
             self._open()
 
     def close(self) -> None:
-        """Let nobody in any more."""
         self._poller.unsubscribe(self._listener.fileno())
         self._listener.close()
 

@@ -21,7 +21,7 @@ from danube.runtime.clock import Clock
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransportSettings:
-    """How members prove who they are, and how patient they are. Without secret and TLS all must be on loopback."""
+    """Settings of a Raft port: authentication and timeouts. Without secret and TLS all must be on loopback."""
 
     cluster_id: Callable[[], str]
     """Asked for each connection; "" while it is unknown."""
@@ -34,7 +34,7 @@ class TransportSettings:
 
     @property
     def is_open(self) -> bool:
-        """Whether nobody has to prove anything."""
+        """True if no peer has to authenticate."""
         return self.secret is None and self.tls is None
 
     def check(self, *, loopback: bool) -> None:
@@ -64,7 +64,7 @@ class Dialer:
         self._identity = identity
         self._names = Names(poller.wake)
         self._nonces: deque[bytes] = deque(maxlen=RAFT_NONCES_MAX)
-        """Of what was dialed lately: by them this member knows itself."""
+        """Nonces of recent dials: by them this member recognizes itself."""
         self._open: set[Connection] = set()
 
     def dial(self, address: str, purpose: Purpose, expected: RaftNode | None = None) -> "Dialed | None":
@@ -106,13 +106,12 @@ class Dialer:
         return self._connection(accepted, handshake, Side.ACCEPTOR, host)
 
     def tick(self, now_s: float) -> None:
-        """Let time pass for all connections."""
         self._open = {each for each in self._open if each.is_open}
         for connection in tuple(self._open):
             connection.tick(now_s)
 
     def close(self) -> None:
-        """Close all of them, and tell nobody."""
+        """Close all connections without their callbacks."""
         for connection in self._open:
             connection.close()
         self._open.clear()

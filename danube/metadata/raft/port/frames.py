@@ -62,7 +62,7 @@ class FrameReader:
         return payloads
 
     def _end_of(self, at: int) -> int | None:
-        """Where the frame at `at` ends, if all of it is there."""
+        """End of the frame at `at`, if all of it is there."""
         if len(self._received) - at < _LENGTH.size:
             return None
         (length,) = _LENGTH.unpack_from(self._received, at)

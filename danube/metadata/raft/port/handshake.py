@@ -54,7 +54,7 @@ _ROLES = (MemberRole.VOTER, MemberRole.LEARNER)
 
 
 class Purpose(IntEnum):
-    """What a connection is for."""
+    """Purpose of a connection."""
 
     MEMBER = 0
     """Messages of Raft."""
@@ -64,7 +64,7 @@ class Purpose(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Who a member says it is."""
+    """Claimed identity of a member."""
 
     node: RaftNode
     role: MemberRole
@@ -82,7 +82,7 @@ class Peer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hello:
-    """What one side says first, and the bytes that it says it in."""
+    """HELLO of one side, and its bytes."""
 
     packed: bytes
     has_secret: bool
@@ -91,7 +91,7 @@ class Hello:
 
 
 def make_hello(own: Identity, purpose: Purpose, nonce: bytes, *, has_secret: bool) -> Hello:
-    """What this side says."""
+    """HELLO of this side."""
     role = _ROLES.index(own.role)
     start = _START.pack(KIND, _MAGIC, _VERSION, has_secret, purpose, role, nonce, own.node.node_id)
     packed = start + b"".join(_pack_text(text) for text in (own.cluster_id, own.node.address))
@@ -99,7 +99,7 @@ def make_hello(own: Identity, purpose: Purpose, nonce: bytes, *, has_secret: boo
 
 
 def read_hello(packed: bytes) -> Hello:
-    """What the other side says. Raises RefusedError."""
+    """HELLO of the other side. Raises RefusedError."""
     if len(packed) < 8 or packed[:7] != bytes((KIND,)) + _MAGIC:
         raise garbage()
     if packed[7] != _VERSION:
@@ -139,20 +139,19 @@ _LENGTH = struct.Struct("<H")
 
 
 class Side(Enum):
-    """Who connected."""
+    """Side of a connection."""
 
     DIALER = "dialer"
     ACCEPTOR = "acceptor"
 
     @property
     def other(self) -> "Side":
-        """The other one."""
         return Side.ACCEPTOR if self is Side.DIALER else Side.DIALER
 
 
 @dataclass(frozen=True, slots=True)
 class SessionKeys:
-    """Of the frames that this side sends and receives."""
+    """Keys of the frames that this side sends and receives."""
 
     send: bytes
     receive: bytes
@@ -190,7 +189,7 @@ class Handshake:
         self._received = bytearray()
         self._output: list[bytes] = []
         self.keys: SessionKeys | None = None
-        """Of this session; None without a secret."""
+        """None without a secret."""
         self.peer: Peer | None = None
         if side is Side.DIALER:
             self._say(self._own.packed)
@@ -207,19 +206,19 @@ class Handshake:
                 self._take_proof(message, self._other)
 
     def take_output(self) -> bytes:
-        """What must be sent now."""
+        """Bytes to send now."""
         output = b"".join(self._output)
         self._output.clear()
         return output
 
     @property
     def is_proof_said(self) -> bool:
-        """Whether the other side may have this side's proof: what it gets then should be frames."""
+        """True if the other side may have this side's proof: what it gets then should be frames."""
         return self._is_proof_said
 
     @property
     def rest(self) -> bytes:
-        """What came and is no part of the handshake."""
+        """Bytes received behind the handshake."""
         return bytes(self._received)
 
     def _next(self) -> bytes | None:
@@ -309,7 +308,7 @@ class Handshake:
 
 
 def refusal(reason: Reason) -> bytes:
-    """What tells the other side of the handshake why it ends."""
+    """Message that tells the other side why the handshake ends."""
     return _framed(bytes((_REFUSAL, reason)))
 
 

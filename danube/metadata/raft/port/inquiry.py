@@ -1,4 +1,4 @@
-"""What is asked of a Raft port beside Raft, as values and as plain data: who are you, and will you take part.
+"""Questions to a Raft port beside Raft, and their answers: who are you, and will you take part.
 
 ["probe"]                                   -> {"node_id", "cluster_id", "has_leader", "address", "role", ...}
 ["invite", cluster id, members, role]       -> True or False
@@ -30,7 +30,7 @@ class PeerRefusedError(UnavailableError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """What a member says of itself."""
+    """Answer of a member about itself."""
 
     node_id: int
     cluster_id: str
@@ -44,7 +44,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Invitation:
-    """What a broker that waits is told when it is added."""
+    """Invitation to a broker that waits to be added."""
 
     cluster_id: str
     members: tuple[str, ...]
@@ -53,7 +53,7 @@ class Invitation:
 
 
 def probe_question() -> list[Any]:
-    """Who are you?"""
+    """The question "who are you"."""
     return ["probe"]
 
 
@@ -139,7 +139,7 @@ class Inquiries:
                 self._dial(inquiry)
 
     def close(self) -> None:
-        """Ask no more; nobody is told."""
+        """Drop all questions without an answer."""
         self._under_way.clear()
 
     def _dial(self, inquiry: _Inquiry) -> None:

@@ -1,4 +1,4 @@
-"""Why a connection goes no further, in words for whoever has to mend it, and as a number for the other side."""
+"""Reasons for refusing a connection, in words for operators and as a number for the other side."""
 
 from collections import OrderedDict
 from enum import IntEnum
@@ -7,7 +7,7 @@ from danube.model.limits.metadata import RAFT_LOG_LINE_S, RAFT_LOG_LINES_MAX
 
 
 class Reason(IntEnum):
-    """Why a side goes no further; the number crosses the wire."""
+    """Reason for refusing a connection; the number crosses the wire."""
 
     GARBAGE = 0
     VERSION = 1
@@ -35,16 +35,16 @@ class RefusedError(Exception):
         super().__init__(told)
         self.reason = reason
         self.by_peer = by_peer
-        """Whether the other side said so, and need not be answered."""
+        """True if the other side said so, and need not be answered."""
 
     @property
     def passes(self) -> bool:
-        """Whether this happens in a cluster that is well, while it starts or its members change."""
+        """True if this happens in a cluster that is well, while it starts or its members change."""
         return self.reason in _PASSING
 
 
 def refused_by_peer(packed: bytes) -> RefusedError:
-    """What the other side says with the number of a reason; nothing proves that it was the other side."""
+    """Error for a refusal by the other side, which is not authenticated."""
     told = _TOLD.get(packed[0]) if len(packed) == 1 else None
     if told is None:
         return RefusedError(Reason.GARBAGE, "it refused this member without a reason", by_peer=True)
@@ -52,7 +52,7 @@ def refused_by_peer(packed: bytes) -> RefusedError:
 
 
 def garbage() -> RefusedError:
-    """For what is no message of the handshake."""
+    """Error for bytes that are no message of the handshake."""
     return RefusedError(
         Reason.GARBAGE, "it does not speak the protocol of this port: only members of a Danube cluster may connect here"
     )
@@ -94,7 +94,7 @@ class LogSuppressor:
         self._told: OrderedDict[tuple[str, str], tuple[float, int]] = OrderedDict()
 
     def due(self, who: str, what: str, now_s: float) -> str | None:
-        """What to add to the line ("" or how often it was not told), or None when there should be none."""
+        """Suffix of the line ("" or the number of suppressed ones), or None when none is due."""
         self._forget(now_s)
         key = (who, what)
         told = self._told.get(key)

@@ -79,12 +79,12 @@ class Session:
 
     @property
     def peer(self) -> Peer | None:
-        """Who the other side is, once it has proved it."""
+        """The other side, once it has authenticated."""
         return self._handshake.peer
 
     @property
     def read_bytes(self) -> int:
-        """How much to read from the socket at once."""
+        """Bytes to read from the socket at once."""
         return RAFT_UNPROVED_RECEIVE_BYTES if self.peer is None else RAFT_RECEIVE_BYTES
 
     def receive(self, data: bytes, now_s: float) -> Sequence[Event]:
@@ -128,7 +128,7 @@ class Session:
         return Refused(error)
 
     def take_output(self) -> Sequence[bytes]:
-        """What must be sent now, in order."""
+        """Chunks to send now, in order."""
         output, self._output = self._output, []
         return output
 

@@ -22,20 +22,19 @@ class TlsSettings:
     certificate: Path
     """Its own, with the chain up to the CA."""
     key: Path
-    """Of the certificate, not encrypted."""
+    """Key of the certificate, not encrypted."""
     ca: Path
-    """Whoever signed the certificates of the others."""
+    """Signer of the others' certificates."""
 
 
 class TlsContexts:
-    """What connections need. Making it reads the files, and raises SettingsError that names the wrong one."""
+    """TLS contexts of both sides. Making it reads the files, and raises SettingsError that names the wrong one."""
 
     def __init__(self, settings: TlsSettings) -> None:
         self._server = _context(settings, ssl.PROTOCOL_TLS_SERVER)
         self._client = _context(settings, ssl.PROTOCOL_TLS_CLIENT)
 
     def pipe(self, side: Side) -> "TlsPipe":
-        """One side of one connection."""
         return TlsPipe(self._client if side is Side.DIALER else self._server, side)
 
 
@@ -47,7 +46,7 @@ class TlsPipe:
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=side is Side.ACCEPTOR)
         self._unsent: list[bytes] = []
         self.is_ready = False
-        """Whether the handshake is over and plain bytes can come."""
+        """True if the handshake is over and plain bytes can come."""
         self._shake()
 
     def receive(self, records: bytes) -> bytes:

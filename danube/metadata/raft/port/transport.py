@@ -65,16 +65,16 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self._role = role
         self._clock = clock
         self.address = listener.address
-        """Where it listens, `host:port`."""
+        """`host:port` where it listens."""
         self.on_probe: Callable[[], Mapping[str, Any]] = dict
-        """What a probe is answered beside who this member is: `has_leader`, and whatever else is plain data."""
+        """Answer to a probe beside this member's identity: `has_leader`, and other plain data."""
         self.on_invite: Callable[[Invitation], bool] = lambda _invitation: False
-        """Whether the invitation is accepted."""
+        """True if the invitation is accepted."""
         self._links: dict[RaftNode, _Link] = {}
         self._learners: dict[RaftNode, Connection] = {}
         self._unknown_peers: dict[RaftNode, Connection] = {}
         self._asking: dict[Connection, float] = {}
-        """Who is connected to ask, and until when."""
+        """Connections of peers that ask a question, with their deadlines."""
         self._log_suppressor = LogSuppressor()
         try:
             settings.check(loopback=listener.is_loopback)
@@ -154,12 +154,12 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
                 del self._asking[connection]
 
     def has_room(self, node: RaftNode) -> bool:
-        """Whether little enough waits for this node that more than news may be sent to it."""
+        """True if little enough waits for this node that more than news may be sent to it."""
         connection = self._connection_of(node)
         return connection is not None and connection.pending_bytes <= RAFT_SEND_ROOM_BYTES
 
     def hears(self, node: RaftNode) -> bool:
-        """Whether this node is connected, if only as an unknown peer."""
+        """True if this node is connected, if only as an unknown peer."""
         return self._connection_of(node) is not None
 
     def connected(self) -> frozenset[RaftNode]:
@@ -227,7 +227,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         return connection
 
     def _admit(self, peer: Peer) -> None:
-        """Refuse a peer that has proved itself and is still not wanted."""
+        """Refuse a peer that has authenticated and is still not wanted."""
         if len(self._links) + len(self._learners) + len(self._unknown_peers) + len(self._asking) >= RAFT_PEERS_MAX:
             raise RefusedError(Reason.CROWDED, f"{RAFT_PEERS_MAX} members are connected already")
         if peer.purpose is Purpose.ASK:
@@ -288,7 +288,7 @@ class RaftTransport(Transport):  # type: ignore[misc]  # pysyncobj has no types
         self._log_line(logging.INFO, str(node.id), told)
 
     def _disconnect(self, node: RaftNode) -> None:
-        """Close what connections there are with this node, and tell."""
+        """Close all connections with this node, and report them as lost."""
         link = self._links.get(node)
         if link is not None and link.connection is not None:
             link.connection.close()

@@ -30,7 +30,7 @@ _CHARS_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EtcdSettings:
-    """Where etcd is, and who we are to it."""
+    """Endpoints of etcd, and credentials."""
 
     endpoints: Sequence[str]
     """`host:port` each; one is used at a time, and the next one when it fails."""
@@ -79,7 +79,6 @@ class EtcdClient:
 
     @property
     def endpoint(self) -> str:
-        """The one that is used now."""
         return self._settings.endpoints[self._turn % len(self._settings.endpoints)]
 
     async def kv(self, method: str, request: Any) -> Any:  # noqa: ANN401 - protobuf without types
@@ -164,7 +163,7 @@ class EtcdClient:
         return connection
 
     def _told(self, connection: "_Connection", error: Any) -> MetadataError:  # noqa: ANN401 - as above
-        """What an error of gRPC means; whatever is no answer of etcd has the next endpoint tried."""
+        """Error for a gRPC error; if etcd did not answer, the next endpoint is tried."""
         status, details = error.code().name, str(error.details())[:_CHARS_MAX]
         if status in _REFUSED:
             refusal = f"etcd at {connection.endpoint} refused: {details!r}{_advice(status, details)}"

@@ -37,7 +37,7 @@ class EtcdBackend:
         self._tasks = TaskScope("etcd watch")
         self._seen = 0
         self._look = False
-        """Whether `moved` returns for no reason: the watch begins anew, and something may have been missed."""
+        """True if `moved` returns for no reason: the watch begins anew, and something may have been missed."""
         self._news = asyncio.Event()
         self._closed = False
 

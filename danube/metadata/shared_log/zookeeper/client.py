@@ -27,14 +27,14 @@ _CHARS_MAX = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ZookeeperSettings:
-    """Where ZooKeeper is, and who we are to it."""
+    """Hosts of ZooKeeper, and credentials."""
 
     hosts: Sequence[str]
     """`host:port` each."""
     root: str = ROOT
     user: str = ""
     password: str = field(default="", repr=False)
-    """Of the scheme `digest`: what we make is then ours alone."""
+    """Password of the scheme `digest`: only we may then use the nodes that we make."""
     tls: bool = False
     ca_file: str | None = None
     """PEM of who is trusted, and nobody else; None: what the system trusts."""
@@ -132,7 +132,7 @@ class ZookeeperClient:
             self._loop.call_soon_threadsafe(callback)
 
     def acl(self) -> Any:  # noqa: ANN401 - as above
-        """Who may do what with the nodes that we make; None for everybody everything."""
+        """Access list of the nodes that we make; None for everything to everybody."""
         if not self._settings.user:
             return None
         security = import_extra("kazoo.security", "zookeeper")
@@ -168,7 +168,7 @@ class ZookeeperClient:
             start(self._client).rawlink(partial(self._answered, answer))
 
     def _answered(self, answer: "asyncio.Future[Any]", result: Any) -> None:  # noqa: ANN401 - as above
-        """In one of kazoo's threads."""
+        """Runs in one of kazoo's threads."""
         self.tell(lambda: None if answer.done() else answer.set_result(result))
 
     def _result(self, answer: Any, ignoring: type[Exception] | tuple[()]) -> Any:  # noqa: ANN401 - as above
@@ -214,7 +214,8 @@ class ZookeeperClient:
 
 
 _NOISE = re.compile(r"^Connection dropped: (socket connection error: )?|\[SSL[^]]*\] | \(_ssl\.c:\d+\)")
-"""What is left out of a reason: that there is no connection is said anyway, and where OpenSSL found out is nobody's."""
+"""Parts of a reason that are left out: the lost connection is reported anyway, and OpenSSL's source lines help nobody.
+"""
 
 
 def tls_context(ca_file: str | None, certificate_file: str | None, key_file: str | None) -> ssl.SSLContext:
@@ -264,7 +265,7 @@ class Complaints(logging.Logger):
     def __init__(self) -> None:
         super().__init__("kazoo", logging.WARNING)
         self.last = ""
-        """Why there is no connection; "" when kazoo has said nothing yet."""
+        """Reason why there is no connection; "" when kazoo gave none yet."""
 
     def handle(self, record: logging.LogRecord) -> None:
         """Keep what is a reason. kazoo's others have nothing to fill in ("Transition to CONNECTING")."""
@@ -274,7 +275,7 @@ class Complaints(logging.Logger):
 
 
 def _no_password() -> str:
-    """Whoever starts a broker is not asked at its terminal."""
+    """A broker asks nothing at its terminal."""
     raise ValueError("the key is encrypted")
 
 

@@ -39,10 +39,10 @@ class ZookeeperBackend:
         self._rng = rng
         self._entry_bytes_max = entry_bytes_max
         self._version = (-1, -1)
-        """Of `head`: a number that it held, and the node's version then."""
+        """A number that `head` had, and the node's version then."""
         self._seen = 0
         self._watch: asyncio.Event | None = None
-        """Of the watch that ZooKeeper has for us; set when it told of a change, after which it has none."""
+        """Our watch in ZooKeeper; set when it told of a change, after which there is none."""
         self._arming = asyncio.Lock()
         self._news = asyncio.Event()
         self._closed = False
@@ -290,7 +290,7 @@ class ZookeeperBackend:
 
 
 async def _certainly(call: Callable[[], Awaitable[T]]) -> T:
-    """What may be done twice is done again when nobody knows what became of it. Raises MetadataError after that."""
+    """Repeat a call that may be made twice when its outcome is unknown. Raises MetadataError after that."""
     try:
         return await call()
     except UnknownOutcomeError:
