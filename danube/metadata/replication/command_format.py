@@ -13,9 +13,9 @@ MessagePack of plain data (https://github.com/msgpack/msgpack/blob/master/spec.m
 What is read is untrusted: it is checked for kinds, counts and limits before it becomes a value.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import msgpack
 
@@ -61,8 +61,8 @@ def encode_request(request: Request) -> bytes:
 def decode_request(packed: bytes) -> Request:
     """The request that `encode_request` was given. Raises MetadataError for anything else."""
     try:
-        request_id, version, kind, *fields = unpackb(packed)
-        command = _DECODERS[kind](version, *fields)
+        request_id, version, kind, *values = unpackb(packed)
+        command = _decode_command(version, kind, values)
         check_command(command)
     except (ValueError, TypeError, KeyError, InvalidRequestError) as error:
         raise MetadataError(f"a request in the sequence of metadata changes cannot be read: {error}") from error
@@ -90,84 +90,56 @@ def _refuse_extension(code: int, data: bytes) -> Any:  # noqa: ANN401 - as the l
 
 
 def _fields_of(command: Command) -> Sequence[Any]:
-    match command:
-        case Transact(transaction):
-            conditions = [[condition.key, condition.revision] for condition in transaction.conditions]
-            return (
-                "T",
-                transaction.transaction_id,
-                conditions,
-                [_fields_of_write(each) for each in transaction.writes],
-            )
-        case GrantLease(command_id, ttl_s):
-            return ("g", command_id, ttl_s)
-        case RenewLease(lease_id):
-            return ("r", lease_id)
-        case RevokeLease(lease_id):
-            return ("v", lease_id)
-        case ExpireLease(lease_id, renewals):
-            return ("e", lease_id, renewals)
+    if isinstance(command, Transact):
+        transaction = command.transaction
+        conditions = [_values_of(condition) for condition in transaction.conditions]
+        writes = [(_WRITE_KINDS[type(write)], *_values_of(write)) for write in transaction.writes]
+        return ("T", transaction.transaction_id, conditions, writes)
+    return (_COMMAND_KINDS[type(command)], *_values_of(command))
 
 
-def _fields_of_write(write: Write) -> Sequence[Any]:
-    match write:
-        case Put(key, value, lease_id):
-            return ("p", key, value, lease_id)
-        case Delete(key):
-            return ("d", key)
-        case DeletePrefix(prefix):
-            return ("x", prefix)
+def _decode_command(version: int, kind: Any, values: Sequence[Any]) -> Command:  # noqa: ANN401 - read
+    if kind == "T":
+        transaction_id, conditions, writes = values
+        read = tuple(_decoded(Condition, condition) for condition in conditions)
+        changes = tuple(_decoded(_WRITES[write_kind], fields) for write_kind, *fields in writes)
+        return Transact(Transaction(_checked(str, transaction_id), read, changes), version)
+    return _decoded(_COMMANDS[kind], values, version=version)
 
 
-def _decode_transact(version: int, transaction_id: Any, conditions: Any, writes: Any) -> Transact:  # noqa: ANN401 - read
-    read = tuple(Condition(_text(key), _number(revision)) for key, revision in conditions)
-    return Transact(Transaction(_text(transaction_id), read, tuple(_decode_write(*each) for each in writes)), version)
+T = TypeVar("T")
+
+_COMMANDS: dict[str, type[GrantLease | RenewLease | RevokeLease | ExpireLease]] = {
+    "g": GrantLease,
+    "r": RenewLease,
+    "v": RevokeLease,
+    "e": ExpireLease,
+}
+_COMMAND_KINDS: dict[type, str] = {kind: letter for letter, kind in _COMMANDS.items()}
+_WRITES: dict[str, type[Write]] = {"p": Put, "d": Delete, "x": DeletePrefix}
+_WRITE_KINDS: dict[type, str] = {kind: letter for letter, kind in _WRITES.items()}
 
 
-def _decode_write(kind: Any, *fields: Any) -> Write:  # noqa: ANN401 - read
-    if kind == "p":
-        key, value, lease_id = fields
-        if not isinstance(value, bytes):
-            raise TypeError("a value that is no bytes")
-        return Put(_text(key), value, _number(lease_id))
-    (key,) = fields
-    removals: dict[str, type[Delete | DeletePrefix]] = {"d": Delete, "x": DeletePrefix}
-    return removals[kind](_text(key))
-
-
-def _decode_grant(version: int, command_id: Any, ttl_s: Any) -> GrantLease:  # noqa: ANN401 - read
-    return GrantLease(_text(command_id), float(ttl_s), version)
-
-
-def _decode_renew(version: int, lease_id: Any) -> RenewLease:  # noqa: ANN401 - read
-    return RenewLease(_number(lease_id), version)
-
-
-def _decode_revoke(version: int, lease_id: Any) -> RevokeLease:  # noqa: ANN401 - read
-    return RevokeLease(_number(lease_id), version)
-
-
-def _decode_expire(version: int, lease_id: Any, renewals: Any) -> ExpireLease:  # noqa: ANN401 - read
-    return ExpireLease(_number(lease_id), _number(renewals), version)
-
-
-_DECODERS: dict[str, Callable[..., Command]] = {
-    "T": _decode_transact,
-    "g": _decode_grant,
-    "r": _decode_renew,
-    "v": _decode_revoke,
-    "e": _decode_expire,
+_FIELDS: dict[type, list[tuple[str, Any]]] = {
+    kind: [(field.name, field.type) for field in fields(kind) if field.name != "version"]
+    for kind in (Condition, *_COMMANDS.values(), *_WRITES.values())
 }
 
 
-def _text(value: Any) -> str:  # noqa: ANN401 - read
-    if not isinstance(value, str):
-        raise TypeError("a text that is none")
-    return value
+def _values_of(value: object) -> list[Any]:
+    return [getattr(value, name) for name, _ in _FIELDS[type(value)]]
 
 
-def _number(value: Any) -> int:  # noqa: ANN401 - read
-    """Negative ones included: they match nothing, which is for the rules to say and not for the reader."""
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise TypeError("a number that is none")
+def _decoded(kind: type[T], values: Sequence[Any], **more: int) -> T:
+    """An object of this dataclass, whose fields are checked by their types. Raises ValueError, TypeError."""
+    checked = {name: _checked(type_, value) for (name, type_), value in zip(_FIELDS[kind], values, strict=True)}
+    return kind(**checked, **more)
+
+
+def _checked(kind: Any, value: Any) -> Any:  # noqa: ANN401 - read
+    """Negative numbers pass: they match nothing, which is for the rules to say and not for the reader."""
+    if kind is float:
+        return float(value)
+    if not isinstance(value, kind) or isinstance(value, bool):
+        raise TypeError(f"a value that is no {kind.__name__}")
     return value

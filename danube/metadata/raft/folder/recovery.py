@@ -145,10 +145,7 @@ class LogRecovery:
         self._found = RecoveredLog()
 
     def run(self) -> RecoveredLog:
-        """Read everything; changes nothing.
-
-        Raises DamagedDataError, DataFolderError.
-        """
+        """Read everything; changes nothing. Raises DamagedDataError, DataFolderError."""
         sequences = self._sequences()
         for sequence in sequences:
             self._read_file(sequence, is_last=sequence == sequences[-1])

@@ -126,10 +126,7 @@ class VoteFile:
 
 
 def read_vote(disk: Disk, name: str) -> tuple[int, Vote] | None:
-    """Node id and vote in a file; None when it is missing.
-
-    Raises DamagedDataError, DataFolderError, OSError.
-    """
+    """Node id and vote in a file; None when it is missing. Raises DamagedDataError, DataFolderError, OSError."""
     packed = read_small(disk, name, _VOTE_START, _VOTE.size)
     if packed is None:
         return None
