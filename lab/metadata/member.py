@@ -299,7 +299,7 @@ def _raft_methods(sequencer: RaftSequencer) -> dict[str, Method]:
         return _plain(sequencer.status())
 
     async def look() -> dict[str, Any]:
-        return _plain(await sequencer.look())
+        return _plain(await sequencer.leader_status())
 
     async def add(address: str, node_id: int | None = None) -> dict[str, Any]:
         return _plain(await sequencer.add(address, node_id))

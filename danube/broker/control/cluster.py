@@ -38,7 +38,7 @@ class ClusterControl:
             return ClusterDescription(
                 kind=self._kind, leader_broker_id=leader_broker_id, brokers=self._brokers.standings()
             )
-        status = await membership.look()
+        status = await membership.leader_status()
         return ClusterDescription(
             kind=status.kind,
             node_id=str(status.node_id),
@@ -68,8 +68,8 @@ class ClusterControl:
         )
 
     async def look(self) -> MembershipStatus:
-        """As `Membership.look`. Raises PreconditionFailedError where nobody can take part or leave."""
-        return await self._membership().look()
+        """As `Membership.leader_status`. Raises PreconditionFailedError where nobody can take part or leave."""
+        return await self._membership().leader_status()
 
     def broker_of(self, member: Member) -> str | None:
         """The id of the broker that runs at a member, if one is registered."""

@@ -57,10 +57,10 @@ class Membership(Protocol):
     """
 
     def status(self) -> MembershipStatus:
-        """How things stand, as this member knows: at once, and only where it leads with everyone's lag."""
+        """Status as this member knows it: at once, and only where it leads with everyone's lag."""
 
-    async def look(self) -> MembershipStatus:
-        """How things stand, with the members as the leader sees them: whom it is connected with, and everyone's lag.
+    async def leader_status(self) -> MembershipStatus:
+        """Status with the members as the leader sees them: its connections, and everyone's lag.
 
         Where nobody leads, or the leader does not answer within RAFT_LOOK_TIMEOUT_S, as this member knows. Never an
         error.

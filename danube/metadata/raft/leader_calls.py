@@ -79,7 +79,7 @@ class LeaderCalls:
         except TimeoutError:
             raise UnavailableError("the leader did not answer: see `danube-admin cluster status`, try again") from None
 
-    async def look(self) -> MembershipStatus:
+    async def leader_status(self) -> MembershipStatus:
         """Status as the leader knows it, straight from Raft's thread.
 
         Raises DanubeError without a leader's answer, and TimeoutError after RAFT_LOOK_TIMEOUT_S.

@@ -166,10 +166,10 @@ class RaftSequencer:
     def status(self) -> MembershipStatus:
         return self._view
 
-    async def look(self) -> MembershipStatus:
+    async def leader_status(self) -> MembershipStatus:
         try:
             self._check()
-            return await self._calls.look()
+            return await self._calls.leader_status()
         except (DanubeError, TimeoutError):
             return self._view
 

@@ -13,6 +13,7 @@ MessagePack of plain data (https://github.com/msgpack/msgpack/blob/master/spec.m
 What is read is untrusted: it is checked for kinds, counts and limits before it becomes a value.
 """
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
@@ -83,6 +84,15 @@ def unpackb(packed: bytes) -> Any:  # noqa: ANN401 - plain data
         return msgpack.unpackb(packed, raw=False, strict_map_key=True, ext_hook=_refuse_extension)
     except (msgpack.UnpackException, ValueError, UnicodeDecodeError) as error:
         raise ValueError(f"no plain data: {error}") from error
+
+
+def inflate(packed: bytes, bytes_max: int) -> bytes:
+    """What zlib compressed, up to `bytes_max`. Raises ValueError for more, or less, or what follows it; zlib.error."""
+    inflater = zlib.decompressobj()
+    plain = inflater.decompress(packed, bytes_max)
+    if inflater.unconsumed_tail or inflater.unused_data or not inflater.eof:
+        raise ValueError(f"it is larger than {bytes_max} bytes, cut off, or followed by something")
+    return plain
 
 
 def _refuse_extension(code: int, data: bytes) -> Any:  # noqa: ANN401 - as the library wants it

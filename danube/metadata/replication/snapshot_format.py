@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import google_crc32c
 
 from danube.metadata.commands import Lease, outcome_fields, outcome_of
-from danube.metadata.replication.command_format import packb, unpackb
+from danube.metadata.replication.command_format import inflate, packb, unpackb
 from danube.metadata.state import StateSnapshot
 from danube.metadata.store import Entry
 from danube.model.errors import MetadataError
@@ -96,7 +96,7 @@ def _blocks(packed: memoryview) -> Iterator[Any]:
         body = bytes(packed[position : position + size])
         if len(body) < size or google_crc32c.value(body) != checksum:
             raise ValueError(f"it is damaged or cut off at byte {position}")
-        yield unpackb(_inflate(body))
+        yield unpackb(inflate(body, METADATA_SNAPSHOT_BLOCK_BYTES_MAX))
         position += size
     if checksum or position != len(packed):
         raise ValueError("something follows its end")
@@ -105,14 +105,6 @@ def _blocks(packed: memoryview) -> Iterator[Any]:
 def _expect_end(blocks: Iterator[Any]) -> None:
     if next(blocks, None) is not None:
         raise ValueError("it has more than it says")
-
-
-def _inflate(body: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    inflated = inflater.decompress(body, METADATA_SNAPSHOT_BLOCK_BYTES_MAX)
-    if inflater.unconsumed_tail or not inflater.eof:
-        raise ValueError("a block is larger than any block is")
-    return inflated
 
 
 def _rows(blocks: Iterator[Any], count: int) -> Iterable[Any]:

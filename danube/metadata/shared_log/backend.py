@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from danube.model.errors import SettingsError
+from danube.model.errors import MetadataError, SettingsError
 from danube.model.limits.metadata import METADATA_LOG_RETRY_DELAY_MAX_S, METADATA_RETRY_DELAY_S
 from danube.runtime.rng import Rng
 
@@ -127,6 +127,13 @@ class LogKeys:
 def padded(number: int) -> str:
     """The number as it stands in keys, and in the value of `current`."""
     return f"{number:0{NUMBER_DIGITS}}"
+
+
+def number_of(value: bytes, service: str) -> int:
+    """The number in a value. Raises MetadataError for anything else."""
+    if not value.isdigit():
+        raise MetadataError(f"{service} holds no number at the head of the log: is the root another's?")
+    return int(value)
 
 
 def number_in(key: str) -> int:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from itertools import chain
 
-from danube.metadata.replication.command_format import packb, unpackb
+from danube.metadata.replication.command_format import inflate, packb, unpackb
 from danube.metadata.replication.snapshot_format import decode_state, encode_state
 from danube.metadata.state import StateSnapshot
 from danube.model.errors import LimitReachedError, MetadataError
@@ -101,7 +101,7 @@ def decode_entry(entry: bytes) -> LogEntry:
         )
     packed = entry[_ENTRY.size :]
     try:
-        requests = unpackb(_inflate(packed) if codec == _ZLIB else packed)
+        requests = unpackb(inflate(packed, METADATA_LOG_BODY_BYTES_MAX) if codec == _ZLIB else packed)
     except (ValueError, zlib.error) as error:
         raise MetadataError(f"an entry of the shared log cannot be read: {error}") from error
     if not isinstance(requests, list) or not all(isinstance(request, bytes) for request in requests):
@@ -139,14 +139,6 @@ def decode_snapshot(pieces: Sequence[bytes]) -> LogSnapshot:
             f"a snapshot in the shared log is none, or of a newer format than {SNAPSHOT_VERSION}: upgrade this broker"
         )
     return LogSnapshot(link, decode_state(packed[_SNAPSHOT.size :]))
-
-
-def _inflate(packed: bytes) -> bytes:
-    inflater = zlib.decompressobj()
-    plain = inflater.decompress(packed, METADATA_LOG_BODY_BYTES_MAX)
-    if inflater.unconsumed_tail or inflater.unused_data or not inflater.eof:
-        raise ValueError("it is larger than any entry is, cut off, or followed by something")
-    return plain
 
 
 def _cut(parts: Iterator[bytes], size: int) -> Iterator[bytes]:

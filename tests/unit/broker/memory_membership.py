@@ -31,7 +31,7 @@ class MemoryMembership:
             members=tuple(self.members[node_id] for node_id in sorted(self.members)),
         )
 
-    async def look(self) -> MembershipStatus:
+    async def leader_status(self) -> MembershipStatus:
         return self.status()
 
     async def add(self, address: str, node_id: int | None = None) -> Member:

@@ -104,7 +104,7 @@ async def test_calls_and_plans_tell_what_the_leader_knows(
     async def look() -> MembershipStatus:
         return replace(known, members=(*known.members, behind))
 
-    monkeypatch.setattr(membership, "look", look)
+    monkeypatch.setattr(membership, "leader_status", look)
     cluster = control_messages.CLUSTER_DESCRIPTION.decode(await admin.call(f"{OURS}/DescribeCluster"))
     assert (cluster.members[-1].node_id, cluster.members[-1].lag) == ("5", 12)
     assert admin_messages.CLUSTER_STATUS.decode(await admin.call(f"{ADMIN}/ClusterStatus")).learners == ("4", "5")

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from danube.metadata.shared_log.backend import LogKeys, Pause, Snapshot, number_in, padded
+from danube.metadata.shared_log.backend import LogKeys, Pause, Snapshot, number_in, number_of, padded
 from danube.metadata.shared_log.etcd.client import EtcdClient, EtcdSettings
 from danube.model.errors import MetadataError
 from danube.model.limits.metadata import (
@@ -144,7 +144,7 @@ class EtcdBackend:
         pause.over()
         self._look = self._look or not values
         for value in values:
-            self._saw(_number_of(value))
+            self._saw(number_of(value, "etcd"))
         self._news.set()
 
     def _saw(self, head: int) -> int:
@@ -174,7 +174,7 @@ class EtcdBackend:
         answer = await self._client.kv("Range", self._rpc.RangeRequest(key=key.encode()))
         if not answer.kvs:
             raise MetadataError(f"etcd has no key {key} any more: somebody removed it; restore etcd's data")
-        return _number_of(answer.kvs[0].value)
+        return number_of(answer.kvs[0].value, "etcd")
 
     async def _range(self, start: str, end: str) -> Sequence[Any]:
         request = self._rpc.RangeRequest(key=start.encode(), range_end=end.encode(), limit=METADATA_LOG_RUN_MAX)
@@ -205,9 +205,3 @@ class EtcdBackend:
     def _check_open(self) -> None:
         if self._closed:
             raise MetadataError("the connection to etcd is closed: this broker is going down")
-
-
-def _number_of(value: bytes) -> int:
-    if not value.isdigit():
-        raise MetadataError("etcd holds something else than a number at the head of the log: is the root another's?")
-    return int(value)

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from danube.metadata.shared_log.backend import LogKeys, Pause, Snapshot, padded
+from danube.metadata.shared_log.backend import LogKeys, Pause, Snapshot, number_of, padded
 from danube.metadata.shared_log.zookeeper.client import ZookeeperClient, ZookeeperSettings
 from danube.model.errors import MetadataError, UnknownOutcomeError
 from danube.model.limits.metadata import (
@@ -121,7 +121,7 @@ class ZookeeperBackend:
 
     async def snapshot_number(self) -> int:
         value, _ = await self._get(self._keys.current)
-        return _number_of(value)
+        return number_of(value, "ZooKeeper")
 
     async def snapshot(self) -> Snapshot | None:
         for _ in range(METADATA_LOG_LEAPS_MAX):
@@ -173,11 +173,11 @@ class ZookeeperBackend:
         (checked,), (value, stat) = await self._client.calls([check, _get(self._keys.head)])
         if isinstance(checked, Exception):
             raise self._gone(self._keys.head) from checked
-        return self._saw(_number_of(value), stat.version)
+        return self._saw(number_of(value, "ZooKeeper"), stat.version)
 
     async def _look_at_head(self) -> None:
         value, stat = await self._get(self._keys.head)
-        self._saw(_number_of(value), stat.version)
+        self._saw(number_of(value, "ZooKeeper"), stat.version)
 
     async def _arm(self) -> None:
         """Have a watch on the head; ZooKeeper tells of one change for each."""
@@ -191,7 +191,7 @@ class ZookeeperBackend:
                 lambda kazoo: kazoo.get_async(self._keys.head, watch=lambda _event: told())
             )
             self._watch = watch
-            self._saw(_number_of(value), stat.version)
+            self._saw(number_of(value, "ZooKeeper"), stat.version)
 
     def _changed(self, watch: asyncio.Event) -> None:
         watch.set()
@@ -223,8 +223,8 @@ class ZookeeperBackend:
         """Set `current`, unless a newer one is."""
         for _ in range(METADATA_LOG_LEAPS_MAX):
             value, stat = await self._get(self._keys.current)
-            if _number_of(value) >= number:
-                return _number_of(value) == number
+            if number_of(value, "ZooKeeper") >= number:
+                return number_of(value, "ZooKeeper") == number
             try:
                 await self._client.call(_set(self._keys.current, padded(number).encode(), stat.version))
             except (self._errors.BadVersionError, UnknownOutcomeError):
@@ -319,9 +319,3 @@ def _ensure_path(path: str) -> Callable[[Any], Any]:
 
 def _delete(path: str) -> Callable[[Any], Any]:
     return lambda kazoo: kazoo.delete_async(path)
-
-
-def _number_of(value: bytes) -> int:
-    if not value.isdigit():
-        raise MetadataError("ZooKeeper holds no number at the head of the log: is the root another's?")
-    return int(value)

@@ -39,7 +39,7 @@ async def until(holds: Callable[[], Awaitable[bool]]) -> None:
 async def looked(sequencer: RaftSequencer, holds: Callable[[MembershipStatus], bool]) -> MembershipStatus:
     """What it tells as soon as this holds."""
     async with asyncio.timeout(PATIENCE_S):
-        while not holds(status := await sequencer.look()):  # noqa: ASYNC110 - what it waits for has no event
+        while not holds(status := await sequencer.leader_status()):  # noqa: ASYNC110 - what it waits for has no event
             await asyncio.sleep(QUICK.tick_s)
     return status
 
@@ -54,7 +54,7 @@ async def test_a_follower_tells_the_lag_of_all_as_the_leader_does(three: GroupSt
     before = three.sequencer.status()
 
     async def is_told() -> bool:
-        told, as_leader = await three.sequencer.look(), await leader.sequencer.look()
+        told, as_leader = await three.sequencer.leader_status(), await leader.sequencer.leader_status()
         same = lags(told) == lags(as_leader) and told.node_id == before.node_id
         elected_anew = told.term != before.term  # who leads then has never heard of the one that is gone
         unreached = {member.node_id for member in told.members if not member.connected}
@@ -75,7 +75,7 @@ async def test_a_leader_that_does_not_answer_in_time_leaves_the_lag_unknown(
     member = leader_of(three).sequencer._local_node.member
     assert member is not None
     member.on_own = lambda _node, _message: None
-    status = await three.sequencer.look()
+    status = await three.sequencer.leader_status()
     assert set(lags(status).values()) == {None}
     assert len(status.members) == 3
     assert not three.sequencer._calls._asked
@@ -91,7 +91,7 @@ async def test_a_leader_that_does_not_know_the_question_leaves_the_lag_unknown(t
         take(node, message | {"what": "nothing it knows"})
 
     member.on_own = take_as_of_before
-    assert set(lags(await three.sequencer.look()).values()) == {None}
+    assert set(lags(await three.sequencer.leader_status()).values()) == {None}
     assert asked == ["look"]
 
 
@@ -110,7 +110,7 @@ async def test_only_who_was_asked_answers(three: GroupStore) -> None:
     member.on_own = take_a_stranger_first
 
     async def leader_is_heard() -> bool:
-        return lags(await three.sequencer.look()) == lags(await leader.sequencer.look())
+        return lags(await three.sequencer.leader_status()) == lags(await leader.sequencer.leader_status())
 
     await until(leader_is_heard)
     assert unknown_peers
@@ -119,7 +119,7 @@ async def test_only_who_was_asked_answers(three: GroupStore) -> None:
 async def test_who_has_asked_enough_tells_what_it_knows_itself(three: GroupStore) -> None:
     waiting = three.sequencer._calls._asked
     waiting |= {-number: asyncio.get_running_loop().create_future() for number in range(RAFT_ASKED_MAX)}
-    assert set(lags(await three.sequencer.look()).values()) == {None}
+    assert set(lags(await three.sequencer.leader_status()).values()) == {None}
     waiting.clear()
 
 
@@ -129,7 +129,7 @@ async def test_without_a_leader_and_after_the_end_a_member_tells_what_it_knows_i
     status = await looked(three.sequencer, lambda now: now.leader_id == 0)
     assert set(lags(status).values()) == {None}
     await three.close()
-    assert (await three.sequencer.look()).node_id == status.node_id
+    assert (await three.sequencer.leader_status()).node_id == status.node_id
 
 
 def test_what_a_leader_tells_of_the_members_arrives_with_who_told_it_and_when() -> None:

@@ -91,7 +91,7 @@ def test_a_body_that_is_none_is_refused(body: Body, words: str) -> None:
 def test_a_body_that_unpacks_to_more_than_any_has_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     entry = encode_entry(1, 2, pack_requests([bytes(10_000)]))
     monkeypatch.setattr(entry_format, "METADATA_LOG_BODY_BYTES_MAX", 9_000)
-    with pytest.raises(MetadataError, match="larger than any entry"):
+    with pytest.raises(MetadataError, match="larger than 9000 bytes"):
         decode_entry(entry)
 
 
