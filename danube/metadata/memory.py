@@ -1,4 +1,4 @@
-"""A metadata store in the memory of one process: for tests, simulations and brokers that keep nothing."""
+"""Metadata store in the memory of one process: for tests, simulations and brokers that keep nothing."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""The replicated state in memory: what `memory` serves from, and what a Raft replica applies its log to."""
+"""State of the metadata in memory: `memory` serves from it, and replicas apply their sequence to it."""
 
 from bisect import bisect_left, insort
 from collections import OrderedDict

@@ -1,13 +1,13 @@
-"""The protocol every metadata store keeps, and the values it speaks in.
+"""Protocol of metadata stores, and its values.
 
 Keys are paths (`/namespaces/default`), values are bytes. Each change gets the next revision of the whole store; each
-key carries the revision that created it and the one that last changed it. Prefixes end at a `/` boundary: listing
-`/a/b` finds `/a/b/c` and never `/a/bc`.
+key has the revision that created it and the one that last changed it. Prefixes end at a `/` boundary: listing `/a/b`
+finds `/a/b/c` and never `/a/bc`.
 
-A change is a `Transaction`: conditions on keys, then writes, applied together or not at all. It is plain data and has
-an id: applying the same id twice has the effect of once and answers the first outcome again, so an unknown outcome (a
-leader lost in mid-flight) is settled by submitting the same transaction until the answer is definite. A store remembers
-the last METADATA_OUTCOMES_MAX outcomes. `memory` and `sqlite` keep this trivially; Raft, etcd and ZooKeeper need it.
+A change is a `Transaction`: conditions on keys, then writes, applied together or not at all. It has an id: applying the
+same id twice has the effect of once and answers the first outcome again. So an unknown outcome (a leader lost in
+mid-flight) is settled by submitting the same transaction until the answer is definite. A store remembers the last
+METADATA_OUTCOMES_MAX outcomes.
 
 All changes of one transaction have the same revision; a transaction that changes nothing (a missing key deleted) takes
 none. Keys and values that no implementation could hold are refused with InvalidRequestError.

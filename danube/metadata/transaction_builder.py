@@ -1,7 +1,7 @@
-"""Optimistic changes: read, decide, write; whatever was read must still stand when the writes are applied.
+"""Optimistic transactions: read, decide, write; every read must still hold when the writes are applied.
 
-A draft turns every read into a condition of its transaction. When one fails, the change is worked out anew on what
-stands then, a bounded number of times.
+The builder turns every read into a condition. When one fails, the change is decided again on what stands then, a
+bounded number of times.
 """
 
 from collections.abc import Awaitable, Callable
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class TransactionBuilder:
-    """One attempt at a change. Reads see the store, not the draft's own writes."""
+    """One attempt at a change. Reads see the store, not its own writes."""
 
     def __init__(self, store: MetadataStore) -> None:
         self._store = store
@@ -57,7 +57,7 @@ class TransactionBuilder:
 
 
 async def commit_transaction(store: MetadataStore, rng: Rng, change: Callable[[TransactionBuilder], Awaitable[T]]) -> T:
-    """Carry `change` out; it may be called several times, each time with a fresh draft.
+    """Carry `change` out; it may be called several times, each time with a fresh builder.
 
     Raises what `change` raises of what stands by now, VersionConflictError when others were faster
     METADATA_ATTEMPTS_MAX times, and UnknownOutcomeError when the store would not say whether the change was applied.

@@ -1,7 +1,7 @@
-"""Change streams over one store: a snapshot, then every change once and in order, within a bounded buffer.
+"""Watches over one store: a snapshot, then every change once and in order, within a bounded buffer.
 
-A hub is told all changes in the order of their revisions, on the event loop. A watch that does not read keeps up to
-METADATA_WATCH_EVENTS_MAX of them; past that it forgets them, says `Resync` and begins with a new snapshot.
+A hub receives all changes in the order of their revisions, on the event loop. A watch that is not read keeps up to
+METADATA_WATCH_EVENTS_MAX of them; past that it drops them, emits `Resync` and begins with a new snapshot.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Cached watch: a followed copy of a key range of a metadata store."""
+"""Watch cache: a followed copy of a key range of a metadata store."""
 
 import asyncio
 import logging

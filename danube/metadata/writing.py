@@ -1,4 +1,4 @@
-"""The writing half of a metadata store, in terms of commands: whoever can submit one has all of it."""
+"""Writing half of a metadata store, in terms of commands: a subclass only submits them."""
 
 from abc import ABC, abstractmethod
 

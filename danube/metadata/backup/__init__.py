@@ -1,1 +1,1 @@
-"""Backup."""
+"""Copies of a metadata store, and their format."""

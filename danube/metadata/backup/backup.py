@@ -1,12 +1,9 @@
 """Contents that a restore keeps of a backup: all but what belonged to processes that ended. Pure.
 
-Leases go, and the keys that lived by them: their holders are gone. Remembered outcomes go: nobody submits those
-requests again. The revision goes on by one, so that what changes in here is a change. Ids of topics are not given out
-again: some are skipped, for topics that were made after the backup was taken. And there is a mark: a broker whose data
-folder was used after the backup was taken knows by it that it has to look (`restore_mark`).
-
-Values are kept as they are. A broker that stood alone makes its metadata fit for a cluster itself, at its first start
-there (see `carrying_over`).
+Leases and the keys that lived by them are left out, and so are remembered outcomes. The revision grows by one. Some
+topic ids are skipped, for topics that were made after the backup was taken. A mark tells brokers whose data folders are
+newer than the backup to check them (`restore_mark`). Values stay as they are: a broker that stood alone migrates its
+metadata itself, at its first start in a cluster (`migrate`).
 """
 
 from collections.abc import Iterable, Sequence

@@ -1,9 +1,7 @@
-"""The metadata in the folder `raft/` of a member that does not run, as a snapshot; and a new group that begins with
-one.
+"""State in the folder `raft/` of a member that does not run, and a new group that begins with a state.
 
-A member knows what is in its own log. What stands behind its newest snapshot may be agreed on or not: only a majority
-knows that. All of it is taken: so what this member knew to be agreed on is there, and what was under way may be, too,
-as after an answer that did not come.
+A member knows its own log. Entries behind its newest snapshot may be agreed on or not: only a majority knows that. All
+of them are applied, so everything that this member knew to be agreed on is there.
 """
 
 from collections.abc import Iterator, Sequence

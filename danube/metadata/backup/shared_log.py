@@ -1,6 +1,6 @@
-"""The metadata that a service keeps as a shared log, as a snapshot; and an empty log that begins with one.
+"""State that a service keeps as a shared log, and an empty log that begins with a state.
 
-Reading takes part as a member does: it sees all that was in the log when it began, while brokers go on.
+The reader takes part as a member does: it sees all that was in the log when it began, while brokers go on.
 """
 
 import sys

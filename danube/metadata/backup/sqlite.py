@@ -1,7 +1,4 @@
-"""The metadata of a broker that stands alone, as a snapshot: read from its file, and written as a new one. Blocks.
-
-Nothing is changed by reading: the file is opened as a copy, elsewhere.
-"""
+"""State of a standalone broker: read from a copy of its file, and written as a new file. Blocks."""
 
 from pathlib import Path
 

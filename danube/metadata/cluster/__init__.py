@@ -1,1 +1,1 @@
-"""Cluster."""
+"""Brokers of a cluster: leases, registry, election, membership."""

@@ -1,4 +1,4 @@
-"""One leader among the brokers of a cluster: whoever has the key `/cluster/leader`, which lives with its lease."""
+"""Election of one leader among the brokers: the holder of the key `/cluster/leader`, which lives with its lease."""
 
 import logging
 from collections.abc import Callable

@@ -1,8 +1,8 @@
-"""One lease, held as long as it can be: granted, renewed, and given up in time by who can no longer be sure of it.
+"""Keeper of one lease: grants, renews, and gives it up in time when it can no longer be sure of it.
 
-The holder counts from the moment a grant or a renewal was *sent*, the store from the moment it was applied, which is
-later: so the holder has stopped before anybody else may begin. That supposes that both clocks run alike; whoever guards
-data by a lease has the storage refuse it, too.
+The holder counts from the moment a grant or a renewal was *sent*, the store from the later moment it was applied. So
+the holder has stopped before any other broker may begin, if both clocks run alike. Data guarded by a lease has to be
+fenced in the storage, too.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """Migration of a standalone broker's metadata that a restore has put into the store of a cluster.
 
-Its topics get their owner. What it wrote itself, as the only one, becomes its partition of what every broker of a
-cluster writes. Each step can be done again: who died in the middle begins anew.
+Its topics get this broker as their owner. The system topics that it wrote alone become its partitions of the cluster's.
+Each step can be repeated: a broker that died in the middle begins anew.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ async def migrate_to_cluster(store: MetadataStore, rng: Rng, broker_id: int) -> 
 async def check_not_older(store: MetadataStore, own: MetadataStore) -> None:
     """Raise DataFolderError where a broker's own metadata has topics that the cluster's does not know.
 
-    Their messages would be taken for those of deleted topics: what was carried over is older than the folder.
+    Their messages would be taken for those of deleted topics: what was migrated is older than the folder.
     """
     known = {decode_topic(entry).topic_id for entry in await store.list(keys.TOPICS, linearizable=True)}
     records = [decode_topic(entry) for entry in await own.list(keys.TOPICS)]

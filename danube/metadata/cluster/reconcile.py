@@ -1,4 +1,4 @@
-"""Having a metadata store hold what this broker wants it to, for as long as the broker runs."""
+"""Reconciler: makes a metadata store hold what this broker wants, for as long as the broker runs."""
 
 import asyncio
 import logging
@@ -15,7 +15,7 @@ class Reconciler:
     """Looks at what is there and what is wanted after each `wake`, and once more when the store would not have it."""
 
     def __init__(self, clock: Clock, reconcile: Callable[[], Awaitable[None]], trouble: str) -> None:
-        """`reconcile` makes what is there what is wanted, if it is not; `trouble` is said of one that failed."""
+        """`reconcile` makes what is there what is wanted, if it is not; `trouble` is logged when that fails."""
         self._clock = clock
         self._reconcile = reconcile
         self._trouble = trouble

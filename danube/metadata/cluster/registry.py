@@ -1,4 +1,4 @@
-"""The brokers of a cluster that run: each keeps a key of its own, which lives with its lease, and all follow them."""
+"""Registry of running brokers: each keeps a key of its own, which lives with its lease, and all follow the keys."""
 
 import asyncio
 import logging

@@ -1,1 +1,1 @@
-"""Raft among the brokers themselves: pysyncobj's rules, with a log, a transport and guards of our own."""
+"""Raft among the brokers themselves: pysyncobj's core, with a log, a transport and a message filter of our own."""

@@ -1,9 +1,8 @@
 """Queue between Raft's thread and the follower on the event loop: in order, in bounded slices of work.
 
-A snapshot that takes the place of the state is decoded away from the loop, and what comes after it waits. Raft's thread
-does not: when a newer one has taken the snapshot's place meanwhile, that one follows, and all before it is passed over.
-An snapshot that is wanted is the follower's at that very place in the sequence; it is encoded and written away from the
-loop.
+A snapshot that replaces the state is decoded away from the loop, and later events wait. If a newer snapshot has
+replaced it meanwhile, all events before that one are skipped. A requested snapshot is of the follower's state at that
+place in the sequence; it is encoded and written away from the loop.
 """
 
 import asyncio

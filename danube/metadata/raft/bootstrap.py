@@ -1,9 +1,9 @@
-"""Bootstrap: how a cluster begins, and what a member that belongs to none does.
+"""Bootstrap: how a cluster begins, and what a member without a cluster does.
 
-Without seeds a broker is a cluster of its own. With seeds all of them are asked who they are; when all have answered,
-with the same seeds, and none belongs to a cluster, the one with the lowest node id founds it and invites the others. A
-broker that finds a cluster which does not know it, founds nothing: two clusters under one name would be worse than
-none. With `--join` it waits for an invitation. Whoever belongs to a cluster never begins anew, whatever its seeds say.
+Without seeds a broker is a cluster of its own. With seeds it asks all of them. When all have answered, with the same
+seeds, and none belongs to a cluster, the one with the lowest node id founds it and invites the others. A broker that
+finds a cluster which does not know it founds nothing: two clusters under one name would be worse than none. With
+`--join` it waits for an invitation. A member of a cluster never begins anew, whatever its seeds say.
 
 `decide` does no I/O.
 """

@@ -4,9 +4,9 @@ Between members, as messages beside Raft's, in plain data:
 
     {"type": "ask", "number", "what", "argument"}       what: add, promote, remove, transfer or look
     {"type": "answer", "number", "result"}              result: as `pack_result`
-    {"type": "dismissed"}                               of the leader: this learner takes part no more
+    {"type": "dismissed"}                               of the leader: this learner was removed
 
-A member that does not know what it is asked answers an error.
+A member that does not know a question answers an error.
 """
 
 import asyncio

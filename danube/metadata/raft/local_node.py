@@ -1,8 +1,8 @@
-"""One process's part in the Raft group, in Raft's thread: first it belongs to a cluster, then it is a member of it.
+"""Local node of the Raft group, in Raft's thread: first it joins a cluster, then it is a member of it.
 
-It asks the other seeds who they are and answers them, founds a cluster or accepts an invitation (`bootstrap` decides),
-and from then on ticks its member. It invites voters that are known and have not begun: the founder may have died in the
-midst of that. And it asks voters that are missing whether the cluster goes on without this member.
+It probes the other seeds and answers them, founds a cluster or accepts an invitation (`bootstrap` decides), and then
+ticks its member. It invites known voters that have not begun, since the founder may have died before it did. It asks
+missing voters if the cluster goes on without this member.
 """
 
 import logging
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 class LocalNode:
-    """All calls come from Raft's thread."""
+    """Part of this process in the Raft group. All calls come from Raft's thread."""
 
     def __init__(
         self,

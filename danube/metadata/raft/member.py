@@ -1,10 +1,10 @@
-"""One member of the Raft group, without threads and without a clock of its own: it does what one tick asks for.
+"""Member of the Raft group, without threads and without a clock of its own: each tick does what is due.
 
-What it finds out is taken from it after each tick, in order: requests that stand next in the sequence, a snapshot that
-takes the place of all before it, and the wish for a snapshot of the state. Whoever ticks it hands that to the follower.
+Its caller takes the events of each tick, in order, for the follower: requests that stand next in the sequence, a
+snapshot that replaces all before it, and the request for a snapshot of the state.
 
-Whether it votes is what its log says, the newest entry included; when that changes, its core is built anew on the same
-log. Whatever a tick raises ends the member: nothing of it is to be believed any more.
+The newest entries of its log say if it votes. When that changes, its core is built anew on the same log. Any error of a
+tick ends the member: nothing of it is to be believed any more.
 """
 
 from collections.abc import Callable, Iterable, Sequence

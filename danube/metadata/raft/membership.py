@@ -1,4 +1,4 @@
-"""Changes of who takes part, one at a time, carried out by the leader; and the rules for what must not be done now.
+"""Changes of membership, one at a time, carried out by the leader; and the rules that refuse them.
 
 `refuse_promotion`, `refuse_removal` and `refuse_transfer` decide, and `as_leader_knows` merges, without effects.
 """

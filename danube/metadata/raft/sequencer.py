@@ -1,7 +1,7 @@
-"""The sequence of metadata changes as Raft agrees on it among the brokers: a `Sequencer`, and its `Membership`.
+"""Raft as a `Sequencer` of metadata changes among the brokers, and its `Membership`.
 
-What is submitted on this event loop goes to Raft's thread, and with its next tick into the log, as one batch for all
-that came meanwhile; a member that does not lead forwards it. What the log says comes back the same way, in order.
+Submissions of this event loop go to Raft's thread, and with its next tick into the log, as one batch; a member that
+does not lead forwards it. Committed entries come back the same way, in order.
 """
 
 import asyncio

@@ -1,7 +1,7 @@
-"""Raft's own thread: it keeps time while the event loop, or the interpreter, is busy with other things.
+"""Raft's own thread: it keeps time while the event loop, or the interpreter, is busy.
 
-What the loop submits waits in a queue until the next tick, and goes into the sequence as one batch. What a tick brings
-goes to the loop with one wake-up.
+Submissions wait in a queue until the next tick, and go into the sequence as one batch. The results of a tick go to the
+loop with one wake-up.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ class Report:
 
 
 class RaftThread:
-    """Ticks a participant. Everything but `submit`, `order`, `start` and `stop` happens in its thread."""
+    """Ticks a local node. Everything but `submit`, `order`, `start` and `stop` happens in its thread."""
 
     def __init__(
         self,

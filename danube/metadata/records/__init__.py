@@ -1,1 +1,1 @@
-"""Records."""
+"""Records of the metadata: their keys, their JSON, and typed access to them."""

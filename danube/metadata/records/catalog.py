@@ -1,7 +1,7 @@
-"""Namespaces, topics, subscriptions and consumers, read and written as records.
+"""Catalog of namespaces, topics, subscriptions and consumers, as records.
 
-Every change is one transaction over all it touches: whoever looks sees it whole or not at all, and one that meets
-another change of the same things is worked out anew on what stands then.
+Every change is one transaction over all it touches: readers see it whole or not at all. A change that meets another one
+of the same records is decided again on what stands then.
 """
 
 import asyncio

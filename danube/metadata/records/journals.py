@@ -1,9 +1,9 @@
-"""Which journals of a shared folder topics may begin in.
+"""Journals of a shared folder that topics may begin in.
 
-A broker has its journal entered here before the journal's folder is made, and each topic that begins in the journal
-does so on the condition that the entry still stands. Once it is struck off no topic ever begins in that journal again,
-whatever a broker that slept through it tries; ids are random and never used a second time. So when it was struck off,
-and then no topic's record names it, the journal is needed by nobody, for good.
+A broker enters its journal before it makes the journal's folder, and each topic begins in a journal on the condition
+that its entry still stands. After an entry is struck off, no topic ever begins in that journal again, whatever a paused
+broker tries; ids are random and never reused. So a journal that is struck off, and that no topic's record names, is not
+needed any more.
 """
 
 import contextlib

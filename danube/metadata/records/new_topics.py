@@ -1,4 +1,4 @@
-"""Writing new topics: each with an id that no topic ever had, and a partition with the subscriptions of its topic."""
+"""New topics: ids that no topic ever had, the partition lists of base names, and inherited subscriptions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Plans, read and written as records: made within a bound, decided about and applied by compare-and-set."""
+"""Plans as records: created within a bound, decided and applied by compare-and-set."""
 
 import asyncio
 import logging
@@ -82,7 +82,7 @@ class PlanRecords:
     async def mark_applied(
         builder: TransactionBuilder, application: PlanApplication, now_ms: int, check: Callable[[Plan], object]
     ) -> Plan:
-        """Add to a draft that the plan is applied, by who asked for it, if `check` does not raise.
+        """Add to a transaction that the plan is applied, by its caller, if `check` does not raise.
 
         If the plan is decided about, applied or forgotten before the draft is, the draft is worked out anew. Raises
         PlanNotFoundError.

@@ -1,4 +1,4 @@
-"""Exclusive producers, read and written as records: each topic's newest epoch, and who was given it."""
+"""Exclusive producers as records: the newest epoch of each topic, and its producer."""
 
 from danube.metadata.records import keys
 from danube.metadata.records.record_format import (

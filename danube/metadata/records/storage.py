@@ -1,12 +1,11 @@
 """Storage records of topics: newest manifests, epochs, and tombstones of deleted topics.
 
-A record is changed by compare-and-set only: of two brokers that take a topic, or of two cuts of it, one loses and is
-told. A topic without a record has no manifest and no epoch.
+A record changes by compare-and-set only: of two brokers that take a topic over, or two flushes of it, one loses. A
+topic without a record has no manifest and no epoch.
 
-In a shared folder each topic has a record from its creation on; without one no broker begins with it.
-
-A deleted topic has no record, and a tombstone until its files are gone. While the tombstone is there nobody can write a
-record for it; so it is forgotten only when nobody is left who would.
+In a shared folder each topic has a record from its creation on; without one no broker begins with it. A deleted topic
+has no record, and a tombstone until its files are gone. While the tombstone is there no broker can write a record for
+it.
 """
 
 from collections.abc import Sequence

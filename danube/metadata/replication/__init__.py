@@ -1,1 +1,1 @@
-"""Replication."""
+"""Replicated state: one sequence of changes, applied by each broker to its copy."""

@@ -1,4 +1,4 @@
-"""One member's copy of the replicated metadata: the state, its watches, the times of its leases; on the event loop."""
+"""Replica: one member's copy of the replicated metadata, with its watches and lease timers; on the event loop."""
 
 import asyncio
 from collections.abc import Callable, Sequence

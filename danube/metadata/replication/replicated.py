@@ -1,4 +1,4 @@
-"""A metadata store that several processes share: each has a replica, and a sequencer has them agree on the order."""
+"""Replicated metadata store: each process has a replica, and a sequencer agrees on the order of changes."""
 
 import asyncio
 from collections import OrderedDict

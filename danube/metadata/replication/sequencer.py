@@ -1,8 +1,7 @@
 """Sequencer protocol: one sequence of requests, the same for every member.
 
-`Sequencer` is kept by `raft/`, and by `shared_log/` for etcd and ZooKeeper. A `Follower` is told the sequence and
-keeps the state that it makes. Positions start at 1 and grow; what came up to one may be replaced by a snapshot of the
-state.
+`raft/` implements `Sequencer`, and `shared_log/` does for etcd and ZooKeeper. A `Follower` receives the sequence and
+keeps the state that it makes. Positions start at 1 and grow; a snapshot of the state may replace all up to one.
 """
 
 from collections.abc import Sequence

@@ -1,1 +1,1 @@
-"""One log of requests in a service that several brokers reach: etcd or ZooKeeper."""
+"""Sequence of changes as one log in a service that several brokers reach: etcd or ZooKeeper."""

@@ -1,4 +1,4 @@
-"""Puts waiting requests into the log: as many as fit into one entry, one entry at a time, each request once."""
+"""Appender: puts waiting requests into the log, as many as fit into one entry, one entry at a time, each once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _TURN_ROUNDS = 3
 
 
 class Appender:
-    """The one task of a member that adds."""
+    """The one task of a member that appends."""
 
     def __init__(
         self, backend: LogBackend, tail: LogTail, requests: WaitingRequests, runner: BlockingRunner, rng: Rng

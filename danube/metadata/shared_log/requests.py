@@ -1,4 +1,4 @@
-"""The requests of one process that wait for their place in the log, in order, within a bound."""
+"""Requests of one process that wait for their place in the log, and readers that wait for it to catch up."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence

@@ -1,8 +1,8 @@
-"""A sequencer over one log that a service keeps: etcd or ZooKeeper decide the order, this brings requests into it.
+"""Sequencer over one log that a service keeps: etcd or ZooKeeper decide the order.
 
-Three tasks: one adds what waits, one follows what others add, one answers readers that must not miss anything. The
-service is asked for nothing but what `backend` says; all that must never bend (each request once, each entry once and
-in order, no entry added to a log that went on differently) is decided here and tested on a simulated service.
+Three tasks: one appends waiting requests, one follows the others' entries, one answers linearizable readers. The
+service does what `backend` says and no more. The guarantees (each request once, each entry once and in order, no entry
+appended to a log that went on differently) are decided here and tested on a simulated service.
 """
 
 import asyncio
@@ -54,7 +54,7 @@ class SharedLogSequencer:
         self._appender = Appender(self._backend, tail, self._requests, self._runner, self._rng)
         await self._backend.connect()
         await tail.catch_up()
-        self._tasks.spawn(self._adding(self._appender), "add")
+        self._tasks.spawn(self._appending(self._appender), "append")
         self._tasks.spawn(self._follow(tail, self._appender), "follow")
         self._tasks.spawn(self._readers.run(), "read")
 
@@ -88,7 +88,7 @@ class SharedLogSequencer:
         if self._tail is not None:
             await self._tail.catch_up()
 
-    async def _adding(self, appender: Appender) -> None:
+    async def _appending(self, appender: Appender) -> None:
         try:
             await appender.run()
         except MetadataError as error:

@@ -1,4 +1,4 @@
-"""One member's reading of the shared log: every entry once, in order, handed to the follower."""
+"""Tail: one member's reading of the shared log, every entry once, in order, handed to the follower."""
 
 import asyncio
 from collections.abc import Callable, Sequence

@@ -1,1 +1,1 @@
-"""Sqlite."""
+"""Metadata store of a standalone broker."""

@@ -1,7 +1,7 @@
-"""The state of the metadata in one SQLite file: tables, the rules' view of them, and what commits mean.
+"""State of the metadata in one SQLite file: tables, the rules' view of them, and commits.
 
-All calls block and come from one thread. A commit is on the disk when `apply` returns: the write-ahead log is synced
-with every one (`synchronous=FULL`), so it survives `kill -9` and a power cut. The file is held exclusively.
+All calls block and come from one thread. A commit is durable when `apply` returns: the write-ahead log is synced with
+every one (`synchronous=FULL`), so it survives `kill -9` and a power cut. The file is held exclusively.
 """
 
 import json
@@ -47,7 +47,7 @@ from danube.model.untrusted_json import decode_json
 from danube.runtime.disk import LocalDisk, is_environment, next_step_of
 
 SCHEMA_VERSION = 2
-"""Of the tables and of what is in them. Version 2 has checksums (`sqlite_checks`); a file of version 1 gets them when
+"""Version of the tables and their contents. Version 2 has checksums (`checks`); a file of version 1 gets them when
 it is opened."""
 
 _APPLICATION_ID = 0x44_4E_42_4D  # "DNBM": tells our file from any other SQLite file

@@ -1,7 +1,7 @@
-"""The metadata store of a standalone broker: one SQLite file, written through.
+"""Metadata store of a standalone broker: one SQLite file, written through.
 
-Everything that is acknowledged survives `kill -9` and a power cut. Leases do not survive a restart: the file belongs to
-one process, so whoever held a lease died with it, and its keys are gone when the file is opened again.
+Every acknowledged change survives `kill -9` and a power cut. Leases do not survive a restart: the file belongs to one
+process, so its lease holders died with it, and their keys are removed when the file is opened again.
 """
 
 import asyncio

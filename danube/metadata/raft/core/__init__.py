@@ -1,1 +1,1 @@
-"""Core."""
+"""pysyncobj's Raft core, and what of it is replaced."""

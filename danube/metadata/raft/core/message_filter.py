@@ -1,8 +1,8 @@
 """Filter of messages between the transport and pysyncobj's core, so that its rules are Raft's.
 
-`docs/raft.md` lists what the core does with each message and what is mended here. Nothing is handed on to the core that
-would have it cut entries that it has promised, count what must not be counted, or believe what was not verified; and no
-promise leaves before what it promises is on the disk. `admit` and `trimmed` decide, without effects.
+`docs/raft.md` lists what the core does with each message, and the remedies. No message reaches the core that would make
+it cut entries that it has promised, count what must not count, or believe what was not verified. No promise leaves
+before it is durable. `admit` and `trimmed` decide, without effects.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,8 +1,7 @@
 """pysyncobj's core with our parts in its place: where it touches the disk, the network, time and chance.
 
-What is changed is a private copy of its module `syncobj`, so a program that uses pysyncobj for itself is not disturbed.
-Each seam is a name in that module; `docs/raft.md` says why each part is replaced. Only this version is known: another
-one has to be read first.
+A private copy of its module `syncobj` is changed, so other users of pysyncobj in the process are not disturbed. Each
+override is a name in that module; `docs/raft.md` says why. Only one version is known: another has to be read first.
 """
 
 import importlib.util
@@ -44,7 +43,7 @@ MEMBERSHIP = b"\x02"
 
 
 def load_core() -> ModuleType:
-    """A copy of pysyncobj's core, with the seams in. Raises UnsupportedError for a version that nobody has read."""
+    """A copy of pysyncobj's core, with the overrides in. Raises UnsupportedError for a version that nobody has read."""
     if VERSION != KNOWN_VERSION:
         raise UnsupportedError(f"pysyncobj {VERSION} is not known here: install pysyncobj {KNOWN_VERSION}")
     core = _copy_of_core()

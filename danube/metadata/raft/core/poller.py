@@ -1,7 +1,7 @@
-"""Waits for sockets in the raft thread, as pysyncobj wants it done, and can be woken from any thread.
+"""Poller of sockets in Raft's thread, with pysyncobj's interface; any thread can wake it.
 
-pysyncobj's own poller keeps the callback of a descriptor that is gone, and may call it for the next socket that gets
-its number; here an event counts only for the subscription that it was seen for.
+pysyncobj's own poller keeps the callback of a closed descriptor, and may call it for the next socket with that number.
+Here an event counts only for the subscription that it was seen for.
 """
 
 import contextlib

@@ -1,7 +1,7 @@
-"""pysyncobj's core with the rules that it lacks: one subclass, whose methods take the place of the core's own.
+"""pysyncobj's core with the rules that it lacks: a subclass that overrides the core's own methods.
 
-The core's methods are private to it (`_SyncObj__...`); each one that is taken over here is held by a test, and the
-version of pysyncobj is asserted in `seams`. `docs/raft.md` says for each what goes wrong without it.
+These methods are private to the core (`_SyncObj__...`); a test holds that each is still there, and `overrides` asserts
+pysyncobj's version. `docs/raft.md` says for each what goes wrong without it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -44,7 +44,7 @@ class Listener(Protocol):
 
 
 def configuration(timing: RaftTiming, log: object, poller: object, keeper: SnapshotKeeper) -> Any:  # noqa: ANN401 - pysyncobj's
-    """The core's settings, with our parts where its seams look for them."""
+    """The core's settings, with our parts in place of its own."""
     return SyncObjConf(
         autoTick=False,
         dynamicMembershipChange=True,
@@ -104,7 +104,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         self._SyncObj__raftCommitIndex = max(self.commit_index(), index)
         self._applied_voters = set(voters)
 
-    # What the guard asks
+    # For the message filter
 
     def current_term(self) -> int:
         return int(self._SyncObj__raftCurrentTerm)
@@ -125,7 +125,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         readonly: set[Node] = self._SyncObj__readonlyNodes
         return readonly
 
-    # What the member asks
+    # For the member
 
     def applied_index(self) -> int:
         """Index of the last entry given to the listener."""
@@ -175,7 +175,7 @@ class RaftCore(SyncObj):  # type: ignore[misc]  # pysyncobj has no types
         """True if a change of membership is in the log and not yet agreed on."""
         return self.applied_index() < self._change_index
 
-    # What takes the place of the core's own
+    # Overrides of the core's own
 
     def _SyncObj__doApplyCommand(self, command: bytes) -> None:  # noqa: N802 - the core's name
         if command[:1] == REGULAR:

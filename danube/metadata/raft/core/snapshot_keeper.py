@@ -1,12 +1,12 @@
-"""Snapshots of the state between pysyncobj's core, the disk and the members that are too far behind for the log.
+"""Snapshots of the state between pysyncobj's core, the disk and members that are too far behind for the log.
 
-It takes the place of pysyncobj's `Serializer`. The core says when a snapshot is wanted; whoever keeps the state makes
-one of the very state after the last applied entry, and tells `snapshot_made`. A piece that is sent is
+Replaces pysyncobj's `Serializer`. The core requests a snapshot of the state after the last applied entry; the keeper of
+the state answers with `snapshot_made`. A piece that is sent is
 
     {"index", "term", "size", "offset", "bytes"}   and, in the first, "prev", "last": entries, "members": ids of voters
 
-so that a follower knows from the first piece on whether it needs the snapshot. What it has had is told back, and no
-more than RAFT_SNAPSHOT_WINDOW_BYTES are on their way to one member.
+so a follower knows from the first piece if it needs the snapshot. It reports what it has received, and no more than
+RAFT_SNAPSHOT_WINDOW_BYTES are on their way to one member.
 """
 
 import logging

@@ -1,1 +1,1 @@
-"""Folder."""
+"""Files of a Raft member: identity, vote, log and snapshots."""

@@ -1,4 +1,4 @@
-"""Raft's log as pysyncobj wants one: entries in memory, and on the disk when `sync` returns."""
+"""Raft's log with pysyncobj's interface: entries in memory, and on the disk when `sync` returns."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

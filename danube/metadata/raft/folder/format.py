@@ -199,7 +199,7 @@ NEXT_STEP = (
     "from the cluster, delete the folder raft/ in its data folder and add it again: it comes back as a new member. "
     "If there are no others, restore the data folder from a backup"
 )
-"""Behind the sentence that names file, byte and trouble."""
+"""Follows the sentence that names file, byte and damage."""
 
 
 def damaged(name: str, at: int, what: str) -> DamagedDataError:

@@ -1,4 +1,4 @@
-"""Looking into the folder `raft/` of a broker that does not run, without changing anything, whatever is wrong."""
+"""Inspection of the folder `raft/` of a broker that does not run: changes nothing, whatever is wrong."""
 
 import contextlib
 from collections.abc import Callable

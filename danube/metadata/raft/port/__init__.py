@@ -1,1 +1,1 @@
-"""Port."""
+"""Raft port: connections between members, authentication, frames, questions."""

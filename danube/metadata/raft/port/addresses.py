@@ -1,4 +1,4 @@
-"""Addresses of Raft ports, and the socket that listens at one."""
+"""Addresses of Raft ports: the socket that listens at one, and host names resolved away from Raft's thread."""
 
 import contextlib
 import ipaddress

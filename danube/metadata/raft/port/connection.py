@@ -1,4 +1,4 @@
-"""The socket of one session, in the raft thread: it reads what comes, writes what waits, and never blocks."""
+"""Connections of the Raft port, in Raft's thread: sockets that never block, and the acceptor of new ones."""
 
 import errno
 import os
@@ -209,7 +209,7 @@ def _ignore(_told: object) -> None:
 
 
 _REST_S = 1.0
-"""The door stays shut for so long when the system has no descriptor left for one more."""
+"""Pause of accepting when the system has no descriptor left for one more."""
 
 
 class Acceptor:

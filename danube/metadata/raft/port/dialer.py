@@ -1,4 +1,4 @@
-"""Makes connections, on both sides, as the settings of this member want them."""
+"""Dialer: makes connections, on both sides, with the settings of this member."""
 
 import os
 import socket

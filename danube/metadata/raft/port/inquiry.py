@@ -1,4 +1,4 @@
-"""Questions to a Raft port beside Raft, and their answers: who are you, and will you take part.
+"""Questions to a Raft port beside Raft: one connection for one question and its answer, as plain data.
 
 ["probe"]                                   -> {"node_id", "cluster_id", "has_leader", "address", "role", ...}
 ["invite", cluster id, members, role]       -> True or False

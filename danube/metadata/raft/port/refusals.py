@@ -1,4 +1,4 @@
-"""Reasons for refusing a connection, in words for operators and as a number for the other side."""
+"""Reasons for refusing a connection, in words for operators and as a number for the peer; and their log lines. Pure."""
 
 from collections import OrderedDict
 from enum import IntEnum
@@ -84,9 +84,9 @@ _TOLD: dict[int, str] = {
 
 
 class LogSuppressor:
-    """Says whether a line is due. The same trouble (whoever has it, and which) is due again after RAFT_LOG_LINE_S.
+    """Decides if a log line is due. The same line (of the same peer) is due again after RAFT_LOG_LINE_S.
 
-    Unknown peers who come from ever new addresses fill the memory of RAFT_LOG_LINES_MAX troubles; then nothing further
+    Unknown peers from ever new addresses fill the memory of RAFT_LOG_LINES_MAX lines; then nothing further
     is due until the oldest of them is old enough, so that nobody can fill the log.
     """
 
@@ -112,7 +112,7 @@ class LogSuppressor:
         return f" ({untold} more times since the last such line)" if untold else ""
 
     def over(self, who: str) -> None:
-        """All is well with this one: the next trouble is told at once."""
+        """All is well with this peer: its next line is due at once."""
         for key in [key for key in self._told if key[0] == who]:
             del self._told[key]
 

@@ -1,10 +1,9 @@
-"""One connection between two members, without its socket: TLS, handshake and frames, one in the other.
+"""Session of two members without its socket: TLS, handshake and frames, one in the other.
 
     records  <->  TlsPipe, if there is TLS  <->  Handshake, then FrameReader and FrameWriter  <->  plain data
 
-Bytes and times go in, events come out, and what must be sent waits in `take_output`. Until the peer has proved who it
-is, nothing it sends is read as more than the handshake, in a bounded number of bytes and a bounded time; `read_bytes`
-says how much should be read for it at once.
+Bytes and times go in, events come out, and `take_output` has what to send. Until the peer has authenticated, its bytes
+are read as a handshake only, in a bounded number and a bounded time.
 """
 
 from collections.abc import Sequence

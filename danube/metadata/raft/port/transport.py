@@ -1,12 +1,11 @@
-"""The Raft port: what SyncObj sends and receives, and two questions that others may ask it.
+"""Transport of the Raft port: messages of SyncObj, and two questions that others may ask.
 
-Whoever connects proves who it is first (`handshake`, `tls`): until then nothing that it sends is read as a message, and
-it has little room and time. What comes afterwards is plain data (`plain`). `docs/raft-port.md` says what that protects.
+A peer authenticates first (`handshake`, `tls`): until then nothing of it is read as a message, and it has little room
+and time. Messages are plain data (`encoding`). `docs/raft-port.md` says what that protects.
 
-Between two voters the one with the larger id dials, and after a while the other one, too; learners dial all voters. A
-voter of this cluster that this member does not know (yet) is an unknown peer: what it says is told and it can be
-answered, and nobody is told that it is connected. All of it runs in the raft thread, driven by its poller and by
-`tick`.
+Of two voters the one with the larger id dials, and after a while the other one, too; learners dial all voters. A voter
+of this cluster that this member does not know (yet) is an unknown peer: its messages are delivered and it can be
+answered, and it does not count as connected. All runs in Raft's thread, driven by its poller and by `tick`.
 """
 
 import logging

@@ -1,1 +1,1 @@
-"""Etcd."""
+"""Shared log in etcd."""

@@ -1,6 +1,6 @@
-"""Calls to etcd: several endpoints, TLS, a user, a deadline for each call, and what became of it said clearly.
+"""Client of etcd: several endpoints, TLS, a user, a deadline for each call, and clear outcomes.
 
-By the stubs of `aetcd` and not by its client, which knows one endpoint, no TLS, and neither deadlines for watches nor
+It uses the stubs of `aetcd` and not its client, which has one endpoint, no TLS, and neither deadlines for watches nor
 tokens that expire.
 """
 

@@ -1,1 +1,1 @@
-"""Zookeeper."""
+"""Shared log in ZooKeeper."""

@@ -1,7 +1,7 @@
-"""Calls to ZooKeeper from the event loop: kazoo works in threads of its own, and tells this loop what came of a call.
+"""Client of ZooKeeper on the event loop: kazoo works in threads of its own.
 
-Nothing is asked while there is no connection: kazoo would keep it, however long that takes. A call that was made and
-not answered in time may still be carried out, as kazoo holds on to it until the session ends.
+No call is made without a connection: kazoo would keep it, however long that takes. A call without an answer in time may
+still be carried out, since kazoo keeps it until the session ends.
 """
 
 import asyncio
