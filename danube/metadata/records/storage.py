@@ -134,7 +134,7 @@ class StorageRecords:
                 revision = await settle(self._store, _transaction(records, f"{self._rng.new_id():016x}", stands))
             except VersionConflictError:
                 await self._check_stands(stands)
-                await self._tell_losers(records)
+                await self._raise_losers(records)
                 continue  # what was in the way is gone again: nobody lost
             return [replace(record, revision=revision) for record in records]
         raise StorageChangedError("others change where topics are stored all the time: read the records again")
@@ -148,7 +148,7 @@ class StorageRecords:
                     "journal once it is restarted"
                 )
 
-    async def _tell_losers(self, records: Sequence[TopicStorage]) -> None:
+    async def _raise_losers(self, records: Sequence[TopicStorage]) -> None:
         lost = frozenset([record.topic_id for record in records if await self._has_changed(record)])
         if lost:
             raise StorageChangedError(

@@ -101,7 +101,7 @@ def inspect(
     else:
         with opened(wanted) as place:
             report = _report(place)
-            if report is not None and report.troubles:
+            if report is not None and report.findings:
                 return _show_damaged(place, report, output)
             with views.waiting("reading"):
                 found = place.read()
@@ -138,7 +138,7 @@ def _show_keys(entries: Sequence[Entry], prefix: str | None, key: str | None, ou
 def _show_damaged(place: Place, report: RaftReport, output: OutputFormat) -> ExitCode:
     """Of a folder that a broker would not start on: the files, and why."""
     origin = Origin(kind=place.kind, place=place.name, taken_ms=0, danube="")
-    facts = _summary(Backup(origin, StateSnapshot()), report, None, report.troubles) | {"readable": False}
+    facts = _summary(Backup(origin, StateSnapshot()), report, None, report.findings) | {"readable": False}
     write(shown(facts, output, views.inspect_text))
     return ExitCode.DAMAGED_DATA
 

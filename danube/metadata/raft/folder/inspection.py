@@ -53,7 +53,7 @@ class RaftReport:
     members: tuple[str, ...] = ()
     """Ids of those with a vote by the newest configuration in the log; empty while that is unknown."""
     files: list[RaftFile] = field(default_factory=list)
-    troubles: list[str] = field(default_factory=list)
+    findings: list[str] = field(default_factory=list)
     """Reasons why the broker would not start on it: sentences with file, byte and the next step."""
 
 
@@ -68,10 +68,10 @@ def inspect_folder(disk: Disk) -> RaftReport:
     report.term, report.voted_for = vote.term, vote.voted_for
     snapshot = _tried(report, lambda: newest_snapshot(disk))
     found = _tried(report, lambda: _log_of(disk, owner)) or RecoveredLog()
-    _look_for_lost(report)
-    if not report.troubles:
+    _find_missing_files(report)
+    if not report.findings:
         _tried(report, lambda: check_together(found, snapshot, vote, FOLDER))
-    _tell_log(report, found, snapshot)
+    _report_log(report, found, snapshot)
     return report
 
 
@@ -85,21 +85,21 @@ def _vote(disk: Disk) -> Vote | None:
     return None if found is None else found[1]
 
 
-def _look_for_lost(report: RaftReport) -> None:
+def _find_missing_files(report: RaftReport) -> None:
     names = {file.name for file in report.files}
     missing = [name for name in (IDENTITY, VOTE) if name not in names]
     if missing and names:
-        report.troubles += [str(damaged(name, 0, "the file is missing")) for name in missing]
+        report.findings += [str(damaged(name, 0, "the file is missing")) for name in missing]
 
 
-def _tell_log(report: RaftReport, found: RecoveredLog, snapshot: HeldSnapshot | None) -> None:
+def _report_log(report: RaftReport, found: RecoveredLog, snapshot: HeldSnapshot | None) -> None:
     if snapshot is not None:
         report.snapshot_index, report.snapshot_term = snapshot.index, snapshot.term
         report.members = snapshot.members
     entries = aligned(found, snapshot)
     if entries is None and snapshot is not None:
         entries = [snapshot.prev, snapshot.last]
-    if entries and not report.troubles:
+    if entries and not report.findings:
         report.first_index, (_, report.last_index, report.last_term) = entries[0][1], entries[-1]
     if snapshot is not None and entries:
         members = _tried(report, lambda: members_after(snapshot.members, _behind(snapshot, entries)))
@@ -116,7 +116,7 @@ def _tried(report: RaftReport, read: Callable[[], T]) -> T | None:
     except (DanubeError, OSError) as error:
         if isinstance(error, OSError) and is_environment(error):
             raise
-        report.troubles.append(str(error))
+        report.findings.append(str(error))
         return None
 
 
