@@ -173,7 +173,7 @@ def _restored_facts(changed: Restored) -> Facts:
 
 def _raft_facts(report: RaftReport) -> Facts:
     facts = asdict(report)
-    del facts["troubles"]
+    del facts["findings"]
     return facts | {"node_id": str(report.node_id), "members": list(report.members)}
 
 
