@@ -23,11 +23,11 @@ from danube.model.policies import FailurePolicy, SetDispatchWindow, SetFailurePo
 from danube.model.subscription import SubscriptionType
 from danube.model.topic import DispatchStrategy, TopicName, check_name_part
 from danube.model.untrusted_json import decode_json
-from danube.wire.codec import Codec, Empty, Rule, listing, record, row, single
+from danube.wire.codec import Codec, Rule, Unread, listing, record, row, single
 from danube.wire.gen import DanubeAdmin_pb2 as pb
 from danube.wire.parsing import member_name, topic_name, undecodable
 
-EMPTY = Empty(pb.Empty)
+EMPTY = Unread(pb.Empty)
 """The request of calls without parameters, such as ListNamespaces."""
 
 SUBSCRIPTION_RULE = Rule(decode=partial(member_name, "subscription"))
@@ -64,11 +64,7 @@ _INFO_RULES: dict[str, str | Rule] = {
 }
 
 CREATE_TOPIC = record(
-    CreateTopic,
-    pb.NewTopicRequest,
-    topic="name",
-    strategy="dispatch_strategy",
-    schema_subject=Rule(decode=_subject),
+    CreateTopic, pb.NewTopicRequest, topic="name", strategy="dispatch_strategy", schema_subject=Rule(decode=_subject)
 )
 CREATE_PARTITIONED_TOPIC = record(
     CreatePartitionedTopic,

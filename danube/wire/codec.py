@@ -34,7 +34,7 @@ Fields = dict[str, Any]
 Read = Callable[[Message], Any]
 """From a message to the value of one field."""
 Write = Callable[[Any], Fields]
-"""From a value to the fields that it has in a message."""
+"""From a value to its fields in a message; those that are None are absent."""
 
 
 class Codec(Generic[T]):
@@ -97,32 +97,27 @@ def record(kind: type[T], message: type[Message], /, **rules: str | Rule) -> Cod
 
 def single(message: type[Message], name: str, kind: type[T] | UnionType, rule: Rule | None = None) -> Codec[T]:
     """The codec of a value that is the one field of its message."""
-    return Codec(message, *_field(message, name, kind, rule or Rule()))
+    read, encode = _field(message, name, kind, rule or Rule())
+    return Codec(message, read, lambda value: {name: encode(value)})
 
 
 def listing(message: type[Message], name: str, kind: type[T], rule: Rule | None = None) -> Codec[Sequence[T]]:
     """The codec of values that are the one, repeated, field of their message; decoded as a tuple."""
-    return Codec(message, *_field(message, name, tuple[kind, ...], rule or Rule()))  # type: ignore[valid-type]
+    return single(message, name, tuple[kind, ...], rule)  # type: ignore[valid-type]
 
 
 def row(message: type[Message], /, **kinds: object) -> Codec[Any]:
     """The codec of a tuple whose parts are fields of the message, in the order given."""
-    parts = [_field(message, name, kind, Rule()) for name, kind in kinds.items()]
-
-    def read(source: Message) -> tuple[Any, ...]:
-        return tuple(read_part(source) for read_part, _ in parts)
+    parts = {name: _field(message, name, kind, Rule()) for name, kind in kinds.items()}
 
     def write(values: Iterable[object]) -> Fields:
-        found: Fields = {}
-        for (_, write_part), value in zip(parts, values, strict=True):
-            found |= write_part(value)
-        return found
+        return {name: encode(value) for (name, (_, encode)), value in zip(parts.items(), values, strict=True)}
 
-    return Codec(message, read, write)
+    return Codec(message, lambda source: tuple(read(source) for read, _ in parts.values()), write)
 
 
-class Empty(Codec[None]):
-    """The codec of a message without fields; its bytes are not read."""
+class Unread(Codec[None]):
+    """The codec of a message without fields whose bytes are not read."""
 
     def __init__(self, kind: type[Message]) -> None:
         super().__init__(kind, lambda _: None, lambda _: {})
@@ -135,40 +130,45 @@ def _fields(
     kind: type[T], message: type[Message], rules: Mapping[str, str | Rule]
 ) -> tuple[Callable[[Message], T], Write]:
     hints = get_type_hints(kind)
-    reads: list[tuple[str, Read]] = []
+    reads: dict[str, Read] = {}
+    encodes: list[tuple[str, str, Convert]] = []
     writes: list[tuple[str, Write]] = []
-    for name in [*hints, *(rules.keys() - hints)]:
-        given = rules.get(name, "")
+    for attribute in [*hints, *(rules.keys() - hints)]:
+        given = rules.get(attribute, "")
         rule = Rule(name=given) if isinstance(given, str) else given
-        read: Read
-        if rule.flat is not None:
-            read, write = _fields(hints[name], message, rule.flat)
-        elif rule.spread is not None:
-            read, write = rule.spread
+        if rule.flat is not None or rule.spread is not None:
+            read, write = rule.spread or _fields(hints[attribute], message, rule.flat or {})
+            writes.append((attribute, write))
         else:
-            read, write = _field(message, rule.name or name, hints.get(name, object), rule)
-        writes.append((name, write))
-        if name in hints:
-            reads.append((name, read))
+            name = rule.name or attribute
+            read, encode = _field(message, name, hints.get(attribute, object), rule)
+            encodes.append((attribute, name, encode))
+        if attribute in hints:
+            reads[attribute] = read
 
     def read_all(source: Message) -> T:
-        return kind(**{name: read(source) for name, read in reads})
+        return kind(**{attribute: read(source) for attribute, read in reads.items()})
+
+    plain = [(attribute, name) for attribute, name, encode in encodes if encode is _same]
+    others = [each for each in encodes if each[2] is not _same]
 
     def write_all(value: object) -> Fields:
-        found: Fields = {}
-        for name, write in writes:
-            found |= write(getattr(value, name))
+        found = {name: getattr(value, attribute) for attribute, name in plain}
+        for attribute, name, encode in others:
+            found[name] = encode(getattr(value, attribute))
+        for attribute, write in writes:
+            found |= write(getattr(value, attribute))
         return found
 
     return read_all, write_all
 
 
-def _field(message: type[Message], name: str, hint: object, rule: Rule) -> tuple[Read, Write]:
+def _field(message: type[Message], name: str, hint: object, rule: Rule) -> tuple[Read, Convert]:
+    """Reads the field, and encodes its value; None, which protobuf ignores, stays None."""
     field = message.DESCRIPTOR.fields_by_name.get(name)
     if field is None:
         raise ValueError(f"{message.DESCRIPTOR.full_name} has no field {name}: give a rule with the name that it has")
-    parts = get_args(hint) if isinstance(hint, UnionType) else ()
-    is_optional = NoneType in parts
+    is_optional = isinstance(hint, UnionType) and NoneType in get_args(hint)
     is_repeated = get_origin(hint) is tuple
     inner = get_args(hint)[0] if is_optional or is_repeated else hint
     by_hint = (_same, _same) if rule.decode and rule.encode else _by_annotation(inner, field)
@@ -186,12 +186,13 @@ def _field(message: type[Message], name: str, hint: object, rule: Rule) -> tuple
         is_present = source.HasField(name) if field.has_presence else getattr(source, name)
         return read(source) if is_present else None
 
-    def write(value: Any) -> Fields:  # noqa: ANN401 - of whatever type the hint says
-        if value is None:
-            return {}
-        return {name: tuple(map(encode, value)) if is_repeated else encode(value)}
+    def write(value: Any) -> object:  # noqa: ANN401 - of whatever type the hint says
+        return None if value is None else tuple(map(encode, value)) if is_repeated else encode(value)
 
-    return read_optional if is_optional else read, write
+    if is_optional:
+        return read_optional, write
+    is_plain = decode is _same and not (is_repeated or rule.missing or rule.check)
+    return attrgetter(name) if is_plain else read, encode if encode is _same else write
 
 
 def _by_annotation(hint: Any, field: Any) -> tuple[Convert, Convert]:  # noqa: ANN401 - any type; two descriptors
@@ -205,8 +206,10 @@ def _by_annotation(hint: Any, field: Any) -> tuple[Convert, Convert]:  # noqa: A
         return str, int
     if hint is int and field.cpp_type == FieldDescriptor.CPPTYPE_BOOL:
         return int, bool
+    if isinstance(hint, type) and issubclass(hint, IntEnum):
+        return partial(member, hint), _same
     if isinstance(hint, type) and issubclass(hint, Enum):
-        return (partial(member, hint) if issubclass(hint, IntEnum) else partial(word, hint)), attrgetter("value")
+        return partial(word, hint), attrgetter("value")
     return _same, _same
 
 

@@ -42,7 +42,7 @@ from danube.model.policies import PoliciesView, SetNamespacePolicies, SetTopicPo
 from danube.model.topic import TopicName
 from danube.wire.admin_messages import NAME_RULE, NAMESPACE_RULE, SUBSCRIPTION_RULE
 from danube.wire.client_messages import start_fields, start_of
-from danube.wire.codec import Codec, Empty, Rule, listing, record, row, single
+from danube.wire.codec import Codec, Rule, Unread, listing, record, row, single
 from danube.wire.gen import DanubeControl_pb2 as pb
 from danube.wire.parsing import member_name, topic_name
 
@@ -81,18 +81,16 @@ record(SubscriptionDescription, pb.Subscription, type="subscription_type")
 record(TopicStorageDescription, pb.TopicStorage, durability=Rule(decode=durability_of, encode=attrgetter("number")))
 record(TopicDescription, pb.Topic, topic="name", strategy="dispatch_strategy")
 TOPICS_PAGE = record(
-    TopicsPage,
-    pb.DescribeTopicsResponse,
-    next=Rule(name="next_page_token", decode=_cursor, encode=_page_token),
+    TopicsPage, pb.DescribeTopicsResponse, next=Rule(name="next_page_token", decode=_cursor, encode=_page_token)
 )
-DESCRIBE_BROKER = Empty(pb.DescribeBrokerRequest)
+DESCRIBE_BROKER = Unread(pb.DescribeBrokerRequest)
 BROKER_DESCRIPTION = record(
     BrokerDescription, pb.DescribeBrokerResponse, info=Rule(flat={}), uptime_s="uptime_seconds", is_healthy="healthy"
 )
 
 # The cluster
 
-DESCRIBE_CLUSTER = Empty(pb.DescribeClusterRequest)
+DESCRIBE_CLUSTER: Codec[None] = Codec(pb.DescribeClusterRequest, lambda _: None, lambda _: {})
 CLUSTER_DESCRIPTION = record(ClusterDescription, pb.DescribeClusterResponse)
 TRANSFER_LEADERSHIP: Codec[str | None] = single(pb.TransferLeadershipRequest, "node_id", str | None)
 """None lets the cluster choose."""
@@ -162,4 +160,4 @@ CONNECTIONS: Codec[tuple[tuple[Connection, ...], int]] = row(
 )
 """The connections that are shown, and how many there are."""
 DISCONNECT_CLIENT = record(DisconnectClient, pb.DisconnectClientRequest)
-DISCONNECTED = Empty(pb.DisconnectClientResponse)
+DISCONNECTED = Unread(pb.DisconnectClientResponse)

@@ -60,7 +60,7 @@ CLIENT_CALLS: Calls = {
         "TopicPartitions": _LOOKUP.unary(READ, topic_partitions),
     },
     "danube.HealthCheck": {
-        "HealthCheck": _HEALTH.unary(READ, now(client.HEALTH_CHECK, health_check, client.HEALTH_STATUS)),
+        "HealthCheck": _HEALTH.unary(READ, now(client.HEALTH_CHECK, health_check, client.HEALTH_STATUS))
     },
     "danube.stream.StreamService": {
         "Publish": _PRODUCE.stream(WRITE, lambda context: partial(PublishStream, context)),
