@@ -32,7 +32,7 @@ EMPTY = Unread(pb.Empty)
 
 SUBSCRIPTION_RULE = Rule(decode=partial(member_name, "subscription"))
 NAME_RULE = Rule(flat={"subscription": SUBSCRIPTION_RULE})
-"""Of a `SubscriptionName` whose parts stand beside the other fields."""
+"""For a `SubscriptionName` whose parts stand beside the other fields."""
 NAMESPACE_RULE = Rule(decode=partial(check_name_part, "namespace"))
 
 # Topics
@@ -210,4 +210,4 @@ NODE = single(pb.PromoteNodeRequest, "node_id", str, Rule(check=_check_node))
 """Also a RemoveNodeRequest, which has the same layout."""
 NODE_ADDED: Codec[tuple[bool, str, str]] = row(pb.AddNodeResponse, success=bool, node_id=str, message=str)
 NODE_CHANGED: Codec[tuple[bool, str]] = row(pb.PromoteNodeResponse, success=bool, message=str)
-"""Whether it was done, and the broker's remark: a PromoteNodeResponse or a RemoveNodeResponse."""
+"""Success, and the broker's remark: a PromoteNodeResponse or a RemoveNodeResponse."""

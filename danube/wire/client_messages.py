@@ -82,7 +82,7 @@ def _dialled(url: str) -> str:
 
 
 LOOKUP = record(Lookup, DanubeApi_pb2.TopicLookupRequest)
-"""Of TopicLookup and of TopicPartitions."""
+"""The request of TopicLookup and TopicPartitions."""
 LOOKUP_ANSWER = record(
     LookupAnswer,
     DanubeApi_pb2.TopicLookupResponse,

@@ -24,7 +24,7 @@ from danube.wire.raw import delimited_size
 from danube.wire.status import StatusCode, error_from
 
 _MEASURED_BYTES_MIN = 128 * KIB
-"""From here on walking over a message costs less than the copy of its payload that asking for it makes."""
+"""From this size on, walking over a message costs less than the copy of its payload that the message class makes."""
 _UINT64_MAX = 2**64 - 1
 
 _StreamMessage = DanubeApi_pb2.StreamMessage
@@ -34,7 +34,7 @@ _parse_stream_message = _StreamMessage.FromString
 
 
 def send_message(request: bytes) -> SendMessage:
-    """The parts of a StreamMessage that a broker goes by; its payload is not copied."""
+    """The parts of a StreamMessage that a broker needs; its payload is not copied."""
     try:
         message = _parse_stream_message(request)
     except DecodeError as error:
@@ -55,7 +55,7 @@ def send_message(request: bytes) -> SendMessage:
 
 
 def effective_key(message: bytes) -> str:
-    """What Key-Shared goes by: the routing key of an encoded StreamMessage, else the name of its producer.
+    """Key of an encoded StreamMessage on Key-Shared subscriptions: its routing key, else the name of its producer.
 
     Empty for bytes that are no such message: a client's batch may hold anything, and one record must not stop a topic.
     """

@@ -1,4 +1,4 @@
-"""Protobuf by hand, for what happens once per message and costs more through a message class."""
+"""Protobuf by hand, where a message class costs too much for each message."""
 
 from functools import lru_cache
 
@@ -27,7 +27,7 @@ def _upper_varint(number: int) -> bytes:
 
 
 def delimited_size(message: bytes, field: int) -> int:
-    """How many bytes a top-level string, bytes or message field of a valid message has: of the last one; 0 for none.
+    """Size in bytes of a top-level string, bytes or message field of a valid message: of the last one; 0 for none.
 
     It touches the fields' headers only, so a large payload is measured without being copied. What stands in a group (an
     old form that parsers still skip) is not top-level.

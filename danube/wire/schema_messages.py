@@ -35,7 +35,7 @@ SET_COMPATIBILITY_MODE: Codec[tuple[str, CompatibilityMode]] = row(
 )
 DELETE_SCHEMA_VERSION: Codec[tuple[str, int]] = row(pb.DeleteSchemaVersionRequest, subject=str, version=int)
 OUTCOME: Codec[tuple[bool, str]] = row(pb.SetCompatibilityModeResponse, success=bool, message=str)
-"""Whether it was done, and the broker's remark: four answers with one layout."""
+"""Success, and the broker's remark: four answers with one layout."""
 CONFIGURE_TOPIC_SCHEMA: Codec[tuple[str, str, str, bool]] = row(
     pb.ConfigureTopicSchemaRequest,
     topic_name=str,

@@ -1,6 +1,6 @@
 """DanubeError <-> gRPC status: both directions from one table.
 
-Official clients look at the status code and nothing else; ours also reads the stable error code, which travels in the
+Official clients read only the status code; ours also reads the stable error code, which travels in the
 trailing metadata, and so gets the very class back. Peers without it (the original broker) get the class of the code.
 """
 
@@ -85,7 +85,7 @@ _BY_ERROR_CODE: dict[str, type[DanubeError]] = {
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How a call ended badly, as it crosses the wire."""
+    """Failure of a call, as it crosses the wire."""
 
     code: StatusCode
     message: str

@@ -185,11 +185,11 @@ def _describe_storage(stats: StorageStats, refused: str | None) -> StorageDescri
     return StorageDescription(
         segments=stats.segments,
         segment_file_bytes=stats.segment_file_bytes,
-        cut_passes=stats.passes,
+        flush_passes=stats.passes,
         merged_segments=stats.merged_segments,
         dropped_segments=stats.dropped_segments,
         freed_bytes=stats.freed_bytes,
-        troubled_topics=stats.troubled_topics,
+        quarantined_topics=stats.troubled_topics,
         refused_topics=stats.refused_topics,
         disk_free_bytes=stats.free_bytes,
         disk_is_low=stats.space_level is not SpaceLevel.OK,

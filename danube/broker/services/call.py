@@ -1,4 +1,4 @@
-"""An entry of the call catalogue: what a call acts on, the permission that it takes, its effect, and its handler."""
+"""Entries of the call catalogue: resource, permission, effect and handler of a call."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ MakeStream = Callable[[ServiceContext], StreamFactory]
 
 
 class Resource(StrEnum):
-    """What a call acts on, and so where its permission is looked for."""
+    """Object of a call, and the scope of its permission."""
 
     CLUSTER = "cluster"
     BROKER = "broker"
@@ -81,7 +81,7 @@ class Scope:
         *,
         makes_room: bool = False,
     ) -> Call:
-        """A call whose answer takes a while, as the function `later` says."""
+        """A call that is answered after a while; see the function `later`."""
         return self.unary(
             effect, later(request, lambda context: method(context.control), answer, makes_room=makes_room)
         )

@@ -1,4 +1,4 @@
-"""What the services of one broker share."""
+"""Context of a call: the parts of the broker that services use."""
 
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from danube.runtime.tasks import TaskScope
 
 
 async def _no_need() -> None:
-    """There is room."""
+    """Nothing to free."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -39,13 +39,13 @@ class ServiceContext:
     clock: Clock
     tasks: TaskScope
     make_room: Callable[[], Coroutine[Any, Any, None]] = _no_need
-    """Called before something is deleted: deleting takes room on the disk as well."""
+    """Called before a deletion, which needs disk space itself."""
     broker_url: str = ""
     """Identity of this broker, with scheme; known once it listens."""
     connect_url: str = ""
-    """What clients dial; another than `broker_url` when a proxy stands in front."""
+    """URL that clients dial; differs from `broker_url` behind a proxy."""
     closing: DanubeError | None = None
-    """Why no call is taken any more, once the broker goes down."""
+    """Error of every call once the broker stops."""
 
     def answer_later(self, call: UnaryCall, name: str, work: Callable[[], Coroutine[Any, Any, bytes]]) -> None:
         """Answer `call` with what `work` returns, or with the DanubeError it raises."""

@@ -1,4 +1,4 @@
-"""What administrators and brokers say to each other, as values; `model/calls.py` has what clients say."""
+"""Requests and answers of the admin port, as values."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -82,7 +82,7 @@ class NamespacePolicies:
 
 
 UNREACHABLE = "unreachable"
-"""Status of a broker whose lease has ended, or with which no connection holds."""
+"""Status of a broker whose lease has ended, or to which no connection lasts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,7 +103,7 @@ class BrokerInfo:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RaftStatus:
-    """The brokers that agree, as the original's ClusterStatus tells it; ids are decimal digits."""
+    """State of the Raft group, as the original's ClusterStatus has it; ids are decimal digits."""
 
     self_node_id: str
     raft_addr: str
@@ -116,55 +116,55 @@ class RaftStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddNode:
-    """Have a broker that waits to be added take part in the agreement, without a vote."""
+    """Add a waiting broker to the Raft group, without a vote."""
 
     address: str
     """`host:port` of its Raft port, or the original's way: its admin URL."""
     node_id: str | None = None
-    """Decimal digits; whichever waits there when not given."""
+    """Decimal digits; None is the node that waits at the address."""
 
 
-# What only our brokers answer: the package `danube.control`
+# Calls that only our brokers have: the package `danube.control`
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterMember:
-    """One member of the brokers that agree on the metadata; ids are decimal digits."""
+    """One member of the Raft group; ids are decimal digits."""
 
     node_id: str
     address: str
     """`host:port` of its Raft port."""
     votes: bool
     connected: bool
-    """Whether the leader is connected with it, or is it; where the leader tells nothing, the member that was asked."""
+    """To the leader, or the leader itself; by the member that was asked where the leader's view is unknown."""
     lag: int | None = None
-    """Entries that it does not have yet; None where the leader tells nothing, or has not heard of it."""
+    """Entries that it does not have yet; None where the leader's view is unknown, or has no such member."""
     broker_id: str | None = None
-    """Of the broker that runs there, if one is registered."""
+    """Of the broker at this member, if one is registered."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerStanding:
-    """A broker that runs, one that was seen a while ago, or one that owns topics."""
+    """A broker that runs, ran a while ago, or owns topics."""
 
     broker_id: str
     """Decimal digits; `0` is no broker: its topics have no owner."""
     status: str
     """As in BrokerInfo."""
     topics: int
-    """That it owns, partitions each on their own; without those of the namespace `system`."""
+    """Topics that it owns, each partition counted; without those of the namespace `system`."""
     last_seen_ms: int | None = None
-    """When an unreachable one was seen to be gone, by the broker that is asked; None where that began later."""
+    """When the broker that is asked noticed that it is unreachable; None where it noticed nothing, being younger."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterDescription:
-    """The agreement on the metadata, as one broker sees it; ids are decimal digits."""
+    """The metadata store and its members, as one broker sees them; ids are decimal digits."""
 
     kind: str
     """`raft`, `etcd`, `zookeeper`, `sqlite` or `memory`."""
     node_id: str | None = None
-    """Of the member that was asked; None where the brokers do not agree among themselves."""
+    """Of the member that was asked; None without a Raft group."""
     address: str = ""
     leader_id: str | None = None
     term: int = 0
@@ -172,14 +172,14 @@ class ClusterDescription:
     has_quorum: bool = True
     members: tuple[ClusterMember, ...] = ()
     leader_broker_id: str | None = None
-    """The broker that decides for all."""
+    """The elected leader among the brokers."""
     brokers: tuple[BrokerStanding, ...] = ()
-    """By id; none where a broker of an older version is asked."""
+    """Sorted by id; empty from a broker of an older version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeCursor:
-    """Where the next page begins: after this subscription of this topic, or after the whole topic."""
+    """Position between two pages: after this subscription of this topic, or after the whole topic."""
 
     topic: TopicName
     subscription: str | None = None
@@ -192,11 +192,11 @@ class DescribeTopics:
     namespace: str | None = None
     """Only topics of this namespace."""
     topics: tuple[TopicName, ...] = ()
-    """Only these; a base name means all its partitions. None given means all there are."""
+    """Only these; a base name means all its partitions. Empty means all topics."""
     page_size: int
     """The most topics of one page; it may hold fewer, see `TopicsPage`."""
     after: DescribeCursor | None = None
-    """Where the page before this one ended."""
+    """End of the previous page."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,14 +206,14 @@ class ConsumerDescription:
     name: str
     consumer_id: int
     is_connected: bool
-    """Whether its stream is open."""
+    """Its stream is open."""
     in_flight: int
-    """Messages it was sent and has not answered; 0 on topics that are not reliable."""
+    """Messages sent to it and not answered; 0 on topics that are not reliable."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReliableState:
-    """Where a subscription of a reliable topic stands; the numbers are messages."""
+    """Progress of a subscription of a reliable topic; the numbers are messages."""
 
     position: int
     """Every offset below it is acknowledged."""
@@ -224,26 +224,26 @@ class ReliableState:
     in_flight: int
     """Sent, not answered."""
     waiting: int
-    """In back-off."""
+    """In backoff."""
     ready: int
     """To be sent again as soon as a consumer has room."""
     oldest_unacknowledged_ms: int | None
     """When the message at the position was appended, by the broker's clock; None without lag."""
     blocked: int = 0
-    """Sent as often as they may be, waiting for somebody's decision."""
+    """Sent as often as allowed; they wait until an administrator decides."""
     dead_letters: int = 0
-    """The same, on their way to the dead letter topic."""
+    """Sent as often as allowed, on their way to the dead letter topic."""
 
 
 class SubscriptionActivity(StrEnum):
-    """What a subscription does."""
+    """State of a subscription."""
 
     ACTIVE = "active"
     """A consumer is connected."""
     IDLE = "idle"
-    """None is."""
+    """No consumer is connected."""
     BLOCKED = "blocked"
-    """Messages that failed too often hold up what follows, whoever is connected."""
+    """Messages that failed too often block those that follow, whoever is connected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,14 +254,14 @@ class SubscriptionDescription:
     type: SubscriptionType
     created_ms: int
     reliable: ReliableState | None
-    """None on a topic that is not reliable, which keeps nothing."""
+    """None on a topic that is not reliable, which stores nothing."""
     messages_out: int
     """Written to consumers, redeliveries included."""
     bytes_out: int
     redelivered: int
     nacked: int
     dropped: int
-    """Of a topic that is not reliable: messages that no consumer had room for."""
+    """Messages of a topic that is not reliable that no consumer had room for."""
     consumer_count: int
     connected_count: int
     consumers: tuple[ConsumerDescription, ...]
@@ -269,7 +269,7 @@ class SubscriptionDescription:
 
     @property
     def state(self) -> SubscriptionActivity:
-        """What it does at this moment."""
+        """Its state at this moment."""
         if self.reliable is not None and self.reliable.blocked:
             return SubscriptionActivity.BLOCKED
         return SubscriptionActivity.ACTIVE if self.connected_count else SubscriptionActivity.IDLE
@@ -277,20 +277,20 @@ class SubscriptionDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicStorageDescription:
-    """What a topic's messages take, and how old they are."""
+    """Size and age of a topic's messages."""
 
     stored_bytes: int
     """Of the messages that can be read."""
     segments: int
-    """Files that hold them; what is newer is in the broker's journal."""
+    """Segment files; newer messages are in the broker's journal."""
     segment_file_bytes: int
     oldest_ms: int | None
     """When the oldest message that can be read was appended; None without messages."""
     newest_ms: int | None
     unsynced_bytes: int
-    """Acknowledged and not synced: a power cut may take them. 0 with durability fsync."""
+    """Acknowledged and not synced: a power cut may lose them. 0 with durability fsync."""
     durability: Durability | None = None
-    """When a publish is acknowledged; None where the broker does not tell."""
+    """When a publish is acknowledged; None from a broker of an older version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -312,11 +312,11 @@ class TopicDescription:
     producers: int
     subscription_count: int
     subscriptions: tuple[SubscriptionDescription, ...]
-    """Sorted by name; the next page goes on with those that did not fit."""
+    """Sorted by name; those that did not fit are on the next page."""
     messages_expired: int = 0
-    """Passed over unread, too old or let go of by retention, each counted once for each subscription."""
+    """Skipped unread, too old or trimmed by retention; counted once for each subscription."""
     storage: TopicStorageDescription | None = None
-    """None on a topic that is not reliable, and from a broker that does not tell."""
+    """None on a topic that is not reliable, and from a broker of an older version."""
     pending_policies: tuple[str, ...] = ()
     """Subscriptions that do not exist yet and have policies already, sorted."""
 
@@ -336,7 +336,7 @@ class TopicsPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JournalDescription:
-    """A broker's journal; counters since it was opened, and where it stands."""
+    """A broker's journal: its size, and counters since it was opened."""
 
     rounds: int
     failed_rounds: int
@@ -349,32 +349,32 @@ class JournalDescription:
     cache_bytes: int
     last_round_ms: float
     stopped_reason: str | None
-    """Why nothing more is written; None while all is well."""
+    """Cause why nothing more is written; None while all is well."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageDescription:
-    """What a broker keeps besides the journal, and the room that it has; counters since it was opened."""
+    """A broker's segments and disk space; counters since the storage was opened."""
 
     segments: int
     segment_file_bytes: int
-    cut_passes: int
-    """Of cutting the journal into segments."""
+    flush_passes: int
+    """Passes of the segment flusher."""
     merged_segments: int
     dropped_segments: int
-    """Let go of by retention."""
+    """Removed by retention."""
     freed_bytes: int
     """Of journal files that were removed."""
-    troubled_topics: int
-    """Whose journal data cannot be cut for now; the broker's log says why."""
+    quarantined_topics: int
+    """Topics whose journal data cannot be flushed for now; the broker's log has the cause."""
     refused_topics: int
-    """Whose history cannot be read, and that are not served."""
+    """Topics that are not served, since their history cannot be read."""
     disk_free_bytes: int | None
-    """As last seen; None before the first look."""
+    """As last measured; None before the first time."""
     disk_is_low: bool
-    """Whether that is less than what the broker warns at."""
+    """Less than the broker warns at."""
     refused_reason: str | None
-    """Why messages are refused until there is room again; None while they are taken."""
+    """Cause why messages are refused until there is space again; None while they are accepted."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -383,7 +383,7 @@ class BrokerDescription:
 
     info: BrokerInfo
     connect_url: str
-    """What clients dial; another than the broker's URL when a proxy stands in front."""
+    """URL that clients dial; differs from the broker's URL behind a proxy."""
     cluster_name: str
     mode: str
     version: str
@@ -395,16 +395,16 @@ class BrokerDescription:
     """With an open stream."""
     journal: JournalDescription
     storage: StorageDescription | None = None
-    """None from a broker that does not tell."""
+    """None from a broker of an older version."""
     blocked_subscriptions: int | None = None
-    """Held up by messages that failed too often; None from a broker that does not tell."""
+    """Blocked by messages that failed too often; None from a broker of an older version."""
 
     @property
     def refused_reason(self) -> str | None:
-        """Why it takes no messages; None while it does."""
+        """Cause why it accepts no messages; None while it does."""
         return self.journal.stopped_reason or (self.storage.refused_reason if self.storage else None)
 
     @property
     def is_healthy(self) -> bool:
-        """Whether it takes messages."""
+        """It accepts messages."""
         return self.refused_reason is None

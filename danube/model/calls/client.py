@@ -1,8 +1,7 @@
-"""What clients and brokers say to each other, as values: one class per request and per answer that carries something.
+"""Requests and answers of the client port, as values.
 
-`wire` turns them into bytes and back. Names are checked when they come in (`TopicName`, `check_member_name`), so who
-holds a value holds valid names. The three classes that exist once per message are named tuples, which cost a third of
-a frozen dataclass to make.
+Names in them are valid: decoding checks them (`TopicName`, `check_member_name`). The classes that exist once per
+message are named tuples, which cost a third of a frozen dataclass to make.
 """
 
 from collections.abc import Mapping
@@ -21,9 +20,9 @@ NO_ATTRIBUTES: Mapping[str, str] = MappingProxyType({})
 
 
 class AccessMode(IntEnum):
-    """Whether a producer that sends single messages says that it shares its topic; it does in any case.
+    """Access that a producer of single messages asks for; it shares its topic in any case.
 
-    Who really wants a topic alone opens a stream of batches with `stream.ProducerAccess`.
+    Exclusive access takes a stream of batches, see `stream.ProducerAccess`.
     """
 
     SHARED = 0
@@ -42,7 +41,7 @@ class SchemaReference:
 
 
 FIRST_REQUEST_ID = 1
-"""Of the CreateProducer with which an application's new producer begins (the Rust client's has 0).
+"""Request id of the CreateProducer of an application's new producer (the Rust client's has 0).
 
 Every client counts a producer's requests. With a larger number its producer attaches again by itself.
 """
@@ -76,7 +75,7 @@ class ProducerCreated:
 
 
 class SendMessage(NamedTuple):
-    """What a broker reads of a message that it is sent; the rest stays in the request's bytes, which it stores."""
+    """The parts of a sent message that a broker reads; it stores the request's bytes."""
 
     request_id: int
     producer_id: int
@@ -92,7 +91,7 @@ class SendMessage(NamedTuple):
 
     @property
     def key(self) -> str:
-        """What Key-Shared subscriptions go by."""
+        """Key on Key-Shared subscriptions."""
         return self.producer_name if self.routing_key is None else self.routing_key
 
 
@@ -207,7 +206,7 @@ class Lookup:
 
 
 class LookupKind(IntEnum):
-    """How to take a LookupAnswer; official clients treat the first two alike."""
+    """Meaning of a LookupAnswer; official clients treat the first two alike."""
 
     REDIRECT = 0
     """Another broker serves the topic."""
@@ -219,16 +218,16 @@ class LookupKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LookupAnswer:
-    """Where a topic is served."""
+    """The broker that serves a topic."""
 
     request_id: int
     kind: LookupKind
     connect_url: str
-    """What to dial: `http://host:port` or `https://host:port`, of a proxy if there is one."""
+    """URL to dial, `http://host:port` or `https://host:port`: of a proxy if there is one."""
     broker_url: str
-    """Who serves it, in the same form; the value of `x-danube-broker-url`."""
+    """URL of the broker itself, in the same form; the value of `x-danube-broker-url`."""
     proxy: bool
-    """Whether calls to `connect_url` must carry `x-danube-broker-url`."""
+    """Calls to `connect_url` must carry `x-danube-broker-url`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -240,7 +239,7 @@ class PartitionsAnswer:
 
 
 class ClientKind(IntEnum):
-    """Whose health is asked for."""
+    """Kind of client in a HealthCheck."""
 
     PRODUCER = 0
     CONSUMER = 1

@@ -1,4 +1,4 @@
-"""Where subscriptions stand and are put, and who is connected: what administrators ask about one topic, as values."""
+"""Calls of administrators about one topic's subscriptions, messages and connections, as values."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ from danube.model.topic import TopicName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateSubscription:
-    """Create a subscription before anybody subscribes."""
+    """Create a subscription before a consumer subscribes."""
 
     name: SubscriptionName
     type: SubscriptionType
@@ -20,7 +20,7 @@ class CreateSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeekSubscription:
-    """Put a subscription elsewhere: what is from there on counts as unread, what is before it as acknowledged."""
+    """Move a subscription: messages from the new position on are unread, those before it acknowledged."""
 
     name: SubscriptionName
     to: FetchStart
@@ -28,16 +28,16 @@ class SeekSubscription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SkipMessages:
-    """Count messages as acknowledged that are not: the next ones, or those that block."""
+    """Acknowledge messages unread: the next ones, or those that block."""
 
     name: SubscriptionName
     count: int = 0
-    """The next so many that are not acknowledged; 0 means those that block the subscription."""
+    """Number of messages, the next ones; 0 means those that block the subscription."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SubscriptionPosition:
-    """Where a subscription stands."""
+    """Progress of a subscription."""
 
     position: int
     """Every offset below it is acknowledged."""
@@ -47,14 +47,14 @@ class SubscriptionPosition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PeekMessages:
-    """Look at stored messages, which changes nothing."""
+    """Read stored messages without a subscription, which changes nothing."""
 
     topic: TopicName
     start: FetchStart
     count: int
-    """At most so many, and never more than PEEK_MESSAGES_MAX."""
+    """Most messages of the answer; never more than PEEK_MESSAGES_MAX."""
     payload_bytes_max: int
-    """Of each payload that is shown; 0 shows none."""
+    """Bytes of each payload in the answer; 0 leaves payloads out."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,7 +71,7 @@ class PeekedMessage:
     attributes: tuple[tuple[str, str], ...]
     """Sorted; as many as fit in PEEK_ATTRIBUTES_BYTES_MAX."""
     payload: bytes
-    """The first part of it."""
+    """Its first bytes."""
     payload_size: int
     """Bytes of the whole."""
     schema_id: int | None = None
@@ -95,7 +95,7 @@ class AddPartitions:
 
     base: TopicName
     count: int
-    """How many more."""
+    """Partitions to add."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,16 +108,16 @@ class Connection:
     subscription: str | None
     """None for a producer."""
     takeovers: int = 0
-    """How often a client of the same name took a consumer's place lately."""
+    """Recent takeovers of this consumer by a client of the same name."""
     held_off: int = 0
-    """How often clients that came back for it had to wait."""
+    """Recent times that a client which reconnected for it had to wait."""
     rival: str = ""
-    """Address of the one that lost it, or had to wait, last."""
+    """Address of the client that last lost it, or had to wait."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DisconnectClient:
-    """Detach a producer, or end a consumer's stream; a client that lives comes back."""
+    """Detach a producer, or end a consumer's stream; a client that runs reconnects."""
 
     topic: TopicName
     client_id: int

@@ -1,6 +1,6 @@
-"""What clients and brokers say to each other in whole batches, as values: one class per message of `danube.stream`.
+"""Calls that send and read whole batches, as values: one class per message of `danube.stream`.
 
-Bodies are bytes as `storage/batch.py` draws them.
+Bodies are bytes in the format of `danube/storage/batches/batch.py`.
 """
 
 from dataclasses import dataclass, field
@@ -15,14 +15,14 @@ from danube.model.topic import DispatchStrategy, TopicName
 
 
 class ProducerAccess(IntEnum):
-    """Whom a producer lets publish beside itself."""
+    """Other producers that a producer allows on its topic."""
 
     SHARED = 0
-    """Everybody."""
+    """All."""
     EXCLUSIVE = 1
-    """Nobody; it is refused while another exclusive producer has the topic, or streams of batches to it are open."""
+    """None; it is refused while another exclusive producer has the topic, or streams of batches to it are open."""
     EXCLUSIVE_TAKE_OVER = 2
-    """Nobody; who has the topic is fenced."""
+    """None; the producer that has the topic is fenced."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,10 +34,10 @@ class PublishOpen:
     strategy: DispatchStrategy
     schema: SchemaReference | None = None
     deduplication_key: int = field(default=0, repr=False)
-    """Not 0: repeated batches are recognised. Chosen at random for each row of numbers, and kept from others."""
+    """Not 0: repeated batches are recognised. Random for each producer state, and kept secret."""
     access: ProducerAccess = ProducerAccess.SHARED
     epoch: int = 0
-    """Of an exclusive producer that comes back: the one it was given."""
+    """Of an exclusive producer that reconnects: the epoch that it got."""
 
 
 class PublishBatch(NamedTuple):
@@ -58,11 +58,11 @@ class PublishOpened:
     batch_bytes_max: int
     """Of one body."""
     numbering_id: int = 0
-    """With de-duplication: what stands as producer id in the header of each batch."""
+    """With de-duplication: the producer id in the header of each batch."""
     batches_max: int = 0
     """With de-duplication: how many batches may be unacknowledged."""
     epoch: int = 0
-    """Of an exclusive producer: what it comes back with."""
+    """Of an exclusive producer: what it reconnects with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,24 +86,24 @@ class PublishRefused:
 
 
 class FetchFrom(Enum):
-    """Where to begin, when it is no offset and no time."""
+    """Start of a read that is neither offset nor time."""
 
     EARLIEST = "earliest"
-    """With the first record there is."""
+    """The first record."""
     LATEST = "latest"
     """After the last durable record."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchTime:
-    """Begin with the first batch that was appended at this time or later."""
+    """Start of a read: the first batch that was appended at this time or later."""
 
     append_time_ms: int
     """By the broker's clock."""
 
 
 FetchStart = int | FetchTime | FetchFrom
-"""An offset, or how to find one."""
+"""Start of a read: an offset, or the way to find one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,16 +113,16 @@ class Fetch:
     topic: TopicName
     start: FetchStart = FetchFrom.EARLIEST
     end: int | None = None
-    """Not included; None is what is durable when the call arrives, or with `follow` no end at all."""
+    """Not included. None is the end of what is durable when the call arrives, or with `follow` no end."""
     follow: bool = False
-    """Whether to wait for what is appended later."""
+    """Also send what is appended later."""
     bytes_max: int = 0
     """Of bodies in one answer; 0 leaves it to the broker."""
 
 
 @dataclass(frozen=True, slots=True)
 class FetchedBatch:
-    """One batch as it is stored, and which of its records were asked for."""
+    """One stored batch, and which of its records were asked for."""
 
     base_offset: int
     count: int
@@ -139,7 +139,7 @@ class FetchedBatch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bounds:
-    """Which offsets does one topic hold."""
+    """Ask for the offsets that a topic has."""
 
     topic: TopicName
     append_times_ms: tuple[int, ...] = ()
@@ -148,7 +148,7 @@ class Bounds:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicBounds:
-    """The answer to Bounds: what is durable at this moment."""
+    """The answer to Bounds: the durable offsets at this moment."""
 
     topic_id: int
     """Never used again, not even by a topic of the same name."""

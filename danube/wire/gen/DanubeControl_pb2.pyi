@@ -223,30 +223,30 @@ class Journal(_message.Message):
     def __init__(self, rounds: _Optional[int] = ..., failed_rounds: _Optional[int] = ..., bytes_written: _Optional[int] = ..., syncs: _Optional[int] = ..., files: _Optional[int] = ..., size_bytes: _Optional[int] = ..., backlog_bytes: _Optional[int] = ..., cache_bytes: _Optional[int] = ..., last_round_ms: _Optional[float] = ..., stopped_reason: _Optional[str] = ...) -> None: ...
 
 class Storage(_message.Message):
-    __slots__ = ("segments", "segment_file_bytes", "cut_passes", "merged_segments", "dropped_segments", "freed_bytes", "troubled_topics", "refused_topics", "disk_free_bytes", "disk_is_low", "refused_reason")
+    __slots__ = ("segments", "segment_file_bytes", "flush_passes", "merged_segments", "dropped_segments", "freed_bytes", "quarantined_topics", "refused_topics", "disk_free_bytes", "disk_is_low", "refused_reason")
     SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     SEGMENT_FILE_BYTES_FIELD_NUMBER: _ClassVar[int]
-    CUT_PASSES_FIELD_NUMBER: _ClassVar[int]
+    FLUSH_PASSES_FIELD_NUMBER: _ClassVar[int]
     MERGED_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     DROPPED_SEGMENTS_FIELD_NUMBER: _ClassVar[int]
     FREED_BYTES_FIELD_NUMBER: _ClassVar[int]
-    TROUBLED_TOPICS_FIELD_NUMBER: _ClassVar[int]
+    QUARANTINED_TOPICS_FIELD_NUMBER: _ClassVar[int]
     REFUSED_TOPICS_FIELD_NUMBER: _ClassVar[int]
     DISK_FREE_BYTES_FIELD_NUMBER: _ClassVar[int]
     DISK_IS_LOW_FIELD_NUMBER: _ClassVar[int]
     REFUSED_REASON_FIELD_NUMBER: _ClassVar[int]
     segments: int
     segment_file_bytes: int
-    cut_passes: int
+    flush_passes: int
     merged_segments: int
     dropped_segments: int
     freed_bytes: int
-    troubled_topics: int
+    quarantined_topics: int
     refused_topics: int
     disk_free_bytes: int
     disk_is_low: bool
     refused_reason: str
-    def __init__(self, segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., cut_passes: _Optional[int] = ..., merged_segments: _Optional[int] = ..., dropped_segments: _Optional[int] = ..., freed_bytes: _Optional[int] = ..., troubled_topics: _Optional[int] = ..., refused_topics: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_is_low: _Optional[bool] = ..., refused_reason: _Optional[str] = ...) -> None: ...
+    def __init__(self, segments: _Optional[int] = ..., segment_file_bytes: _Optional[int] = ..., flush_passes: _Optional[int] = ..., merged_segments: _Optional[int] = ..., dropped_segments: _Optional[int] = ..., freed_bytes: _Optional[int] = ..., quarantined_topics: _Optional[int] = ..., refused_topics: _Optional[int] = ..., disk_free_bytes: _Optional[int] = ..., disk_is_low: _Optional[bool] = ..., refused_reason: _Optional[str] = ...) -> None: ...
 
 class Caller(_message.Message):
     __slots__ = ("who", "face", "client")

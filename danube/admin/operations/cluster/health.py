@@ -161,8 +161,8 @@ def _judge_storage(storage: StorageDescription) -> tuple[CheckStatus, str]:
         return CheckStatus.CRITICAL, f"{lost}. The broker's log names them: see `danube-broker storage verify`"
     if storage.disk_is_low:
         return CheckStatus.WARNING, f"there is little room left{free}: free some, or let topics keep less"
-    if storage.troubled_topics:
-        kept = f"topics that keep the journal growing, as it cannot be cut for them: {storage.troubled_topics}"
+    if storage.quarantined_topics:
+        kept = f"topics that keep the journal growing, as it cannot be cut for them: {storage.quarantined_topics}"
         return CheckStatus.WARNING, f"{kept}. The broker's log says why{free}"
     return CheckStatus.OK, f"{storage.segments:,} segments{free}"
 
