@@ -76,9 +76,9 @@ def typed(operation: AnyOperation, arguments: dict[str, Any]) -> list[str]:
         if name not in operation.positional:
             given = value if isinstance(value, list) else [value]
             if isinstance(value, bool):
-                words.append(fields[name].word if value else f"--{fields[name].opposite}")
+                words.append(fields[name].option if value else f"--{fields[name].opposite}")
             else:
-                words += [word for each in given for word in (fields[name].word, str(each))]
+                words += [word for each in given for word in (fields[name].option, str(each))]
     return words
 
 

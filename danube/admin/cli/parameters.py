@@ -1,19 +1,14 @@
 """Parameters of an operation as arguments and options of a command, and what was typed back as parameters."""
 
 import re
-import types
 from collections.abc import Callable
-from dataclasses import dataclass
-from enum import StrEnum
 from inspect import Parameter
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any
 
 import typer
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from danube.admin.execution import parse_arguments
-from danube.admin.operations.fields import Completes, Opposite, PageParams, Params
+from danube.admin.operations.fields import FieldKind, FieldSpec, Params, field_specs
 from danube.admin.operations.operation import AnyOperation
 from danube.model.errors import InvalidRequestError
 from danube.model.untrusted_json import decode_json
@@ -28,46 +23,9 @@ _SHORT = {"subscription": "-s"}
 """As in the original."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """One parameter, as far as a command line cares."""
-
-    name: str
-    info: FieldInfo
-    kind: type
-    """Of one value: bool, int, float, str, an enum, or dict for anything else, which is typed as JSON."""
-    is_list: bool
-    metadata: tuple[Any, ...]
-
-    @property
-    def word(self) -> str:
-        """As an option."""
-        return f"--{self.name.replace('_', '-')}"
-
-    @property
-    def completes(self) -> str | None:
-        """The kind of name that completes it."""
-        return next((each.kind for each in self.metadata if isinstance(each, Completes)), None)
-
-    @property
-    def opposite(self) -> str:
-        """The option, without its dashes, that says no where this one says yes."""
-        return next((each.word for each in self.metadata if isinstance(each, Opposite)), f"no-{self.word[2:]}")
-
-    @property
-    def choices(self) -> list[str]:
-        """The values of an enum; none for anything else."""
-        return [str(each.value) for each in self.kind] if issubclass(self.kind, StrEnum) else []
-
-    def bound(self, *names: str) -> float | None:
-        """A bound of a number, by the names that pydantic has for it."""
-        return next((getattr(each, name) for each in self.metadata for name in names if hasattr(each, name)), None)
-
-
-def fields_of(operation: AnyOperation) -> dict[str, Field]:
+def fields_of(operation: AnyOperation) -> dict[str, FieldSpec]:
     """Every parameter in its order, those of every listing last."""
-    ordered = sorted(operation.params.model_fields.items(), key=lambda item: item[0] in PageParams.model_fields)
-    return {name: _field(name, info) for name, info in ordered}
+    return {spec.name: spec for spec in sorted(field_specs(operation.params), key=lambda spec: spec.is_paging)}
 
 
 def takes_namespace(operation: AnyOperation) -> bool:
@@ -99,9 +57,9 @@ def _arguments(operation: AnyOperation, typed: dict[str, Any]) -> dict[str, Any]
     found = {}
     for name, field in fields_of(operation).items():
         value = typed.get(name)
-        if value is None or (field.is_list and not value):
+        if value is None or (field.kind is FieldKind.LIST and not value):
             continue
-        found[name] = _from_json(field, value) if field.kind is dict else value
+        found[name] = _from_json(field, value) if field.type is dict else value
         if field.completes == "topic" and isinstance(value, str):
             found[name] = _whole_name(value, typed.get(NAMESPACE) if takes_namespace(operation) else None)
     return found
@@ -110,7 +68,7 @@ def _arguments(operation: AnyOperation, typed: dict[str, Any]) -> dict[str, Any]
 def _as_typed(operation: AnyOperation, text: str) -> str:
     text = text.removeprefix(f"{operation.name}: ")
     for name, field in fields_of(operation).items():
-        word = name.upper() if name in operation.positional else field.word
+        word = name.upper() if name in operation.positional else field.option
         text = re.sub(rf"(^|; ){name}(\.\d+)?: (Value error, )?", rf"\g<1>{word}: ", text)
     return text.removeprefix("Value error, ")
 
@@ -123,62 +81,34 @@ def _whole_name(name: str, namespace: str | None) -> str:
     return f"/{namespace.removeprefix('/')}/{name}"
 
 
-def _field(name: str, info: FieldInfo) -> Field:
-    kind, metadata = _unwrapped(info.annotation)
-    metadata += tuple(info.metadata)
-    is_list = get_origin(kind) in {list, tuple, set, frozenset}
-    if is_list:
-        kind, inner = _unwrapped(get_args(kind)[0])
-        metadata += inner
-    known = isinstance(kind, type) and issubclass(kind, bool | int | float | str)
-    if isinstance(kind, type) and kind.__name__ == "SecretStr":
-        known, kind = True, str
-    return Field(name, info, kind if known else dict, is_list and known, metadata)
-
-
-def _unwrapped(annotation: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - types are values here
-    """The type within `Annotated` and `| None`, and what was annotated."""
-    metadata: tuple[Any, ...] = ()
-    while True:
-        if get_origin(annotation) is Annotated:
-            annotation, *found = get_args(annotation)
-            metadata += tuple(found)
-            continue
-        if get_origin(annotation) in {Union, types.UnionType}:
-            rest = [each for each in get_args(annotation) if each is not type(None)]
-            if len(rest) == 1:
-                annotation = rest[0]
-                continue
-        return annotation, metadata
-
-
-def _argument(field: Field, complete: Complete) -> Parameter:
+def _argument(field: FieldSpec, complete: Complete) -> Parameter:
     info = typer.Argument(
-        help=field.info.description,
+        help=field.description,
         metavar=field.name.upper(),
         show_default=False,
         autocompletion=_completion(field, complete),
     )
-    is_required = field.info.is_required()
-    annotation = list[_typed(field)] if field.is_list else _typed(field)  # type: ignore[misc]
-    return _parameter(field.name, annotation, info, is_required=is_required)
+    return _parameter(field.name, _annotation(field), info, is_required=field.is_required)
 
 
-def _option(field: Field, complete: Complete) -> Parameter:
+def _option(field: FieldSpec, complete: Complete) -> Parameter:
     short = [_SHORT[field.name]] if field.name in _SHORT else []
-    word = f"{field.word}/--{field.opposite}" if field.kind is bool and _default(field) is not False else field.word
+    word = (
+        f"{field.option}/--{field.opposite}"
+        if field.type is bool and field.kind is not FieldKind.SWITCH
+        else field.option
+    )
     info = typer.Option(
         *short,
         word,
         help=_help(field),
         metavar=_metavar(field),
         show_default=False,
-        min=field.bound("ge", "gt"),
-        max=field.bound("le", "lt"),
+        min=field.minimum if field.has_own_bounds else None,
+        max=field.maximum if field.has_own_bounds else None,
         autocompletion=_completion(field, complete),
     )
-    annotation = list[_typed(field)] if field.is_list else _typed(field)  # type: ignore[misc]
-    return _parameter(field.name, annotation, info, is_required=field.info.is_required())
+    return _parameter(field.name, _annotation(field), info, is_required=field.is_required)
 
 
 def _namespace(complete: Complete) -> Parameter:
@@ -198,45 +128,37 @@ def _parameter(name: str, annotation: Any, info: Any, *, is_required: bool) -> P
     return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[whole, info])
 
 
-def _typed(field: Field) -> Any:  # noqa: ANN401 - as above
-    """What Typer reads a value as; words of an enum are left to the model, which knows the original's too."""
-    return field.kind if field.kind in {bool, int, float} else str
+def _annotation(field: FieldSpec) -> Any:  # noqa: ANN401 - as above
+    """The type that Typer reads; words of an enum are left to the model, which knows the original's too."""
+    one = field.type if field.type in {bool, int, float} else str
+    return list[one] if field.kind is FieldKind.LIST and field.type is not dict else one  # type: ignore[valid-type]
 
 
-def _metavar(field: Field) -> str | None:
+def _metavar(field: FieldSpec) -> str | None:
+    if field.type is bool:
+        return None
     if field.choices:
         words = "|".join(field.choices)
         return words if len(words) <= _METAVAR_CHARS_MAX else "NAME"
-    if field.kind is bool:
-        return None
-    if field.kind is dict:
-        return "JSON"
-    return {int: "N", float: "NUMBER"}.get(field.kind, field.name.rpartition("_")[2].upper())
+    return {int: "N", float: "NUMBER", dict: "JSON"}.get(field.type, field.name.rpartition("_")[2].upper())
 
 
-def _default(field: Field) -> object:
-    default = field.info.get_default(call_default_factory=True) if not field.info.is_required() else None
-    return None if default is PydanticUndefined else default
-
-
-def _help(field: Field) -> str:
+def _help(field: FieldSpec) -> str:
     """The description, and the default where it tells something."""
-    default = _default(field)
-    if default is None or default is False or default in ([], (), {}, ""):
-        return field.info.description or ""
-    text = default.value if isinstance(default, StrEnum) else "yes" if default is True else default
-    return f"{field.info.description} Default: {text}."
+    if (not field.default and field.default != 0) or field.default is False:
+        return field.description
+    text = "yes" if field.default is True else field.default
+    return f"{field.description} Default: {text}."
 
 
-def _completion(field: Field, complete: Complete) -> Callable[..., list[str]] | None:
-    if field.choices:
-        choices = field.choices
-        return lambda: choices
+def _completion(field: FieldSpec, complete: Complete) -> Callable[..., list[str]] | None:
+    if field.choices and field.type is not bool:
+        return lambda: list(field.choices)
     return complete(field.completes) if field.completes else None
 
 
-def _from_json(field: Field, text: str) -> Any:  # noqa: ANN401 - whatever the parameter takes
+def _from_json(field: FieldSpec, text: str) -> Any:  # noqa: ANN401 - whatever the parameter takes
     try:
         return decode_json(text)
     except ValueError as error:
-        raise InvalidRequestError(f"{field.word} is no JSON: {error}") from None
+        raise InvalidRequestError(f"{field.option} is no JSON: {error}") from None

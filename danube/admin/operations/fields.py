@@ -1,9 +1,14 @@
-"""What parameters and results are made of."""
+"""Parameters and results of operations: their types, marks on their fields, and each field as a face shows it."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any
+from enum import Enum, StrEnum
+from functools import cache
+from types import UnionType
+from typing import Annotated, Any, Literal, Self, Union, get_args, get_origin
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SecretStr, StringConstraints
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
 
 from danube.model.limits.broker import LIST_ROWS_MAX
 from danube.model.topic import TopicName, check_name_part
@@ -16,9 +21,22 @@ class Params(BaseModel):
 
 
 class Result(BaseModel):
-    """What an operation answers."""
+    """The answer of an operation."""
 
     model_config = ConfigDict(frozen=True, defer_build=True)
+
+    @classmethod
+    def of(cls, *sources: object, **own: Any) -> Self:  # noqa: ANN401 - any field
+        """The result whose fields are those of domain values, by their names; `own` are the others.
+
+        The first source that has a field counts. A source of None is unknown, and so is every field that no other has.
+        """
+        found = {}
+        for name in cls.model_fields.keys() - own.keys():
+            known = next((each for each in sources if hasattr(each, name)), None)
+            if known is not None or None in sources:
+                found[name] = getattr(known, name, None)
+        return cls.model_validate({**found, **own})
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,3 +114,150 @@ def marks(model: type[BaseModel], mark: type[Any]) -> frozenset[str]:
     return frozenset(
         name for name, info in model.model_fields.items() if any(isinstance(each, mark) for each in info.metadata)
     )
+
+
+class FieldKind(StrEnum):
+    """The way that a form asks for a parameter."""
+
+    TEXT = "text"
+    LONG_TEXT = "long_text"
+    """May be longer than LONG_TEXT_CHARS, and gets several lines."""
+    SECRET = "secret"  # noqa: S105 - a kind of field, not a secret
+    NUMBER = "number"
+    CHOICE = "choice"
+    SWITCH = "switch"
+    """False unless it is ticked."""
+    LIST = "list"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FieldSpec:
+    """One parameter of an operation, as every face shows and reads it."""
+
+    name: str
+    description: str
+    kind: FieldKind
+    type: type
+    """Of one value: bool, int, float or str; dict for what is typed as JSON."""
+    is_required: bool
+    default: Any = None
+    """As a JSON value; None when it is left out."""
+    choices: tuple[str, ...] = ()
+    minimum: float | None = None
+    maximum: float | None = None
+    has_own_bounds: bool = False
+    """They are of the field itself; those of its type are wide, and help texts leave them out."""
+    chars_max: int | None = None
+    completes: str | None = None
+    """The kind of name in the cluster that its values are, see `Completes`."""
+    opposite: str
+    """The word that says no on the command line, where the name says yes."""
+
+    @property
+    def option(self) -> str:
+        """The parameter on the command line."""
+        return f"--{self.name.replace('_', '-')}"
+
+    @property
+    def is_paging(self) -> bool:
+        """Whether every listing has it."""
+        return self.name in PageParams.model_fields
+
+
+LONG_TEXT_CHARS = 4_000
+
+
+def field_specs(params: type[Params]) -> tuple[FieldSpec, ...]:
+    """The parameters of an operation, in the order of their declaration."""
+    return _specs(params)
+
+
+@cache  # bounded by the operations there are; a web page asks for them once for each row
+def _specs(params: type[Params]) -> tuple[FieldSpec, ...]:
+    return tuple(_spec(name, info) for name, info in params.model_fields.items())
+
+
+def _spec(name: str, info: FieldInfo) -> FieldSpec:
+    annotation, marks = _unwrapped(info.annotation)
+    marks += tuple(info.metadata)
+    is_list = get_origin(annotation) in {list, tuple, set, frozenset}
+    of_list: tuple[Any, ...] = ()
+    if is_list:
+        annotation, of_list = _unwrapped(get_args(annotation)[0])
+    choices, kind, value_type = _kind(annotation)
+    default = _default(info)
+    if kind is FieldKind.SWITCH and default is not False:
+        kind, choices = FieldKind.CHOICE, ("true", "false")
+    chars_max = min(_each(marks, "max_length"), default=None) if value_type is str and not is_list else None
+    if kind is FieldKind.TEXT and chars_max is not None and chars_max > LONG_TEXT_CHARS:
+        kind = FieldKind.LONG_TEXT
+    marks += of_list
+    return FieldSpec(
+        name=name,
+        description=info.description or "",
+        kind=FieldKind.LIST if is_list else kind,
+        type=value_type,
+        is_required=info.is_required(),
+        default=default,
+        choices=choices,
+        minimum=max((*_each(marks, "ge"), *_each(marks, "gt")), default=None),
+        maximum=min((*_each(marks, "le"), *_each(marks, "lt")), default=None),
+        has_own_bounds=any(hasattr(each, bound) for each in info.metadata for bound in ("ge", "gt", "le", "lt")),
+        chars_max=chars_max,
+        completes=next((each.kind for each in marks if isinstance(each, Completes)), None),
+        opposite=next((each.word for each in marks if isinstance(each, Opposite)), f"no-{name.replace('_', '-')}"),
+    )
+
+
+def _kind(annotation: Any) -> tuple[tuple[str, ...], FieldKind, type]:  # noqa: ANN401 - types are values here
+    """Choices, kind and type of one value."""
+    if get_origin(annotation) is Literal:
+        return tuple(map(str, get_args(annotation))), FieldKind.CHOICE, str
+    if not isinstance(annotation, type):
+        return (), FieldKind.JSON, dict
+    if issubclass(annotation, Enum):
+        return tuple(str(each.value) for each in annotation), FieldKind.CHOICE, str
+    if issubclass(annotation, SecretStr):
+        return (), FieldKind.SECRET, str
+    for of, kind in _KINDS.items():
+        if issubclass(annotation, of):
+            return (), kind, of
+    return (), FieldKind.JSON, dict
+
+
+_KINDS = {bool: FieldKind.SWITCH, int: FieldKind.NUMBER, float: FieldKind.NUMBER, str: FieldKind.TEXT}
+
+
+def _unwrapped(annotation: Any) -> tuple[Any, tuple[Any, ...]]:  # noqa: ANN401 - as above
+    """The type within `Annotated` and `| None`, and the marks on it."""
+    marks: tuple[Any, ...] = ()
+    while True:
+        if get_origin(annotation) is Annotated:
+            annotation, *found = get_args(annotation)
+            marks += tuple(found)
+            continue
+        rest = [each for each in get_args(annotation) if each is not type(None)]
+        if get_origin(annotation) not in {Union, UnionType} or len(rest) != 1:
+            return annotation, marks
+        annotation = rest[0]
+
+
+def _each(marks: tuple[Any, ...], bound: str) -> list[Any]:
+    """The values of a bound; `Field(ge=1)` within `Annotated` is not taken apart yet."""
+    flat = (one for each in marks for one in (each.metadata if isinstance(each, FieldInfo) else (each,)))
+    return [found for each in flat if (found := getattr(each, bound, None)) is not None]
+
+
+def _default(info: FieldInfo) -> Any:  # noqa: ANN401 - any JSON value
+    default = info.get_default(call_default_factory=True, validated_data={})
+    match default:
+        case Enum():
+            return default.value
+        case BaseModel():
+            return default.model_dump(mode="json")
+        case tuple() | set() | frozenset():
+            return list(default)
+        case SecretStr():
+            return None
+    return None if default is PydanticUndefined else default

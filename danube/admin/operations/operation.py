@@ -92,12 +92,13 @@ class Operation(Generic[P, R]):
     access: AccessLevel | None = None
     """Its level, where that is another than its effect's."""
     is_idempotent: bool = False
-    """Whether calling it twice does the same as once."""
+    """Whether calling it twice does the same as once, as is so of whatever only reads."""
 
     def __post_init__(self) -> None:
         """Refuse what no face could show."""
-        problems = list(_problems(self))
-        if problems:
+        if self.effect is Effect.READ:
+            object.__setattr__(self, "is_idempotent", True)
+        if problems := _problems(self):
             raise TypeError(f"operation {self.name!r}: {'; '.join(problems)}")
 
     @property

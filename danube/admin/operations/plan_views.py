@@ -52,29 +52,13 @@ class PlannedResult(Result):
 
 def plan_view(plan: Plan, now_ms: int) -> PlanView:
     """The plan as it stands at this time."""
-    impact = plan.impact
-    return PlanView(
-        plan_id=plan.plan_id,
-        operation=plan.operation,
-        arguments=dict(plan.arguments),
-        effect=plan.effect,
+    return PlanView.of(
+        plan,
+        plan.impact,
         status=plan.status(now_ms),
-        changes=list(impact.changes),
-        irreversible=list(impact.irreversible),
-        topics=list(impact.topics),
-        topic_count=impact.topic_count,
-        subscriptions=list(impact.subscriptions),
-        subscription_count=impact.subscription_count,
-        producers=impact.producers,
-        consumers=impact.consumers,
-        messages=impact.messages,
-        bytes=impact.bytes,
         asked_by=caller_text(plan.asked_by),
         asked_through=plan.asked_by.face,
         decided_by=caller_text(plan.decided_by) if plan.decided_by else None,
-        created_ms=plan.created_ms,
-        expires_ms=plan.expires_ms,
-        applied_ms=plan.applied_ms,
     )
 
 

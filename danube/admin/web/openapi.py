@@ -7,9 +7,10 @@ from pydantic.json_schema import models_json_schema
 
 from danube import __version__
 from danube.admin.operations import REGISTRY
+from danube.admin.operations.fields import FieldKind
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.web.pages.catalog import api_method, api_path
-from danube.admin.web.pages.forms import FieldKind, fields_of, params_schema
+from danube.admin.web.pages.forms import fields_of, params_schema
 from danube.admin.web.statuses import NEXT_STEPS, STATUSES
 
 _REFERENCE = "#/components/schemas/{model}"
@@ -96,7 +97,7 @@ def _parameter(operation: AnyOperation, name: str) -> dict[str, Any]:
     values = [example.arguments[name] for example in operation.examples if name in example.arguments]
     if values:
         parameter["example"] = values[0]
-    if field.kind is FieldKind.LINES:
+    if field.kind is FieldKind.LIST:
         parameter |= {"style": "form", "explode": True}
     return parameter
 

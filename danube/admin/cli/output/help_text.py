@@ -6,9 +6,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from danube.admin.access import AccessLevel
-from danube.admin.cli.parameters import Field, fields_of
+from danube.admin.cli.parameters import fields_of
 from danube.admin.cli.typer_classes import PROGRAM
 from danube.admin.operations import BY_NAME
+from danube.admin.operations.fields import FieldSpec
 from danube.admin.operations.operation import AnyOperation, Example
 
 EXIT_CODES = (
@@ -75,7 +76,7 @@ def verbs_text(operations: Iterable[AnyOperation]) -> str:
     return f"{words[0].upper()}{words[1:]}."
 
 
-def _option_words(field: Field, value: Any) -> list[str]:  # noqa: ANN401 - any JSON value
+def _option_words(field: FieldSpec, value: Any) -> list[str]:  # noqa: ANN401 - any JSON value
     if isinstance(value, bool):
-        return [field.word if value else f"--{field.opposite}"]
-    return [each for one in (value if isinstance(value, list) else [value]) for each in (field.word, str(one))]
+        return [field.option if value else f"--{field.opposite}"]
+    return [each for one in (value if isinstance(value, list) else [value]) for each in (field.option, str(one))]

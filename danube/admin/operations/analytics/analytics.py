@@ -143,7 +143,7 @@ async def _run(call: Call, params: RunAnalyticsParams) -> RunAnswer:
 
 async def _get(call: Call, params: GetAnalyticsParams) -> AnalyticsAnswer:
     runs = await published_runs(call.gateway, call.clock)
-    shown = [_row(run) for run in runs[:ANALYTICS_RUNS_SHOWN_MAX]]
+    shown = [RunRow.of(run) for run in runs[:ANALYTICS_RUNS_SHOWN_MAX]]
     run = next((each for each in runs if each.run_id == params.run_id), None)
     if params.run_id is not None and run is None:
         await _raise_unknown(params.run_id, [each.run_id for each in shown])
@@ -156,12 +156,10 @@ async def _get(call: Call, params: GetAnalyticsParams) -> AnalyticsAnswer:
         step = _next_step(run)
     is_there = run is not None and run.state is RunState.FINISHED
     report = report_of_run(run, AnalyzeLagParams(), call.clock.now_ms()) if run and is_there else None
-    return AnalyticsAnswer(
-        run_id=run.run_id if run else None,
+    return AnalyticsAnswer.of(
+        run,
         job=run.job if run else params.job,
-        state=run.state if run else None,
         detail=run.detail if run else "",
-        as_of_ms=run.as_of_ms if run else None,
         next_step=step,
         statuses=report.statuses if report else {},
         total=report.total if report else 0,
@@ -263,18 +261,6 @@ def _answer(
     )
 
 
-def _row(run: Run) -> RunRow:
-    return RunRow(
-        run_id=run.run_id,
-        job=run.job,
-        state=run.state,
-        started_ms=run.started_ms,
-        ended_ms=run.ended_ms,
-        as_of_ms=run.as_of_ms,
-        detail=run.detail,
-    )
-
-
 RUN_ANALYTICS = Operation(
     name="run_analytics",
     words=("analytics", "run"),
@@ -305,7 +291,6 @@ GET_ANALYTICS_RESULT = Operation(
     result=AnalyticsAnswer,
     run=_get,
     examples=(Example("The newest lag result", {"job": "lag"}),),
-    is_idempotent=True,
 )
 
 OPERATIONS = (RUN_ANALYTICS, GET_ANALYTICS_RESULT)

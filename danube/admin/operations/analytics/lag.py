@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
@@ -33,6 +33,8 @@ from danube.model.limits.faces import (
 )
 from danube.model.plans.plan import Effect
 from danube.model.records.analytics import Run
+
+R = TypeVar("R", bound="LagRow")
 
 
 class LagSource(StrEnum):
@@ -120,11 +122,6 @@ class LagGroupRow(LagRow):
     )
     worst_partition: Annotated[str, Moving, WIDE] = Field(description="The partition that gave status and cause.")
     eta_partition: Annotated[str, Moving, WIDE] = Field(description="The partition that `eta_s` hangs on.")
-
-    @classmethod
-    def of(cls, group: GroupLag, evidence: str) -> Self:
-        """As a row."""
-        return cls.model_validate({**_rounded(group), "evidence": evidence})
 
 
 class LagReport(Result):
@@ -242,7 +239,7 @@ def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
         total=len(groups),
         next_cursor=cursor_after(_place(page[-1])) if len(page) < len(rest) else None,
         groups=[
-            LagGroupRow.of(one, _evidence(verdicts.get((one.worst_partition, one.subscription)), answer))
+            _row(LagGroupRow, one, evidence=_evidence(verdicts.get((one.worst_partition, one.subscription)), answer))
             for one in page
         ],
         partition_total=len(members),
@@ -264,15 +261,15 @@ def _evidence(verdict: LagVerdict | None, answer: _Answer) -> str:
 
 
 def _partition_row(one: PartitionLag, answer: _Answer) -> LagRow:
-    values = {"topic": one.topic, "subscription": one.subscription, "evidence": _evidence(one.verdict, answer)}
-    return LagRow.model_validate({**_rounded(one.verdict), **values})
+    evidence = _evidence(one.verdict, answer)
+    return _row(LagRow, one.verdict, topic=one.topic, subscription=one.subscription, evidence=evidence)
 
 
-def _rounded(of: GroupLag | LagVerdict) -> dict[str, object]:
-    """Its fields, numbers with as many places as they are worth."""
-    names = [name for name in of.__dataclass_fields__ if name in LagGroupRow.model_fields]
-    values = ((name, getattr(of, name)) for name in names)
-    return {name: round(value, 3) if isinstance(value, float) else value for name, value in values}
+def _row(kind: type[R], of: GroupLag | LagVerdict, **own: str) -> R:
+    """The row of a group or a partition; a number has as many places as it is worth."""
+    row = kind.of(of, **own)
+    exact = {name: value for name in kind.model_fields if isinstance(value := getattr(row, name), float)}
+    return row.model_copy(update={name: round(value, 3) for name, value in exact.items()})
 
 
 ANALYZE_CONSUMER_LAG = Operation(
@@ -296,7 +293,6 @@ ANALYZE_CONSUMER_LAG = Operation(
         ),
         Example("Judged here and now, partitions too", {"source": "live", "partitions": True}),
     ),
-    is_idempotent=True,
 )
 
 OPERATIONS = (ANALYZE_CONSUMER_LAG,)

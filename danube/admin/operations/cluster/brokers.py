@@ -37,14 +37,8 @@ async def _list(call: Call, params: PageParams) -> BrokerList:
 
 
 def _row(info: BrokerInfo) -> BrokerRow:
-    return BrokerRow(
-        broker_id=info.broker_id,
-        broker_status=info.status,
-        broker_addr=info.broker_url,
-        broker_role=info.role,
-        admin_addr=info.admin_url,
-        metrics_addr=info.metrics_url,
-    )
+    addresses = {"broker_addr": info.broker_url, "admin_addr": info.admin_url, "metrics_addr": info.metrics_url}
+    return BrokerRow.of(info, broker_status=info.status, broker_role=info.role, **addresses)
 
 
 LIST_BROKERS = Operation(
@@ -58,7 +52,6 @@ LIST_BROKERS = Operation(
     run=_list,
     listing=Listing(rows="brokers", key="broker_id"),
     examples=(Example("Every broker"),),
-    is_idempotent=True,
 )
 
 OPERATIONS = (LIST_BROKERS,)

@@ -189,7 +189,6 @@ HEALTH_CHECK = Operation(
     result=Health,
     run=_health,
     examples=(Example("Is all well?"),),
-    is_idempotent=True,
 )
 
 OPERATIONS = (HEALTH_CHECK,)

@@ -1,15 +1,15 @@
 """cluster.*: how brokers agree on the metadata, and who takes part."""
 
 from collections.abc import Awaitable
-from dataclasses import asdict, dataclass
 from typing import Annotated, TypeVar
 
 from pydantic import Field, StringConstraints
 
+from danube.admin.gateway import AdminGateway
 from danube.admin.operations.fields import VOLATILE, Params, Result
 from danube.admin.operations.operation import Call, Example, Operation
 from danube.admin.operations.plan_views import PlannedResult
-from danube.model.calls.admin import AddNode, BrokerDescription, ClusterDescription, ClusterMember, RaftStatus
+from danube.model.calls.admin import AddNode, ClusterMember
 from danube.model.errors import PreconditionFailedError, UnsupportedError
 from danube.model.limits.metadata import NODE_ADDRESS_BYTES_MAX
 from danube.model.plans.plan import Effect
@@ -75,32 +75,38 @@ class ClusterStatus(Result):
     brokers: list[StandingRow] = Field(description="Those that run, are gone since a while ago, or own topics.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """What the brokers tell, as far as they do."""
-
-    broker: BrokerDescription | None
-    raft: RaftStatus | None
-    cluster: ClusterDescription | None
-    leader_broker: str | None
-
-
 async def _status(call: Call, params: Params) -> ClusterStatus:  # noqa: ARG001 - it has none
     gateway = call.gateway
-    told = _Told(
-        broker=await _told(gateway.describe_broker()),
-        raft=await _told(gateway.raft_status()),
-        cluster=await _told(gateway.describe_cluster()),
-        leader_broker=await gateway.leader(),
+    broker, raft = await _told(gateway.describe_broker()), await _told(gateway.raft_status())
+    cluster, leader = await _told(gateway.describe_cluster()), await gateway.leader()
+    alone = await _only_broker(gateway) if broker is None and raft is None else ""
+    return ClusterStatus.of(
+        raft,
+        broker,
+        mode=broker.mode if broker else "standalone" if alone else "cluster",
+        self_node_id=raft.self_node_id if raft else broker.info.broker_id if broker else alone,
+        leader=raft.leader_id if raft else None,
+        voters=raft.voters if raft else (),
+        learners=raft.learners if raft else (),
+        uptime_s=round(broker.uptime_s, 1) if broker else None,
+        takes_messages=broker.is_healthy if broker else None,
+        stopped_reason=broker.refused_reason if broker else None,
+        leader_broker=leader,
+        metadata=cluster.kind if cluster else None,
+        has_quorum=cluster.has_quorum if cluster else None,
+        members=[_row(each, cluster.leader_id) for each in cluster.members] if cluster else [],
+        brokers=[StandingRow.of(each) for each in cluster.brokers] if cluster else [],
     )
-    if told.broker is not None or told.raft is not None:
-        return _merge(told)
-    brokers = await call.gateway.brokers()
+
+
+async def _only_broker(gateway: AdminGateway) -> str:
+    """The id of the only broker there is. Raises UnsupportedError where there are several."""
+    brokers = await gateway.brokers()
     if len(brokers) != 1:
         raise UnsupportedError(
             "this broker tells nothing of its cluster; `danube-admin brokers list` lists its brokers"
         )
-    return _merge(told, alone=brokers[0].broker_id)
+    return brokers[0].broker_id
 
 
 async def _told(answer: Awaitable[T]) -> T | None:
@@ -111,45 +117,9 @@ async def _told(answer: Awaitable[T]) -> T | None:
         return None
 
 
-def _merge(told: _Told, *, alone: str = "") -> ClusterStatus:
-    """`alone` is the id of a broker that tells neither, and is the only one there is."""
-    description, raft, cluster = told.broker, told.raft, told.cluster
-    return ClusterStatus(
-        mode=description.mode if description else "standalone" if alone else "cluster",
-        self_node_id=raft.self_node_id if raft else description.info.broker_id if description else alone,
-        raft_addr=raft.raft_addr if raft else None,
-        leader=raft.leader_id if raft else None,
-        current_term=raft.current_term if raft else None,
-        last_applied=raft.last_applied if raft else None,
-        voters=list(raft.voters) if raft else [],
-        learners=list(raft.learners) if raft else [],
-        cluster_name=description.cluster_name if description else None,
-        version=description.version if description else None,
-        uptime_s=round(description.uptime_s, 1) if description else None,
-        takes_messages=description.is_healthy if description else None,
-        topics=description.topics if description else None,
-        subscriptions=description.subscriptions if description else None,
-        producers=description.producers if description else None,
-        consumers=description.consumers if description else None,
-        stopped_reason=description.refused_reason if description else None,
-        leader_broker=told.leader_broker,
-        metadata=cluster.kind if cluster else None,
-        has_quorum=cluster.has_quorum if cluster else None,
-        members=[_row(each, cluster.leader_id) for each in cluster.members] if cluster else [],
-        brokers=[StandingRow(**asdict(each)) for each in cluster.brokers] if cluster else [],
-    )
-
-
 def _row(member: ClusterMember, leader_id: str | None) -> MemberRow:
     voter = "leader" if member.node_id == leader_id else "voter"
-    return MemberRow(
-        node_id=member.node_id,
-        broker_id=member.broker_id,
-        address=member.address,
-        role=voter if member.votes else "learner",
-        connected=member.connected,
-        lag=member.lag,
-    )
+    return MemberRow.of(member, role=voter if member.votes else "learner")
 
 
 class AddNodeParams(Params):
@@ -208,7 +178,6 @@ CLUSTER_STATUS = Operation(
     result=ClusterStatus,
     run=_status,
     examples=(Example("The cluster behind the endpoint"),),
-    is_idempotent=True,
 )
 
 ADD_NODE = Operation(

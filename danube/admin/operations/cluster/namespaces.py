@@ -116,7 +116,6 @@ LIST_NAMESPACES = Operation(
     run=_list,
     listing=Listing(rows="namespaces", key="name"),
     examples=(Example("Every namespace"),),
-    is_idempotent=True,
 )
 
 GET_NAMESPACE_POLICIES = Operation(
@@ -129,7 +128,6 @@ GET_NAMESPACE_POLICIES = Operation(
     run=_policies,
     positional=("namespace",),
     examples=(Example("The limits of the namespace `default`", {"namespace": "default"}),),
-    is_idempotent=True,
 )
 
 CREATE_NAMESPACE = Operation(

@@ -179,14 +179,12 @@ async def _checked(call: Call, place: AuditLogPlace, log: AuditLogPlace | None) 
 
 
 def _log_row(place: AuditLogPlace, verdict: ChainVerdict, page: AuditPage | None) -> AuditLogRow:
-    return AuditLogRow(
+    return AuditLogRow.of(
+        place,
+        verdict,
         log=str(place.topic),
-        broker_id=place.broker_id,
         verdict=LogVerdict.INTACT if verdict.is_intact else LogVerdict.BROKEN,
-        checked=verdict.checked,
         total=page.end - page.start if page is not None else None,
-        broken_at=verdict.broken_at,
-        reason=verdict.reason,
     )
 
 
@@ -202,21 +200,7 @@ async def _pages(call: Call, start: int, end: int, log: AuditLogPlace | None) ->
 
 
 def _row(record: AuditRecord) -> AuditRow:
-    entry = record.entry
-    return AuditRow(
-        sequence=record.sequence,
-        at_ms=record.at_ms,
-        who=entry.caller.who,
-        face=entry.caller.face,
-        client=entry.caller.client,
-        operation=entry.operation,
-        arguments=dict(entry.arguments),
-        plan_id=entry.plan_id,
-        outcome=entry.outcome,
-        error=entry.error,
-        detail=entry.detail,
-        hash=record.hash,
-    )
+    return AuditRow.of(record, record.entry, record.entry.caller)
 
 
 LIST_PLANS = Operation(
@@ -230,7 +214,6 @@ LIST_PLANS = Operation(
     listing=Listing(rows="plans", key="plan_id"),
     is_tool=False,
     examples=(Example("Every plan"), Example("Those that wait for approval", {"status": "waiting"})),
-    is_idempotent=True,
 )
 
 APPROVE_PLAN = Operation(
@@ -272,7 +255,6 @@ AUDIT = Operation(
     run=_audit,
     is_tool=False,
     examples=(Example("The newest calls"), Example("Check the whole log", {"limit": 1, "verify_all": True})),
-    is_idempotent=True,
 )
 
 OPERATIONS = (LIST_PLANS, APPROVE_PLAN, REJECT_PLAN, AUDIT)

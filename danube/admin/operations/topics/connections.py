@@ -79,18 +79,15 @@ async def _disconnect(call: Call, params: DisconnectParams) -> Disconnected:
             f"{len(found)} clients on {params.topic} have the name {params.client[:60]!r}: give the id of one ({ids})"
         )
     await call.gateway.disconnect(DisconnectClient(topic=found[0].topic, client_id=found[0].client_id))
-    return Disconnected(**_row(found[0]).model_dump(), disconnected=True)
+    return Disconnected.of(_row(found[0]), disconnected=True)
 
 
 def _row(connection: Connection) -> ConnectionRow:
-    return ConnectionRow(
-        name=connection.name,
+    return ConnectionRow.of(
+        connection,
         kind=ClientKind.PRODUCER if connection.subscription is None else ClientKind.CONSUMER,
-        subscription=connection.subscription,
         topic=str(connection.topic),
         client_id=str(connection.client_id),
-        takeovers=connection.takeovers,
-        held_off=connection.held_off,
         rival=connection.rival or None,
     )
 
@@ -106,7 +103,6 @@ LIST_CONNECTIONS = Operation(
     positional=("topic",),
     toolset=TOOLSET,
     examples=(Example("Who is at /default/orders", {"topic": "/default/orders"}),),
-    is_idempotent=True,
 )
 
 DISCONNECT_CLIENT = Operation(

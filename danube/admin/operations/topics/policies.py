@@ -192,7 +192,6 @@ GET_TOPIC_POLICIES = Operation(
     positional=("topic",),
     toolset=TOOLSET,
     examples=(Example("Those of /default/orders", {"topic": "/default/orders"}),),
-    is_idempotent=True,
 )
 
 SET_TOPIC_POLICIES = Operation(

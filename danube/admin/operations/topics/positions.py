@@ -2,7 +2,6 @@
 
 import codecs
 import unicodedata
-from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
 
@@ -17,7 +16,6 @@ from danube.model.calls.positions import (
     CreateSubscription,
     PeekedMessage,
     PeekMessages,
-    SubscriptionPosition,
 )
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import (
@@ -209,21 +207,13 @@ async def _create(call: Call, params: CreateSubscriptionParams) -> CreatedPositi
     kind = SubscriptionType[params.subscription_type.name]
     wanted = CreateSubscription(name=params.name, type=kind, start=parse_start(params.start))
     stands = await call.gateway.create_subscription(wanted)
-    known = {"subscription_type": TYPE_WORDS[kind.name], "created": True}
-    return CreatedPosition.model_validate({**_standing(params, stands), **known})
+    word = TYPE_WORDS[kind.name]
+    return CreatedPosition.of(params, stands, lag_messages=stands.lag, subscription_type=word, created=True)
 
 
 async def _retry(call: Call, params: SubscriptionParams) -> Position:
-    return Position.model_validate(_standing(params, await call.gateway.retry_blocked(params.name)))
-
-
-def _standing(params: SubscriptionParams, stands: SubscriptionPosition) -> dict[str, object]:
-    return {
-        "topic": params.topic,
-        "subscription": params.subscription,
-        "position": stands.position,
-        "lag_messages": stands.lag,
-    }
+    stands = await call.gateway.retry_blocked(params.name)
+    return Position.of(params, stands, lag_messages=stands.lag)
 
 
 async def _peek(call: Call, params: PeekParams) -> Peeked:
@@ -236,10 +226,9 @@ async def _peek(call: Call, params: PeekParams) -> Peeked:
         )
     )
     following = page.messages[-1].offset + 1 if page.messages else page.end_offset
-    return Peeked(
+    return Peeked.of(
+        page,
         topic=params.topic,
-        start_offset=page.start_offset,
-        end_offset=page.end_offset,
         next_offset=following if following < page.end_offset else None,
         messages=[_row(message) for message in page.messages],
     )
@@ -247,8 +236,7 @@ async def _peek(call: Call, params: PeekParams) -> Peeked:
 
 def _row(message: PeekedMessage) -> PeekedRow:
     text, form = payload_text(message.payload, message.payload_size)
-    shown = {"attributes": dict(message.attributes), "payload": text, "payload_format": form}
-    return PeekedRow.model_validate({**asdict(message), **shown})
+    return PeekedRow.of(message, attributes=dict(message.attributes), payload=text, payload_format=form)
 
 
 def payload_text(shown: bytes, size: int) -> tuple[str, PayloadFormat]:
@@ -373,7 +361,6 @@ PEEK_MESSAGES = Operation(
             {"topic": "/default/orders", "start": "3", "count": 1, "payload_bytes": 4},
         ),
     ),
-    is_idempotent=True,
 )
 
 ADD_PARTITIONS = Operation(

@@ -138,15 +138,12 @@ class DispatchResult(Result):
 async def _failure_policy(call: Call, params: SubscriptionParams) -> FailurePolicyResult:
     policy, kind = await call.gateway.failure_policy(params.name)
     exists = params.subscription in await call.gateway.subscriptions(params.name.topic)
-    return FailurePolicyResult(
+    return FailurePolicyResult.of(
+        policy,
         topic=params.topic,
         subscription=params.subscription,
         subscription_type=TYPE_WORDS[kind.name] if exists else "",
         is_set=policy is not None,
-        max_redelivery_count=policy.max_redelivery_count if policy else None,
-        ack_timeout_ms=policy.ack_timeout_ms if policy else None,
-        base_redelivery_delay_ms=policy.base_redelivery_delay_ms if policy else None,
-        max_redelivery_delay_ms=policy.max_redelivery_delay_ms if policy else None,
         backoff_strategy=BackoffWord[policy.backoff.name] if policy else None,
         poison_policy=PoisonWord[policy.poison.name] if policy else None,
         dead_letter_topic=str(policy.dead_letter_topic) if policy and policy.dead_letter_topic else None,
@@ -181,7 +178,6 @@ GET_FAILURE_POLICY = Operation(
     positional=("topic",),
     toolset=TOOLSET,
     examples=(Example("That of `billing`", {"topic": "/default/orders", "subscription": "billing"}),),
-    is_idempotent=True,
 )
 
 SET_FAILURE_POLICY = Operation(
@@ -228,7 +224,6 @@ GET_DISPATCH_CONFIG = Operation(
     positional=("topic",),
     toolset=TOOLSET,
     examples=(Example("That of `billing`", {"topic": "/default/orders", "subscription": "billing"}),),
-    is_idempotent=True,
 )
 
 SET_DISPATCH_CONFIG = Operation(

@@ -68,7 +68,6 @@ LIST_SUBSCRIPTIONS = Operation(
     positional=("topic",),
     listing=Listing(rows="subscriptions", key="name"),
     examples=(Example("The subscriptions of /default/orders", {"topic": "/default/orders"}),),
-    is_idempotent=True,
 )
 
 UNSUBSCRIBE = Operation(

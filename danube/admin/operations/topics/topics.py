@@ -2,7 +2,7 @@
 
 import asyncio
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field, model_validator
 
@@ -23,9 +23,9 @@ from danube.model.calls.admin import (
     CreatePartitionedTopic,
     CreateTopic,
     DescribeTopics,
+    SubscriptionDescription,
     TopicDescription,
     TopicInfo,
-    TopicStorageDescription,
 )
 from danube.model.errors import NotFoundError, UnsupportedError
 from danube.model.limits.broker import PARTITIONS_MAX
@@ -197,40 +197,26 @@ def _row(info: TopicInfo) -> TopicRow:
 async def _describe(call: Call, params: TopicParams) -> TopicDetail:
     name = TopicName.parse(params.topic)
     details, described = await asyncio.gather(call.gateway.topic(name), described_topic(call, name))
-    states = [_state(described, index) for index in range(len(described.subscriptions))] if described else []
-    return TopicDetail(
+    storage = described.storage if described else None
+    return TopicDetail.of(
+        described,
+        storage,
         topic=str(details.info.topic),
         broker_id=details.info.broker_id or "",
         delivery=DELIVERY[details.info.strategy],
         schema_subject=details.schema_subject,
-        schema_id=None,
-        schema_version=None,
-        schema_type=None,
-        compatibility_mode=None,
-        subscriptions=list(details.subscriptions),
-        start_offset=described.start_offset if described else None,
-        end_offset=described.end_offset if described else None,
-        producers=described.producers if described else None,
-        messages_in=described.messages_in if described else None,
-        bytes_in=described.bytes_in if described else None,
-        **_storage_fields(described.storage if described else None),
-        messages_expired=described.messages_expired if described else None,
+        **_NO_SCHEMA,
+        subscriptions=details.subscriptions,
+        oldest_message_ms=storage.oldest_ms if storage else None,
+        newest_message_ms=storage.newest_ms if storage else None,
         subscription_count=len(details.subscriptions),
-        pending_policies=list(described.pending_policies) if described else [],
-        subscription_states=states,
+        pending_policies=described.pending_policies if described else (),
+        subscription_states=[_state(each) for each in described.subscriptions] if described else [],
     )
 
 
-def _storage_fields(storage: TopicStorageDescription | None) -> dict[str, Any]:
-    return {
-        "stored_bytes": storage.stored_bytes if storage else None,
-        "segments": storage.segments if storage else None,
-        "segment_file_bytes": storage.segment_file_bytes if storage else None,
-        "oldest_message_ms": storage.oldest_ms if storage else None,
-        "newest_message_ms": storage.newest_ms if storage else None,
-        "unsynced_bytes": storage.unsynced_bytes if storage else None,
-        "durability": storage.durability if storage else None,
-    }
+_NO_SCHEMA: dict[str, None] = dict.fromkeys(("schema_id", "schema_version", "schema_type", "compatibility_mode"))
+"""Of topics: there is no schema registry yet."""
 
 
 async def described_topic(call: Call, name: TopicName) -> TopicDescription | None:
@@ -245,19 +231,14 @@ async def described_topic(call: Call, name: TopicName) -> TopicDescription | Non
 TYPE_WORDS = {"EXCLUSIVE": "Exclusive", "SHARED": "Shared", "FAILOVER": "Failover", "KEY_SHARED": "KeyShared"}
 
 
-def _state(topic: TopicDescription, index: int) -> SubscriptionState:
-    subscription = topic.subscriptions[index]
+def _state(subscription: SubscriptionDescription) -> SubscriptionState:
     kept = subscription.reliable
-    return SubscriptionState(
-        name=subscription.name,
+    return SubscriptionState.of(
+        subscription,
+        kept,
         subscription_type=TYPE_WORDS[subscription.type.name],
-        state=subscription.state,
         lag_messages=kept.lag if kept else None,
-        in_flight=kept.in_flight if kept else None,
-        waiting=kept.waiting if kept else None,
-        blocked=kept.blocked if kept else None,
         consumers=subscription.connected_count,
-        oldest_unacknowledged_ms=kept.oldest_unacknowledged_ms if kept else None,
     )
 
 
@@ -297,7 +278,6 @@ LIST_TOPICS = Operation(
         Example("Every topic of the namespace `default`", {"namespace": "default"}),
         Example("The first two topics there are", {"limit": 2}),
     ),
-    is_idempotent=True,
 )
 
 DESCRIBE_TOPIC = Operation(
@@ -311,7 +291,6 @@ DESCRIBE_TOPIC = Operation(
     run=_describe,
     positional=("topic",),
     examples=(Example("The topic /default/orders", {"topic": "/default/orders"}),),
-    is_idempotent=True,
 )
 
 CREATE_TOPIC = Operation(

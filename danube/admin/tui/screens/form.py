@@ -10,14 +10,14 @@ from textual.containers import VerticalScroll
 from textual.widgets import Button, Input, Static
 from textual.worker import Worker
 
-from danube.admin.operations.fields import Params
+from danube.admin.operations.fields import FieldSpec, Params
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView, plan_view
 from danube.admin.present import View
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.completion import names_of
 from danube.admin.tui.data.watch import Part
-from danube.admin.tui.forms import FormField, arguments_of, bounded_page, fields_of, judge
+from danube.admin.tui.forms import arguments_of, bounded_page, fields_of, judge
 from danube.admin.tui.header import refusal
 from danube.admin.tui.plan_actions import apply_act, consent_act, whole_view
 from danube.admin.tui.screens.decide import DecideScreen
@@ -167,7 +167,7 @@ class FormScreen(Framed):
         if problems:
             self._say(problems.get("", "") or "Nothing was called yet: see the fields marked with !")
 
-    def _names(self, field: FormField) -> Sequence[str]:
+    def _names(self, field: FieldSpec) -> Sequence[str]:
         topics = [editor.value for editor in self.query(FieldEditor) if editor.field.completes == "topic"]
         return names_of(field.completes or "", self.app_context.watch, str(topics[0]) if topics else "")
 

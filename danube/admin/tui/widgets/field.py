@@ -9,17 +9,18 @@ from textual.content import Content
 from textual.widget import Widget
 from textual.widgets import Checkbox, Input, Select, Static, TextArea
 
+from danube.admin.operations.fields import FieldKind, FieldSpec
 from danube.admin.tui.completion import NameSuggester
-from danube.admin.tui.forms import FormField, Kind, text_of
+from danube.admin.tui.forms import text_of
 from danube.admin.tui.widgets.plain import PlainInput, plain
 
-Names = Callable[[FormField], Sequence[str]]
+Names = Callable[[FieldSpec], Sequence[str]]
 
 
 class FieldEditor(Vertical):
     """Asks for one parameter."""
 
-    def __init__(self, field: FormField, initial: Any, names: Names) -> None:  # noqa: ANN401 - any JSON value
+    def __init__(self, field: FieldSpec, initial: Any, names: Names) -> None:  # noqa: ANN401 - any JSON value
         super().__init__(classes="field")
         self.field = field
         self._initial = field.default if initial is None else initial
@@ -28,7 +29,7 @@ class FieldEditor(Vertical):
     def compose(self) -> ComposeResult:
         """Name and description, the editor, and room for a problem."""
         field = self.field
-        if field.kind is Kind.SWITCH:
+        if field.kind is FieldKind.SWITCH:
             yield self._editor()
             yield Static(plain(field.description), classes="field-description")
         else:
@@ -81,22 +82,22 @@ class FieldEditor(Vertical):
     def _editor(self) -> Widget:
         field, text = self.field, text_of(self._initial)
         match field.kind:
-            case Kind.SWITCH:
+            case FieldKind.SWITCH:
                 return Checkbox(plain(_label(field)), value=bool(self._initial), compact=True, classes="editor")
-            case Kind.CHOICE:
+            case FieldKind.CHOICE:
                 options = [(choice, choice) for choice in field.choices]
                 can_be_empty = not text or (not field.is_required and field.default is None)
                 value = text or Select.NULL
                 return Select(
                     options, value=value, allow_blank=can_be_empty, prompt="-", compact=True, classes="editor"
                 )
-            case Kind.LONG_TEXT:
+            case FieldKind.LONG_TEXT:
                 return TextArea(text, compact=True, classes="editor")
             case _:
                 suggester = NameSuggester(lambda: self._names(field)) if field.completes else None
                 return PlainInput(
                     text,
-                    password=field.kind is Kind.SECRET,
+                    password=field.kind is FieldKind.SECRET,
                     suggester=suggester,
                     placeholder=f"a {field.completes}; → completes it" if field.completes else "",
                     compact=True,
@@ -105,5 +106,5 @@ class FieldEditor(Vertical):
                 )
 
 
-def _label(field: FormField) -> str:
+def _label(field: FieldSpec) -> str:
     return field.name.replace("_", " ")

@@ -7,8 +7,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from danube.admin.operations import REGISTRY
+from danube.admin.operations.fields import FieldSpec
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.web.pages.forms import Field, field_texts, fields_of
+from danube.admin.web.pages.forms import field_texts, fields_of
 from danube.model.plans.plan import Effect
 
 API_PREFIX = "/api/v1"
@@ -74,7 +75,7 @@ def groups(registry: Sequence[AnyOperation] = REGISTRY) -> tuple[Group, ...]:
     return tuple(Group(noun, tuple(operations)) for noun, operations in found.items())
 
 
-def required_of(operation: AnyOperation) -> tuple[Field, ...]:
+def required_of(operation: AnyOperation) -> tuple[FieldSpec, ...]:
     """The parameters that it cannot do without."""
     return tuple(field for field in fields_of(operation) if field.is_required)
 

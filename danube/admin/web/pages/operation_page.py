@@ -11,7 +11,7 @@ from starlette.routing import Route
 
 from danube.admin.operations import BY_NAME, REGISTRY
 from danube.admin.operations.cluster.plans_and_audit import AuditTrail
-from danube.admin.operations.fields import Result
+from danube.admin.operations.fields import FieldKind, Result
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.plan_views import PlannedResult, PlanView, is_applicable_on
 from danube.admin.present import View, plan_view_of, view_of
@@ -26,7 +26,7 @@ from danube.admin.web.pages.catalog import (
     page_url,
     required_of,
 )
-from danube.admin.web.pages.forms import FieldKind, Pairs, arguments_of, field_texts, fields_of, parse_json_object
+from danube.admin.web.pages.forms import Pairs, arguments_of, field_texts, fields_of, parse_json_object
 from danube.admin.web.pages.rendering import Renderer
 from danube.admin.web.pages.tables import Fact, Grid, facts_of, grids_of
 from danube.admin.web.protection.requests import person_of, read_form

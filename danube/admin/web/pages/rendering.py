@@ -9,9 +9,10 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, JSONResponse, Response
 
 from danube import __version__
-from danube.admin.present import cell, printable
+from danube.admin.present import cell, label, printable
 from danube.admin.web.assets import TEMPLATES, VERSION
 from danube.admin.web.pages.catalog import groups, page_path, page_url
+from danube.admin.web.pages.forms import field_text
 from danube.admin.web.server import Person, WebServer
 from danube.admin.web.statuses import TooManyAttemptsError, problem_of, status_of
 from danube.model.errors import DanubeError
@@ -83,7 +84,14 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters |= {"cell": cell, "lines": _lines, "pretty": _pretty, "ticks": _ticks}
+    environment.filters |= {
+        "cell": cell,
+        "field_text": field_text,
+        "label": label,
+        "lines": _lines,
+        "pretty": _pretty,
+        "ticks": _ticks,
+    }
     environment.globals |= {
         "asset_version": VERSION,
         "groups": groups(),

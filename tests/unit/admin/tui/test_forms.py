@@ -6,9 +6,9 @@ import pytest
 from pydantic import BaseModel, Field, SecretStr
 
 from danube.admin.operations import BY_NAME, REGISTRY, operation_of
-from danube.admin.operations.fields import Completes, PageParams, Params, Result, TopicText
+from danube.admin.operations.fields import Completes, FieldKind, FieldSpec, PageParams, Params, Result, TopicText
 from danube.admin.operations.operation import AnyOperation, Example, Operation
-from danube.admin.tui.forms import FormField, Kind, arguments_of, bounded_page, fields_of, judge, text_of
+from danube.admin.tui.forms import arguments_of, bounded_page, fields_of, judge, text_of
 from danube.model.limits.faces import TUI_RESULT_ROWS
 from danube.model.plans.plan import Effect
 
@@ -51,7 +51,7 @@ EVERYTHING: AnyOperation = Operation(
 
 
 @pytest.fixture
-def fields() -> dict[str, FormField]:
+def fields() -> dict[str, FieldSpec]:
     return {field.name: field for field in fields_of(EVERYTHING)}
 
 
@@ -60,7 +60,8 @@ def test_each_example_survives_its_form(operation: AnyOperation) -> None:
     for example in operation.examples:
         kinds = {field.name: field.kind for field in fields_of(operation)}
         typed = {
-            name: value if kinds[name] is Kind.SWITCH else text_of(value) for name, value in example.arguments.items()
+            name: value if kinds[name] is FieldKind.SWITCH else text_of(value)
+            for name, value in example.arguments.items()
         }
         judged = judge(operation, arguments_of(fields_of(operation), typed))
         assert judged.params == operation.params.model_validate(example.arguments)
@@ -72,37 +73,37 @@ def test_each_parameter_of_each_operation_has_a_field_with_its_description(opera
     assert described == {name: info.description for name, info in operation.params.model_fields.items()}
 
 
-def test_what_is_needed_comes_first(fields: dict[str, FormField]) -> None:
+def test_what_is_needed_comes_first(fields: dict[str, FieldSpec]) -> None:
     assert next(iter(fields)) == "plan"
     assert [name for name, field in fields.items() if field.is_required] == ["plan"]
 
 
-def test_the_kind_of_a_field_follows_its_type(fields: dict[str, FormField]) -> None:
+def test_the_kind_of_a_field_follows_its_type(fields: dict[str, FieldSpec]) -> None:
     assert {name: field.kind for name, field in fields.items()} == {
-        "plan": Kind.TEXT,
-        "topics": Kind.ITEMS,
-        "mode": Kind.CHOICE,
-        "secret": Kind.SECRET,
-        "ratio": Kind.TEXT,
-        "labels": Kind.JSON,
-        "inner": Kind.JSON,
-        "definition": Kind.LONG_TEXT,
-        "force": Kind.SWITCH,
-        "sure": Kind.CHOICE,
+        "plan": FieldKind.TEXT,
+        "topics": FieldKind.LIST,
+        "mode": FieldKind.CHOICE,
+        "secret": FieldKind.SECRET,
+        "ratio": FieldKind.NUMBER,
+        "labels": FieldKind.JSON,
+        "inner": FieldKind.JSON,
+        "definition": FieldKind.LONG_TEXT,
+        "force": FieldKind.SWITCH,
+        "sure": FieldKind.CHOICE,
     }
 
 
-def test_defaults_are_shown_as_they_would_be_typed(fields: dict[str, FormField]) -> None:
+def test_defaults_are_shown_as_they_would_be_typed(fields: dict[str, FieldSpec]) -> None:
     assert text_of(fields["topics"].default) == "/a/b"
     assert text_of(fields["inner"].default) == '{"depth": 1}'
     assert fields["mode"].default == "safe"
 
 
-def test_marks_inside_a_list_complete_too(fields: dict[str, FormField]) -> None:
+def test_marks_inside_a_list_complete_too(fields: dict[str, FieldSpec]) -> None:
     assert (fields["topics"].completes, fields["plan"].completes) == ("topic", "plan")
 
 
-def test_what_was_typed_becomes_json_values(fields: dict[str, FormField]) -> None:
+def test_what_was_typed_becomes_json_values(fields: dict[str, FieldSpec]) -> None:
     typed: dict[str, str | bool] = {
         "plan": "p",
         "topics": "/a/b, /c/d",
@@ -118,7 +119,7 @@ def test_what_was_typed_becomes_json_values(fields: dict[str, FormField]) -> Non
 
 
 @pytest.mark.parametrize(("typed", "value"), [("true", True), ("false", False), ("", None)])
-def test_no_is_another_thing_than_nothing_said(fields: dict[str, FormField], typed: str, value: bool | None) -> None:
+def test_no_is_another_thing_than_nothing_said(fields: dict[str, FieldSpec], typed: str, value: bool | None) -> None:
     params = judge(EVERYTHING, arguments_of(list(fields.values()), {"plan": "p", "sure": typed})).params
     assert isinstance(params, Everything)
     assert params.sure is value
@@ -142,7 +143,7 @@ def test_what_is_wrong_with_the_whole_is_told_for_the_form() -> None:
     assert "exclude each other" in judged.problems[""]
 
 
-def test_broken_json_is_refused_beside_its_field(fields: dict[str, FormField]) -> None:
+def test_broken_json_is_refused_beside_its_field(fields: dict[str, FieldSpec]) -> None:
     arguments = arguments_of(list(fields.values()), {"plan": "p", "labels": "{"})
     assert list(judge(EVERYTHING, arguments).problems) == ["labels"]
 

@@ -6,9 +6,9 @@ import pytest
 from pydantic import Field as Described
 from pydantic import SecretStr
 
-from danube.admin.operations.fields import Completes, Params, Result, TopicText
+from danube.admin.operations.fields import Completes, FieldKind, Params, Result, TopicText
 from danube.admin.operations.operation import AnyOperation, Example, Operation
-from danube.admin.web.pages.forms import FieldKind, arguments_of, field_texts, fields_of, with_page_bound
+from danube.admin.web.pages.forms import arguments_of, field_texts, fields_of, with_page_bound
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Effect
 from danube.model.topic import DispatchStrategy
@@ -61,7 +61,7 @@ def test_each_kind_of_parameter_has_its_kind_of_field() -> None:
         "strategy": FieldKind.CHOICE,
         "is_on": FieldKind.SWITCH,
         "is_off": FieldKind.CHOICE,
-        "names": FieldKind.LINES,
+        "names": FieldKind.LIST,
         "rules": FieldKind.JSON,
         "secret": FieldKind.SECRET,
     }
@@ -70,8 +70,8 @@ def test_each_kind_of_parameter_has_its_kind_of_field() -> None:
 def test_a_field_knows_its_bounds_its_default_and_what_it_names() -> None:
     fields = {field.name: field for field in fields_of(OPERATION)}
     assert [field.name for field in fields.values() if field.is_required] == ["text"]
-    assert (fields["count"].minimum, fields["count"].maximum, fields["count"].default) == (1, 9, "3")
-    assert (fields["text"].chars_max, fields["is_off"].options) == (9, ("true", "false"))
+    assert (fields["count"].minimum, fields["count"].maximum, fields["count"].default) == (1, 9, 3)
+    assert (fields["text"].chars_max, fields["is_off"].choices) == (9, ("true", "false"))
     assert (fields["topic"].completes, fields["plan"].completes, fields["text"].completes) == ("topic", "plan", None)
 
 
