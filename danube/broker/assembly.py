@@ -30,10 +30,11 @@ from danube.broker.control.connections import Connections
 from danube.broker.control.describe import Descriptions
 from danube.broker.control.namespaces import NamespaceControl
 from danube.broker.control.peeking import Peeking
+from danube.broker.control.plans.deletions import deletions
 from danube.broker.control.plans.durability import DurabilityControl
 from danube.broker.control.plans.lifecycle import PlanControl
-from danube.broker.control.plans.membership_plan import Members
-from danube.broker.control.plans.planned import planned_operations
+from danube.broker.control.plans.members import member_changes
+from danube.broker.control.plans.positions import position_changes
 from danube.broker.control.plans.retention import RetentionControl
 from danube.broker.control.policies import PolicyControl
 from danube.broker.control.positions import PositionControl
@@ -207,17 +208,16 @@ def _control(
     topic_control = TopicControl(topics, moves, namespaces=namespaces, brokers=brokers)
     subscriptions = SubscriptionControl(topics, consumers)
     positions = PositionControl(topics, records, clock=clock, rng=rng)
-    operations = planned_operations(
-        topic_control,
-        subscriptions,
-        namespaces,
-        positions,
-        RetentionControl(topics, storage, records),
-        durability=DurabilityControl(
-            topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
-        ),
-        members=Members(cluster, metadata.mark),
+    durability = DurabilityControl(
+        topics, records, default=settings.durability, sync_interval_ms=settings.sync_interval_ms
     )
+    operations = {
+        **deletions(topic_control, subscriptions, namespaces),
+        **position_changes(positions),
+        **RetentionControl(topics, storage, records).operations(),
+        **durability.operations(),
+        **member_changes(cluster, metadata.store, rng),
+    }
     return Control(
         brokers=brokers,
         cluster=cluster,

@@ -10,7 +10,6 @@ from danube.broker.cluster.metadata_store import MetaStore, open_meta_store
 from danube.broker.config.metadata_store import MetaStoreType
 from danube.broker.control.brokers import BrokerUrls
 from danube.broker.control.namespaces import BUILT_IN_NAMESPACES
-from danube.broker.control.plans.membership_plan import MarkPlan
 from danube.broker.environment import Dependencies
 from danube.data_folder.data_folder import REPAIRED
 from danube.metadata.records.catalog import Records
@@ -37,7 +36,7 @@ class Metadata:
     plans: PlanRecords
     epochs: ProducerEpochs
     stored: StorageRecords
-    mark: MarkPlan
+    store: MetadataStore
     cluster: "Cluster | None"
     """None for a standalone broker."""
     kind: MetaStoreType
@@ -73,7 +72,7 @@ async def open_metadata(given: Dependencies) -> Metadata:
         plans=PlanRecords(store, rng),
         epochs=ProducerEpochs(store, rng),
         stored=StorageRecords(store, rng, deleted_of=folder.broker_id if is_shared else None),
-        mark=MarkPlan(store, rng),
+        store=store,
         cluster=await _open_cluster(given, opened) if is_shared else None,
         kind=opened.kind,
         cluster_id=cluster_id,

@@ -1,11 +1,12 @@
 """Brokers, as administrators see them: a standalone broker knows itself alone and follows no leader."""
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from danube.broker.control.standings import is_counted, standings
 from danube.broker.topics.local_topics import Topics
 from danube.model.calls.admin import (
+    UNREACHABLE,
     BrokerDescription,
     BrokerInfo,
     BrokerStanding,
@@ -13,6 +14,8 @@ from danube.model.calls.admin import (
     StorageDescription,
 )
 from danube.model.errors import NotFoundError
+from danube.model.limits.metadata import CLUSTER_GONE_SHOWN_S
+from danube.model.records.telemetry import SYSTEM_NAMESPACE
 from danube.runtime.clock import Clock
 from danube.storage.journal.settings import JournalStats
 from danube.storage.settings import StorageStats
@@ -89,17 +92,39 @@ class BrokerControl:
             return (self._info(),)
         return tuple(
             self._info() if each.broker_id == self.own_id else self._other(self._cluster.registry, each)
-            for each in self.standings()
+            for each in self.states()
             if int(each.broker_id)
         )
 
-    def standings(self) -> tuple[BrokerStanding, ...]:
-        """How each of them stands, and which topics have no owner. Costs a step for each topic of the cluster."""
-        topics = sum(is_counted(topic.name) for topic in self._topics)
+    def states(self) -> tuple[BrokerStanding, ...]:
+        """This broker, those registered, those gone for less than CLUSTER_GONE_SHOWN_S and owners of topics, by id.
+
+        A broker is unreachable once its lease has ended, and before that where its member of the Raft group is. Costs a
+        step for each topic of the cluster.
+        """
+        topics = sum(_is_counted(topic.name) for topic in self._topics)
         own = BrokerStanding(broker_id=self.own_id, status=_STATUS, topics=topics)
         if self._cluster is None:
             return (own,)
-        return standings(own, self._cluster, self._clock.now_ms())
+        cluster, now_ms = self._cluster, self._clock.now_ms()
+        owned = Counter(record.owner for record in cluster.topics if _is_counted(str(record.name)))
+        running, gone = cluster.registry.brokers, cluster.registry.gone
+        recent = [one for one, each in gone.items() if now_ms - each.last_seen_ms < CLUSTER_GONE_SHOWN_S * 1_000]
+        members = cluster.membership.status().members if cluster.membership else ()
+        away = {each.node_id for each in members if not each.connected}
+
+        def state(broker_id: int) -> BrokerStanding:
+            if broker_id == self._identity.broker_id:
+                return own
+            is_active = broker_id in running and running[broker_id].node_id not in away
+            return BrokerStanding(
+                broker_id=str(broker_id),
+                status=_STATUS if is_active else UNREACHABLE,
+                topics=owned[broker_id],
+                last_seen_ms=gone[broker_id].last_seen_ms if broker_id in gone else None,
+            )
+
+        return tuple(map(state, sorted({*running, *recent, *owned, self._identity.broker_id})))
 
     def leader(self) -> str | None:
         """The id of the broker that decides for all; None where nothing is to be decided, and while nobody leads."""
@@ -164,6 +189,11 @@ class BrokerControl:
         if self._cluster is None:
             return _ROLE_ALONE
         return _ROLE_LEADER if self._cluster.election.leader == broker_id else _ROLE_FOLLOWER
+
+
+def _is_counted(topic: str) -> bool:
+    """Whether a topic is missed without its broker; each broker owns parts of the log of the system itself."""
+    return not topic.startswith(f"/{SYSTEM_NAMESPACE}/")
 
 
 def _describe_journal(stats: JournalStats, stopped: str | None) -> JournalDescription:

@@ -36,7 +36,7 @@ class ClusterControl:
         membership = self._cluster.membership if self._cluster else None
         if membership is None:
             return ClusterDescription(
-                kind=self._kind, leader_broker_id=leader_broker_id, brokers=self._brokers.standings()
+                kind=self._kind, leader_broker_id=leader_broker_id, brokers=self._brokers.states()
             )
         status = await membership.leader_status()
         return ClusterDescription(
@@ -49,12 +49,12 @@ class ClusterControl:
             has_quorum=status.has_quorum,
             members=tuple(self._member(each) for each in status.members),
             leader_broker_id=leader_broker_id,
-            brokers=self._brokers.standings(),
+            brokers=self._brokers.states(),
         )
 
     async def status(self) -> RaftStatus:
         """The same in the original's terms."""
-        status = await self.look()
+        status = await self.membership_status()
         voters = [str(each.node_id) for each in status.members if each.role is MemberRole.VOTER]
         learners = [str(each.node_id) for each in status.members if each.role is MemberRole.LEARNER]
         return RaftStatus(
@@ -67,7 +67,7 @@ class ClusterControl:
             learners=tuple(learners),
         )
 
-    async def look(self) -> MembershipStatus:
+    async def membership_status(self) -> MembershipStatus:
         """As `Membership.leader_status`. Raises PreconditionFailedError where nobody can take part or leave."""
         return await self._membership().leader_status()
 

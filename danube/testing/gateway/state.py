@@ -22,9 +22,8 @@ from danube.model.errors import (
 )
 from danube.model.limits.broker import PLAN_NAMES_MAX
 from danube.model.plans.durability import Durability, durability_of
-from danube.model.plans.durability_change import durability_change
 from danube.model.plans.plan import Arguments, Impact, counted, describe_call, fingerprint_of
-from danube.model.plans.retention_change import retention_change
+from danube.model.plans.policy_changes import durability_change, retention_change
 from danube.model.policies import (
     NO_LIMITS,
     NO_POLICIES,

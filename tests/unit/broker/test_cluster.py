@@ -251,7 +251,7 @@ async def test_a_broker_that_is_gone_is_told_with_its_topics_also_by_one_that_be
 async def test_a_broker_without_topics_is_forgotten_after_a_while(
     network: Network, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("danube.broker.control.standings.CLUSTER_GONE_SHOWN_S", 0.0)
+    monkeypatch.setattr("danube.broker.control.brokers.CLUSTER_GONE_SHOWN_S", 0.0)
     first = await network.start("a", telemetry_interval_s=0)
     await network.start("b", telemetry_interval_s=0)
     await until(lambda: _lists(first, 2))

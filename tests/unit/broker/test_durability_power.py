@@ -12,7 +12,7 @@ from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records.catalog import Records
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.model.plans.durability import Durability
-from danube.model.plans.durability_change import durability_change
+from danube.model.plans.policy_changes import durability_change
 from danube.model.policies import Policies
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.tasks import TaskScope

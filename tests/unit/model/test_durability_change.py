@@ -6,7 +6,7 @@ import pytest
 
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.durability import Durability, durability_of
-from danube.model.plans.durability_change import durability_change
+from danube.model.plans.policy_changes import durability_change
 from danube.model.policies import Policies
 
 

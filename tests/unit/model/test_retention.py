@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from danube.model.errors import InvalidRequestError
-from danube.model.plans.retention_change import RETENTION_ARGUMENTS, retention_change
+from danube.model.plans.policy_changes import RETENTION_ARGUMENTS, retention_change
 from danube.model.policies import RETENTION_NAMES, Policies
 
 

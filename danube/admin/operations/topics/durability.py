@@ -10,8 +10,8 @@ from danube.admin.operations.plan_views import PlannedResult
 from danube.admin.operations.topics.policies import TOOLSET
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.durability import Durability
-from danube.model.plans.durability_change import durability_change
 from danube.model.plans.plan import Effect
+from danube.model.plans.policy_changes import durability_change
 
 
 class DurabilityParams(Params):

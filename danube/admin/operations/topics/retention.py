@@ -11,7 +11,7 @@ from danube.admin.operations.topics.policies import TOOLSET
 from danube.model.errors import InvalidRequestError
 from danube.model.limits.broker import RETENTION_BYTES_MAX, RETENTION_TIME_S_MAX
 from danube.model.plans.plan import Effect
-from danube.model.plans.retention_change import retention_change
+from danube.model.plans.policy_changes import retention_change
 
 _Seconds = Annotated[int, Field(ge=0, le=RETENTION_TIME_S_MAX)]
 _Bytes = Annotated[int, Field(ge=0, le=RETENTION_BYTES_MAX)]

@@ -1,1 +1,1 @@
-"""Plans."""
+"""Plans of this broker: operations that act by a plan, each with its impact at this moment."""

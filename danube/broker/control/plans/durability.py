@@ -1,18 +1,24 @@
-"""When publishes of topics are acknowledged: what a change would mean, and making it."""
+"""The durability of topics, changed by a plan: for which topics, and what a power cut may take then."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from danube.broker.control.plans.kept_rules import KeptTopics
+from danube.broker.control.plans.policies import NO_EFFECT, PlannedPolicy, rest
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.topic import ReliableTopic
 from danube.metadata.records.catalog import Records
+from danube.model.limits.broker import PLAN_NAMES_MAX
 from danube.model.plans.durability import Durability, durability_of
-from danube.model.policies import Limits, PolicyChange
+from danube.model.plans.plan import Arguments, Impact, fingerprint_of
+from danube.model.plans.policy_changes import DURABILITY_ARGUMENTS, durability_change
+from danube.model.policies import Limits, Policies, PolicyChange
+
+_ALWAYS = "What a power cut has taken never comes back, though its producers were told that it is stored."
 
 
 @dataclass(frozen=True, slots=True)
 class DurabilityEffect:
-    """What a change means for one topic; without a topic, for those that are made later in a namespace."""
+    """A change for one topic; without a topic, for those that are made later in a namespace."""
 
     topic: ReliableTopic | None
     before: Durability
@@ -23,21 +29,39 @@ class DurabilityEffect:
         """Whether a power cut may take more than before."""
         return self.after.number > self.before.number
 
+    @property
+    def name(self) -> str:
+        """Of the topic."""
+        return self.topic.name if self.topic is not None else "Topics that are made later"
 
-class DurabilityControl(KeptTopics[DurabilityEffect]):
-    """What administrators do, by a plan alone, with the durability of this broker's topics."""
+    @property
+    def identity(self) -> list[object]:
+        """Another one once the topic is made anew, or its durability changes."""
+        topic_id = self.topic.record.topic_id if self.topic is not None else -1
+        return [topic_id, self.before.value, self.after.value]
+
+
+class DurabilityControl(PlannedPolicy[DurabilityEffect]):
+    """When publishes of this broker's topics are acknowledged."""
+
+    name = "durability"
+    arguments = DURABILITY_ARGUMENTS
 
     def __init__(self, topics: Topics, records: Records, *, default: Durability, sync_interval_ms: int) -> None:
-        """`default` is the broker's, where no policy says anything."""
-        super().__init__(topics, records, "durability")
+        """`default` holds where no policy says anything; `sync_interval_ms` is between syncs with `interval`."""
+        super().__init__(topics, records)
         self._default = default
-        self.sync_interval_ms = sync_interval_ms
-        """Between syncs with durability `interval`."""
+        self._interval_ms = sync_interval_ms
 
-    async def namespace_effects(self, namespace: str, change: PolicyChange) -> list[DurabilityEffect]:
-        """As of all rules; the last one is of topics to come."""
-        effects = await super().namespace_effects(namespace, change)
-        after = change.applied_to(await self.namespace_policies(namespace))
+    def _change(self, arguments: Arguments) -> PolicyChange:
+        return durability_change(arguments)
+
+    def _values(self, policies: Policies) -> object:
+        return policies.durability
+
+    async def _namespace_effects(self, namespace: str, after: Policies) -> list[DurabilityEffect]:
+        """The last one is of topics to come."""
+        effects = await super()._namespace_effects(namespace, after)
         before = self._of(self._topics.limits_of(namespace))
         to_come = DurabilityEffect(None, before, durability_of(after.durability) or self._default)
         return effects if to_come.before is to_come.after else [*effects, to_come]
@@ -48,3 +72,42 @@ class DurabilityControl(KeptTopics[DurabilityEffect]):
 
     def _of(self, limits: Limits) -> Durability:
         return durability_of(limits.durability) or self._default
+
+    def _impact(self, change: str, effects: Sequence[DurabilityEffect], state: list[object]) -> Impact:
+        """What becomes weaker is named first."""
+        ordered = sorted(effects, key=lambda each: (not each.is_weaker, each.topic is None, each.name))
+        topics = [each.topic for each in ordered if each.topic is not None]
+        lines = [
+            f"{each.name}: acknowledged {self._when(each.before)} now, and then {self._when(each.after)}."
+            for each in ordered[:PLAN_NAMES_MAX]
+        ]
+        return Impact(
+            changes=(change, *(lines or [NO_EFFECT]), *rest(len(ordered), "And {}.")),
+            irreversible=self._losses([each for each in ordered if each.is_weaker]),
+            topics=tuple(topic.name for topic in topics[:PLAN_NAMES_MAX]),
+            topic_count=len(topics),
+            fingerprint=fingerprint_of([*state, sorted(each.identity for each in effects)]),
+        )
+
+    def _losses(self, weaker: Sequence[DurabilityEffect]) -> tuple[str, ...]:
+        if not weaker:
+            return ()
+        lines = [
+            f"{each.name}: a power cut may take what was acknowledged {self._taken(each.after)}."
+            for each in weaker[:PLAN_NAMES_MAX]
+        ]
+        return (*lines, *rest(len(weaker), "And as much of {}."), _ALWAYS)
+
+    def _when(self, durability: Durability) -> str:
+        match durability:
+            case Durability.FSYNC:
+                return "after the sync (fsync)"
+            case Durability.INTERVAL:
+                return f"after the write, synced within {self._interval_ms:,} ms (interval)"
+            case Durability.OS:
+                return "after the write, synced when the system likes (os)"
+
+    def _taken(self, durability: Durability) -> str:
+        if durability is Durability.INTERVAL:
+            return f"in the last {self._interval_ms:,} ms"
+        return "and the system had not written yet, often that of half a minute"

@@ -1,4 +1,4 @@
-"""Plans of what destroys: made with the impact of this moment, decided about, and applied once."""
+"""Plans of what moves or destroys: made with the impact of this moment, decided about, and applied once."""
 
 import re
 from collections.abc import Mapping

@@ -1,0 +1,119 @@
+"""Deleting topics, namespaces and subscriptions by a plan: what goes with them, and what cannot be undone."""
+
+from collections.abc import Mapping, Sequence
+
+from danube.broker.control.namespaces import NamespaceControl
+from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, destroying, if_any, texts
+from danube.broker.control.subscriptions import SubscriptionControl
+from danube.broker.control.topics import TopicControl
+from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.model.calls.admin import Unsubscribe
+from danube.model.limits.broker import PLAN_NAMES_MAX
+from danube.model.plans.plan import Arguments, Impact, fingerprint_of
+from danube.model.subscription import check_member_name
+from danube.model.text import count_text
+from danube.model.topic import TopicName, check_name_part
+
+
+def deletions(
+    topics: TopicControl, subscriptions: SubscriptionControl, namespaces: NamespaceControl
+) -> Mapping[str, PlannedOperation]:
+    """The operations, by the names that every face knows them by."""
+
+    def delete_topic(arguments: Arguments) -> PlannedCall:
+        name = TopicName.parse(*texts("delete_topic", arguments, "topic"))
+
+        async def impact() -> Impact:
+            return _deleted_topic(name, topics.deletable(name))
+
+        return PlannedCall(impact, lambda extra_writes: topics.delete(name, extra_writes=extra_writes))
+
+    def delete_namespace(arguments: Arguments) -> PlannedCall:
+        name = check_name_part("namespace", *texts("delete_namespace", arguments, "namespace"))
+
+        async def impact() -> Impact:
+            fingerprint = fingerprint_of([name, await namespaces.deletable(name)])
+            return Impact(changes=(f"Delete namespace {name}, which has no topics.",), fingerprint=fingerprint)
+
+        return PlannedCall(impact, lambda extra_writes: namespaces.delete(name, extra_writes=extra_writes))
+
+    def unsubscribe(arguments: Arguments) -> PlannedCall:
+        topic, subscription = texts("unsubscribe", arguments, "topic", "subscription")
+        name = check_member_name("subscription", subscription)
+        wanted = Unsubscribe(topic=TopicName.parse(topic), subscription=name)
+
+        async def impact() -> Impact:
+            return _unsubscribed(subscriptions, wanted)
+
+        return PlannedCall(impact, lambda extra_writes: subscriptions.unsubscribe(wanted, extra_writes=extra_writes))
+
+    return destroying(delete_topic, delete_namespace, unsubscribe)
+
+
+def _deleted_topic(name: TopicName, found: Sequence[AnyTopic]) -> Impact:
+    """Of a topic, or all partitions of a base name."""
+    subscriptions = [f"{topic.name} {each}" for topic in found for each in sorted(topic.subscriptions)]
+    logs = [topic.log for topic in found if isinstance(topic, ReliableTopic)]
+    messages = sum(log.durable_end - log.start_offset for log in logs)
+    stored_bytes = sum(log.body_bytes for log in logs)
+    producers = sum(len(topic.producers) for topic in found)
+    consumers = sum(each.connected() for topic in found for each in topic.subscriptions.values())
+    partitions = "" if found[0].record.name == name else f", which has {count_text(len(found), 'partition')}"
+    return Impact(
+        changes=(
+            f"Delete topic {name}{partitions}.",
+            *if_any(len(subscriptions), "Delete {}.", "subscription"),
+            *if_any(consumers, "Disconnect {}.", "consumer"),
+            *if_any(producers, "Detach {}.", "producer"),
+        ),
+        irreversible=(
+            *if_any(messages, f"{{}} of {stored_bytes:,} bytes cannot be read any more.", "stored message"),
+            *if_any(len(subscriptions), "{} cannot be taken up again.", "subscription"),
+            "A topic of this name that is made later begins empty, at offset 0.",
+        ),
+        topics=tuple(topic.name for topic in found[:PLAN_NAMES_MAX]),
+        topic_count=len(found),
+        subscriptions=tuple(subscriptions[:PLAN_NAMES_MAX]),
+        subscription_count=len(subscriptions),
+        producers=producers,
+        consumers=consumers,
+        messages=messages,
+        bytes=stored_bytes,
+        fingerprint=fingerprint_of([_identity(topic, topic.subscriptions) for topic in found]),
+    )
+
+
+def _unsubscribed(control: SubscriptionControl, wanted: Unsubscribe) -> Impact:
+    """What the subscription has not acknowledged stays in the topic, and grows meanwhile: it has no ceiling."""
+    name, waiting = wanted.subscription, control.pending(wanted)
+    if waiting is not None:
+        return Impact(
+            changes=(f"Delete the policies for subscription {name!r} of {waiting.name}, which does not exist yet.",),
+            topics=(waiting.name,),
+            topic_count=1,
+            fingerprint=fingerprint_of([waiting.record.topic_id, name, "pending"]),
+        )
+    topic, subscription = control.unused(wanted)
+    lost = "A subscription of this name that is made later begins at the end of the topic."
+    if isinstance(subscription, ReliableSubscription):
+        lag = count_text(subscription.driver.engine.lag, "message")
+        lost = f"Its place in the topic is lost, with {lag} not acknowledged. {lost}"
+    return Impact(
+        changes=(
+            f"Delete subscription {name!r} of {topic.name}.",
+            *if_any(len(subscription.consumers), "Forget {} that it had.", "consumer"),
+        ),
+        irreversible=(lost,),
+        topics=(topic.name,),
+        topic_count=1,
+        subscriptions=(f"{topic.name} {name}",),
+        subscription_count=1,
+        consumers=subscription.connected(),
+        fingerprint=fingerprint_of(_identity(topic, [name])),
+    )
+
+
+def _identity(topic: AnyTopic, subscriptions: Sequence[str] | Mapping[str, object]) -> list[object]:
+    """Ids that change once the topic, or one of these subscriptions, is deleted and made anew."""
+    return [topic.record.topic_id, sorted(topic.subscription(name).record.subscription_id for name in subscriptions)]

@@ -1,0 +1,125 @@
+"""Seeking and skipping by a plan: what would be passed over, and doing it.
+
+The arguments, as JSON values. `seek_subscription` takes `topic`, `subscription` and `to`: an offset as a number,
+`earliest`, `latest`, or a time as ISO 8601 with its zone. `skip_messages` takes `topic`, `subscription` and `count`:
+the next so many messages that are not acknowledged, or 0 for those that block the subscription.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+from danube.broker.control.plans.planned import PlannedCall, PlannedOperation, cannot_be_planned, destroying
+from danube.broker.control.positions import PositionControl, offset_of, skip_end, unread_before
+from danube.broker.topics.subscription import ReliableSubscription
+from danube.broker.topics.topic import ReliableTopic
+from danube.model.calls.positions import SeekSubscription, SkipMessages
+from danube.model.calls.stream import FetchFrom, FetchStart, FetchTime
+from danube.model.errors import InvalidRequestError
+from danube.model.limits.broker import SKIP_MESSAGES_MAX
+from danube.model.plans.plan import Arguments, Impact, fingerprint_of
+from danube.model.policies import SubscriptionName
+from danube.model.subscription import check_member_name
+from danube.model.text import count_text
+from danube.model.topic import TopicName
+
+
+def position_changes(control: PositionControl) -> Mapping[str, PlannedOperation]:
+    """The operations, by the names that every face knows them by."""
+
+    def seek_subscription(arguments: Arguments) -> PlannedCall:
+        name = _name("seek_subscription", arguments, "to")
+        wanted = SeekSubscription(name=name, to=_start(arguments["to"]))
+
+        async def impact() -> Impact:
+            topic, subscription = control.find(name)
+            target, position = await offset_of(wanted.to, topic.log), subscription.driver.engine.position
+            lost, again = unread_before(subscription, target), max(0, position - target)
+            change = f"Move subscription {name.subscription!r} of {topic.name} from {position:,} to {target:,}."
+            come_back = (f"{_messages(again)} that {_were(again)} acknowledged will be sent again.",) if again else ()
+            return _impact(topic, subscription, (change, *come_back), lost)
+
+        return PlannedCall(impact, lambda extra_writes: control.jump(wanted, extra_writes=extra_writes))
+
+    def skip_messages(arguments: Arguments) -> PlannedCall:
+        name = _name("skip_messages", arguments, "count")
+        wanted = SkipMessages(name=name, count=_count(arguments["count"]))
+
+        async def impact() -> Impact:
+            topic, subscription = control.find(name)
+            engine = subscription.driver.engine
+            if wanted.count:
+                lost = unread_before(subscription, skip_end(subscription, wanted.count))
+                change = f"Skip the next {_messages(lost)} of subscription {name.subscription!r} of {topic.name}."
+            else:
+                lost = engine.blocked_messages
+                change = f"Skip {_messages(lost)} that block{'s' * (lost == 1)} subscription {name.subscription!r}."
+            # Which messages are the next ones depends on where it stands: a plan is for those, and for no others.
+            return _impact(topic, subscription, (change,), lost, stands=engine.position)
+
+        return PlannedCall(impact, lambda extra_writes: control.skip(wanted, extra_writes=extra_writes))
+
+    return destroying(seek_subscription, skip_messages)
+
+
+def _name(operation: str, arguments: Arguments, other: str) -> SubscriptionName:
+    topic, subscription = arguments.get("topic"), arguments.get("subscription")
+    known = arguments.keys() == {"topic", "subscription", other}
+    if not known or not isinstance(topic, str) or not isinstance(subscription, str):
+        raise cannot_be_planned(operation, arguments, f"topic, subscription and {other}")
+    return SubscriptionName(topic=TopicName.parse(topic), subscription=check_member_name("subscription", subscription))
+
+
+def _count(count: object) -> int:
+    if not isinstance(count, int) or isinstance(count, bool) or not 0 <= count <= SKIP_MESSAGES_MAX:
+        raise InvalidRequestError(
+            f"count {str(count)[:40]!r} cannot be: use 1 to {SKIP_MESSAGES_MAX}, or 0 for the messages that block"
+        )
+    return count
+
+
+def _start(to: object) -> FetchStart:
+    if isinstance(to, int) and not isinstance(to, bool) and to >= 0:
+        return to
+    if isinstance(to, str):
+        if to in {FetchFrom.EARLIEST.value, FetchFrom.LATEST.value}:
+            return FetchFrom(to)
+        try:
+            at = datetime.fromisoformat(to)
+        except ValueError:
+            at = None
+        if at is not None and at.tzinfo is not None:
+            return FetchTime(round(at.timestamp() * 1_000))
+    raise InvalidRequestError(
+        f"{str(to)[:60]!r} is no place in a topic: use an offset, earliest, latest, or a time as 2026-01-31T12:00:00Z"
+    )
+
+
+def _impact(
+    topic: ReliableTopic,
+    subscription: ReliableSubscription,
+    changes: tuple[str, ...],
+    lost: int,
+    *,
+    stands: int | None = None,
+) -> Impact:
+    record = subscription.record
+    passed = f"{_messages(lost)} that {_were(lost)} not acknowledged will never be sent to this subscription."
+    return Impact(
+        changes=changes,
+        irreversible=(passed,) if lost else (),
+        topics=(topic.name,),
+        topic_count=1,
+        subscriptions=(f"{topic.name} {record.name}",),
+        subscription_count=1,
+        consumers=subscription.connected(),
+        messages=lost,
+        fingerprint=fingerprint_of([topic.record.topic_id, record.subscription_id, stands]),
+    )
+
+
+def _messages(count: int) -> str:
+    return count_text(count, "message")
+
+
+def _were(messages: int) -> str:
+    return "was" if messages == 1 else "were"

@@ -1,0 +1,59 @@
+"""Changes of policies that a plan alone makes, from arguments that are JSON values. Pure.
+
+Besides the name of a topic or a namespace, `durability` takes `durability` or `clear`. Retention takes `time_s` and
+`bytes` (0 is no limit), `drops_unread`, and `clear`: what is null stays as it is, and is inherited again with `clear`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from danube.model.errors import InvalidRequestError
+from danube.model.plans.durability import Durability
+from danube.model.policies import DURABILITY_NAME, RETENTION_NAMES, Policies, PolicyChange
+
+DURABILITY_ARGUMENTS = (DURABILITY_NAME, "clear")
+RETENTION_ARGUMENTS = ("time_s", "bytes", "drops_unread", "clear")
+"""The first three are those of RETENTION_NAMES, in that order."""
+
+
+def durability_change(arguments: Mapping[str, Any]) -> PolicyChange:
+    """The change that these arguments mean; others are passed over. Raises InvalidRequestError."""
+    wanted, is_cleared = arguments.get(DURABILITY_NAME), _is_cleared(arguments)
+    if wanted is not None and is_cleared:
+        raise InvalidRequestError("durability cannot be set and cleared at once: do one of them")
+    if wanted is not None:
+        if not isinstance(wanted, str) or wanted not in {each.value for each in Durability}:
+            raise InvalidRequestError(f"durability {str(wanted)[:40]!r} cannot be: use {', '.join(Durability)}")
+        return PolicyChange(given=Policies(durability=Durability(wanted).number))
+    if not is_cleared:
+        raise InvalidRequestError("nothing is to change: give a durability, or clear")
+    return PolicyChange(unset=frozenset({DURABILITY_NAME}))
+
+
+def retention_change(arguments: Mapping[str, Any]) -> PolicyChange:
+    """The same for retention."""
+    given = {
+        name: _number(argument, arguments[argument])
+        for argument, name in zip(RETENTION_ARGUMENTS, RETENTION_NAMES, strict=False)
+        if arguments.get(argument) is not None
+    }
+    is_cleared = _is_cleared(arguments)
+    if not given and not is_cleared:
+        raise InvalidRequestError("nothing is to change: give a limit to set, or clear")
+    unset = frozenset(RETENTION_NAMES) - given.keys() if is_cleared else frozenset()
+    return PolicyChange(given=Policies(**given), unset=unset)
+
+
+def _is_cleared(arguments: Mapping[str, Any]) -> bool:
+    is_cleared = arguments.get("clear", False)
+    if not isinstance(is_cleared, bool):
+        raise InvalidRequestError(f"clear {str(is_cleared)[:40]!r} cannot be: use true or false")
+    return is_cleared
+
+
+def _number(argument: str, value: object) -> int:
+    wants_truth = argument == "drops_unread"
+    if not isinstance(value, int) or isinstance(value, bool) != wants_truth:
+        wanted = "true or false" if wants_truth else "a whole number"
+        raise InvalidRequestError(f"{argument} {str(value)[:40]!r} cannot be: use {wanted}")
+    return int(value)
