@@ -91,7 +91,6 @@ class LocalState:
         self._changing = asyncio.Lock()
 
     async def plans(self) -> list[Plan]:
-        """All plans that are kept, newest first."""
         found = await self._run(self._files.read_plans)
         return sorted(found.values(), key=lambda plan: (-plan.created_ms, plan.plan_id))
 

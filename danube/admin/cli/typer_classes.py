@@ -120,7 +120,6 @@ class AdminGroup(TyperGroup):
         prog_name: str | None = None,
         **extra: Any,  # noqa: ANN401 - as in Typer
     ) -> NoReturn:
-        """Run and exit."""
         words = list(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
 

@@ -42,7 +42,6 @@ class BrokerConnection:
         return self._channel.server_stream(path, request, timeout_s=self._target.timeout_s, metadata=self._metadata)
 
     async def close(self) -> None:
-        """Disconnect."""
         await self._channel.close()
 
     def _told(self, error: DanubeError) -> DanubeError:
@@ -72,23 +71,23 @@ class BrokerConnection:
 
 
 class ConnectionPool:
-    """The lines of one target: to the broker behind its endpoint, and to others that it names."""
+    """The connections of one target: to the broker behind its endpoint, and to others that it names."""
 
     def __init__(self, target: Target, carrier: GrpcCarrier) -> None:
         self._target = target
         self._carrier = carrier
-        self._lines: dict[str, BrokerConnection] = {}
+        self._pool: dict[str, BrokerConnection] = {}
         self.endpoint = self.to(target.endpoint)
 
     def to(self, advertised: str) -> BrokerConnection:
-        """A line to a broker's URL; `0.0.0.0` there is the host that was dialled. Raises SettingsError."""
+        """A connection to a broker at its URL; `0.0.0.0` there is the host that was dialled. Raises SettingsError."""
         url = self.dialled(advertised)
-        if url not in self._lines:
-            if len(self._lines) >= CLIENT_CHANNELS_MAX:
+        if url not in self._pool:
+            if len(self._pool) >= CLIENT_CHANNELS_MAX:
                 raise SettingsError(f"the broker names more than {CLIENT_CHANNELS_MAX} addresses to go to")
             check_token_is_safe(self._target, url)
-            self._lines[url] = BrokerConnection(self._carrier.connect(_host_and_port(url)), url, self._target)
-        return self._lines[url]
+            self._pool[url] = BrokerConnection(self._carrier.connect(_host_and_port(url)), url, self._target)
+        return self._pool[url]
 
     def dialled(self, advertised: str) -> str:
         """An address as this machine reaches it; one that cannot be read stays as it is."""
@@ -100,9 +99,8 @@ class ConnectionPool:
         return f"{scheme if separator else 'http'}://{join_address(host, parts[1])}"
 
     async def close(self) -> None:
-        """Disconnect all of them."""
-        for line in self._lines.values():
-            await line.close()
+        for broker in self._pool.values():
+            await broker.close()
 
 
 def check_token_is_safe(target: Target, url: str) -> None:

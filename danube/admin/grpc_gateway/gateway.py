@@ -57,30 +57,30 @@ async def opened(target: Target) -> AsyncIterator["GrpcGateway"]:
     async with AsyncExitStack() as parts:
         runner = BlockingThread("admin-files")
         parts.push_async_callback(runner.aclose)
-        lines = ConnectionPool(target, await carrier_for(target, clock, runner))
-        parts.push_async_callback(lines.close)
+        pool = ConnectionPool(target, await carrier_for(target, clock, runner))
+        parts.push_async_callback(pool.close)
         folder = state_folder(target.endpoint, os.environ)
-        yield GrpcGateway(lines, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
+        yield GrpcGateway(pool, LocalState(folder, target.endpoint, clock=clock, rng=SystemRng(), runner=runner))
 
 
 class GrpcGateway(RuleCalls):
     """One cluster, through the admin port of one of its brokers."""
 
-    def __init__(self, lines: ConnectionPool, state: LocalState) -> None:
-        self._lines = lines
-        self._line = lines.endpoint
+    def __init__(self, pool: ConnectionPool, state: LocalState) -> None:
+        self._pool = pool
+        self._broker = pool.endpoint
         self._state = state
         self._connection: Connection | None = None
-        self._calls = AdminCalls(lines)
+        self._calls = AdminCalls(pool)
         self._original = OriginalAnswers(self._calls)
-        self._kept_by_broker = BrokerPlansAndAudit(lines.endpoint)
+        self._kept_by_broker = BrokerPlansAndAudit(pool.endpoint)
         self._kept_here = OriginalPlansAndAudit(self._calls, state)
 
     async def connection(self) -> Connection:
         if self._connection is None:
             is_ours = await self._is_ours_by_its_answer()
             folder = None if is_ours else str(self._state.folder)
-            self._connection = Connection(endpoint=self._line.url, is_ours=is_ours, state_folder=folder)
+            self._connection = Connection(endpoint=self._broker.url, is_ours=is_ours, state_folder=folder)
         return self._connection
 
     # Brokers and cluster
@@ -89,14 +89,14 @@ class GrpcGateway(RuleCalls):
         return await self._calls.brokers()
 
     async def leader(self) -> str | None:
-        return admin_messages.LEADER.decode(await self._line.call(f"{BROKERS}/GetLeaderBroker"))
+        return admin_messages.LEADER.decode(await self._broker.call(f"{BROKERS}/GetLeaderBroker"))
 
     async def raft_status(self) -> RaftStatus:
         return await self._calls.raft_status()
 
     async def describe_cluster(self) -> ClusterDescription:
         await self._require_ours("tell who takes part in its cluster")
-        return control_messages.CLUSTER_DESCRIPTION.decode(await self._line.call(f"{_CLUSTER}/DescribeCluster"))
+        return control_messages.CLUSTER_DESCRIPTION.decode(await self._broker.call(f"{_CLUSTER}/DescribeCluster"))
 
     async def add_node(self, wanted: AddNode) -> str:
         if not await self._is_ours():
@@ -107,15 +107,15 @@ class GrpcGateway(RuleCalls):
         await self._require_ours("let another one lead")
         request = control_messages.TRANSFER_LEADERSHIP.encode(node_id)
         return control_messages.LEADERSHIP_TRANSFERRED.decode(
-            await self._line.call(f"{_CLUSTER}/TransferLeadership", request)
+            await self._broker.call(f"{_CLUSTER}/TransferLeadership", request)
         )
 
     async def describe_broker(self) -> BrokerDescription:
         await self._require_ours("tell its load and its journal")
-        answer = await self._line.call(f"{_INSPECTION}/DescribeBroker", control_messages.DESCRIBE_BROKER.encode(None))
+        answer = await self._broker.call(f"{_INSPECTION}/DescribeBroker", control_messages.DESCRIBE_BROKER.encode(None))
         description = control_messages.BROKER_DESCRIPTION.decode(answer)
-        connect_url = self._lines.dialled(description.connect_url)
-        return replace(description, info=reachable(description.info, self._lines), connect_url=connect_url)
+        connect_url = self._pool.dialled(description.connect_url)
+        return replace(description, info=reachable(description.info, self._pool), connect_url=connect_url)
 
     # Namespaces
 
@@ -124,7 +124,7 @@ class GrpcGateway(RuleCalls):
 
     async def namespace_policies(self, namespace: str) -> NamespacePolicies:
         request = admin_messages.NAMESPACE.encode(namespace)
-        return admin_messages.POLICIES.decode(await self._line.call(f"{NAMESPACES}/GetNamespacePolicies", request))
+        return admin_messages.POLICIES.decode(await self._broker.call(f"{NAMESPACES}/GetNamespacePolicies", request))
 
     async def create_namespace(self, namespace: str) -> None:
         try:
@@ -162,7 +162,7 @@ class GrpcGateway(RuleCalls):
         request, path = control_messages.DESCRIBE_TOPICS.encode(wanted), f"{_INSPECTION}/DescribeTopics"
         if len(wanted.topics) == 1:  # several may be served by several brokers, and are asked for one by one
             return control_messages.TOPICS_PAGE.decode(await self._calls.at(wanted.topics[0], path, request))
-        return control_messages.TOPICS_PAGE.decode(await self._line.call(path, request))
+        return control_messages.TOPICS_PAGE.decode(await self._broker.call(path, request))
 
     async def create_topic(self, wanted: CreateTopic) -> None:
         await self._create(f"{TOPICS}/CreateTopic", admin_messages.CREATE_TOPIC.encode(wanted), wanted.topic)
@@ -214,13 +214,13 @@ class GrpcGateway(RuleCalls):
             raise UnavailableError(
                 f"no broker that runs serves {log.topic}: start {f'broker {log.broker_id}' if log.broker_id else 'one'}"
             )
-        return await BrokerPlansAndAudit(self._lines.to(log.admin_url)).audit(start, limit, log.topic)
+        return await BrokerPlansAndAudit(self._pool.to(log.admin_url)).audit(start, limit, log.topic)
 
     async def audit_logs(self) -> Sequence[AuditLogPlace]:
         if not await self._is_ours():
             return ()
         urls = {info.broker_id: info.admin_url for info in await self._calls.running()}
-        urls[(await self.describe_broker()).info.broker_id] = self._line.url  # as it was dialled
+        urls[(await self.describe_broker()).info.broker_id] = self._broker.url  # as it was dialled
         infos = [info for info in await self.topics(AUDIT_TOPIC.namespace) if info.topic.is_of(AUDIT_TOPIC)]
         return [
             AuditLogPlace(topic=info.topic, broker_id=info.broker_id, admin_url=urls.get(info.broker_id or ""))
@@ -245,8 +245,8 @@ class GrpcGateway(RuleCalls):
     # Beneath
 
     async def _system_records(self, topic: TopicName, *, since_ms: int, limit: int) -> Sequence[SystemRecord]:
-        line = self._lines.to(await self._client_url(topic))
-        return await read_system_topic(line, topic, since_ms=since_ms, limit=limit)
+        broker = self._pool.to(await self._client_url(topic))
+        return await read_system_topic(broker, topic, since_ms=since_ms, limit=limit)
 
     async def _client_url(self, topic: TopicName) -> str:
         """Where clients dial the broker that serves a topic."""
@@ -273,7 +273,7 @@ class GrpcGateway(RuleCalls):
     async def _require_ours(self, act: str) -> None:
         if not await self._is_ours():
             raise UnsupportedError(
-                f"the broker at {self._line.url} does not {act}: the original has no such call, only brokers of"
+                f"the broker at {self._broker.url} does not {act}: the original has no such call, only brokers of"
                 " this project do"
             )
 
@@ -291,7 +291,7 @@ class GrpcGateway(RuleCalls):
                 f"no broker can say what that would mean unless it has all topics of the namespace: {what}. Do it topic"
                 " by topic, or name the broker that has all of them with --endpoint"
             )
-        return BrokerPlansAndAudit(await self._calls.line_to(TopicName.parse(str(arguments["topic"]))))
+        return BrokerPlansAndAudit(await self._calls.serving(TopicName.parse(str(arguments["topic"]))))
 
     async def _create(self, path: str, request: bytes, topic: TopicName) -> None:
         try:

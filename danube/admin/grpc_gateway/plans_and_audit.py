@@ -32,8 +32,8 @@ class PlansAndAudit(Protocol):
 class BrokerPlansAndAudit:
     """The broker keeps them."""
 
-    def __init__(self, line: BrokerConnection) -> None:
-        self._line = line
+    def __init__(self, broker: BrokerConnection) -> None:
+        self._broker = broker
 
     async def create_plan(self, request: PlanRequest) -> Plan:
         return await self._plan("CreatePlan", plan_messages.CREATE_PLAN.encode(request))
@@ -45,7 +45,7 @@ class BrokerPlansAndAudit:
         found: list[Plan] = []
         wanted = ListPlans(page_size=PLANS_PAGE_MAX)
         while len(found) <= PLANS_MAX:
-            answer = await self._line.call("/danube.control.Plans/ListPlans", plan_messages.LIST_PLANS.encode(wanted))
+            answer = await self._broker.call("/danube.control.Plans/ListPlans", plan_messages.LIST_PLANS.encode(wanted))
             page = plan_messages.PLANS_PAGE.decode(answer)
             found += page.plans
             if page.next is None or not page.plans:
@@ -60,13 +60,13 @@ class BrokerPlansAndAudit:
         return await self._plan("ApplyPlan", plan_messages.APPLY_PLAN.encode(application))
 
     async def record(self, entry: AuditEntry) -> AuditReceipt:
-        answer = await self._line.call("/danube.control.Audit/Record", plan_messages.AUDIT_ENTRY.encode(entry))
+        answer = await self._broker.call("/danube.control.Audit/Record", plan_messages.AUDIT_ENTRY.encode(entry))
         return plan_messages.AUDIT_RECEIPT.decode(answer)
 
     async def audit(self, start: int, limit: int, topic: TopicName | None = None) -> AuditPage:
         """Records of the log that the broker writes itself, or of another one that it serves."""
         request = plan_messages.READ_AUDIT.encode(ReadAudit(start=start, limit=limit, topic=topic))
-        return plan_messages.decode_audit_page(await self._line.call("/danube.control.Audit/Read", request))
+        return plan_messages.decode_audit_page(await self._broker.call("/danube.control.Audit/Read", request))
 
     async def _plan(self, method: str, request: bytes) -> Plan:
-        return plan_messages.PLAN.decode(await self._line.call(f"/danube.control.Plans/{method}", request))
+        return plan_messages.PLAN.decode(await self._broker.call(f"/danube.control.Plans/{method}", request))

@@ -34,7 +34,7 @@ _POSITIONS = "/danube.control.Positions"
 class RuleCalls:
     """The part of `AdminGateway` that sets and shows rules and positions; see there."""
 
-    _line: BrokerConnection
+    _broker: BrokerConnection
     _calls: AdminCalls
     _original: OriginalAnswers
     _is_ours: Callable[[], Awaitable[bool]]
@@ -83,14 +83,14 @@ class RuleCalls:
         await self._require_ours("tell all limits of a namespace")
         request = control_messages.NAMESPACE_POLICIES_OF.encode(namespace)
         return control_messages.POLICIES_VIEW.decode(
-            await self._line.call(f"{_POLICIES}/GetNamespacePolicies", request)
+            await self._broker.call(f"{_POLICIES}/GetNamespacePolicies", request)
         )
 
     async def set_namespace_policies(self, wanted: SetNamespacePolicies) -> PoliciesView:
         await self._require_ours("change limits while it runs")
         request = control_messages.SET_NAMESPACE_POLICIES.encode(wanted)
         return control_messages.POLICIES_VIEW.decode(
-            await self._line.call(f"{_POLICIES}/SetNamespacePolicies", request)
+            await self._broker.call(f"{_POLICIES}/SetNamespacePolicies", request)
         )
 
     async def topic_policies(self, topic: TopicName) -> PoliciesView:

@@ -14,18 +14,18 @@ from danube.wire import client_messages, decode
 
 
 async def read_system_topic(
-    line: BrokerConnection, topic: TopicName, *, since_ms: int, limit: int
+    broker: BrokerConnection, topic: TopicName, *, since_ms: int, limit: int
 ) -> Sequence[SystemRecord]:
     """The newest `limit` messages appended since then, in order, within ADMIN_SYSTEM_READ_BYTES_MAX.
 
     What is older than that many messages is not read at all. Raises DanubeError.
     """
     request = client_messages.BOUNDS.encode(Bounds(topic=topic, append_times_ms=(since_ms,)))
-    bounds = client_messages.TOPIC_BOUNDS.decode(await line.call(paths.BOUNDS, request))
+    bounds = client_messages.TOPIC_BOUNDS.decode(await broker.call(paths.BOUNDS, request))
     first = _first(bounds, limit)
     if first >= bounds.end_offset:
         return ()
-    return await _read(line, Fetch(topic=topic, start=first, end=bounds.end_offset), bounds.end_offset - first)
+    return await _read(broker, Fetch(topic=topic, start=first, end=bounds.end_offset), bounds.end_offset - first)
 
 
 def _first(bounds: TopicBounds, limit: int) -> int:
@@ -33,10 +33,10 @@ def _first(bounds: TopicBounds, limit: int) -> int:
     return max(of_time, bounds.end_offset - limit, bounds.start_offset)
 
 
-async def _read(line: BrokerConnection, wanted: Fetch, count: int) -> Sequence[SystemRecord]:
+async def _read(broker: BrokerConnection, wanted: Fetch, count: int) -> Sequence[SystemRecord]:
     records: deque[SystemRecord] = deque(maxlen=count)
     held_bytes = 0
-    stream = line.stream(paths.FETCH, client_messages.FETCH.encode(wanted))
+    stream = broker.stream(paths.FETCH, client_messages.FETCH.encode(wanted))
     try:
         while (raw := await stream.receive()) is not None:
             for batch in decode.fetched(raw):

@@ -73,7 +73,6 @@ class ToolCalls:
         )
 
     def session(self, context: Context) -> Session:
-        """Who calls, under this server's rules."""
         return Session(
             gateway=self._gateway,
             caller=Caller(who=self._caller_of(context), face=Face.MCP, client=_client_of(context)),

@@ -53,13 +53,11 @@ class ToolCatalogue:
 
     @property
     def toolsets_off(self) -> tuple[str, ...]:
-        """The toolsets that were not asked for."""
         found = (each.toolset for each in self.registry if each.is_tool and not self._has_toolset(each))
         return tuple(dict.fromkeys(found))
 
     @property
     def names(self) -> list[str]:
-        """The names of the tools that are offered."""
         return [each.name for each in self.operations]
 
     def _has_toolset(self, operation: AnyOperation) -> bool:

@@ -103,17 +103,14 @@ class Operation(Generic[P, R]):
 
     @property
     def level(self) -> AccessLevel:
-        """The access level it needs."""
         return self.access or LEVEL_OF[self.effect]
 
     @property
     def is_planned(self) -> bool:
-        """Whether it acts by a plan."""
         return self.effect.is_planned and not self.needs_person
 
     @property
     def command(self) -> str:
-        """Its words, as typed."""
         return " ".join(self.words)
 
 

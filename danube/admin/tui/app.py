@@ -78,7 +78,6 @@ class AdminApp(App[None]):
         self._looked = asyncio.Event()
 
     def on_mount(self) -> None:
-        """Show the first screen, and begin to look."""
         self.register_theme(THEME)
         self.theme = THEME.name
         self.push_screen(Workspace(self.app_context))
@@ -86,19 +85,16 @@ class AdminApp(App[None]):
         self.call_later(self.action_look)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
-        """What the palette offers beside the operations."""
         del screen
         yield SystemCommand("help", "Keys, and what the words mean", self.action_help)
         yield SystemCommand("pause", "Stop looking at the cluster, or go on", self.action_pause)
         yield SystemCommand("quit", "Leave", self.exit)
 
     def action_help(self) -> None:
-        """Show the keys."""
         if not isinstance(self.screen, HelpScreen):
             self.push_screen(HelpScreen(self.app_context))
 
     def action_pause(self) -> None:
-        """Stop looking, or go on."""
         self.app_context.is_paused = not self.app_context.is_paused
         self.draw()
 
@@ -108,7 +104,6 @@ class AdminApp(App[None]):
         self.draw()
 
     def action_look(self) -> None:
-        """Look at the cluster now, unless that is being done."""
         if not self.is_looking:
             self.is_looking = True
             self.run_worker(self._round(), group="round")
@@ -118,7 +113,6 @@ class AdminApp(App[None]):
         await self._looked.wait()
 
     def draw(self) -> None:
-        """Show what is known now, on the screen that is on top."""
         if top := self._top():
             top.draw_all()
 

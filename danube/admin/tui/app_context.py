@@ -27,15 +27,12 @@ class AppContext:
 
     @property
     def level(self) -> AccessLevel:
-        """The access level that was chosen at the start."""
         return self.target.guard.level
 
     def session(self, report: Report = say_nothing) -> Session:
-        """For a call that the person made."""
         return Session(
             gateway=self.gateway, caller=self.caller, clock=self.clock, guard=self.target.guard, report=report
         )
 
     def change_pace(self, factor: float) -> None:
-        """Look more, or less, often; within TUI_REFRESH_MIN_S and TUI_REFRESH_MAX_S."""
         self.refresh_s = min(max(self.refresh_s * factor, TUI_REFRESH_MIN_S), TUI_REFRESH_MAX_S)

@@ -31,12 +31,10 @@ class OperationCommands(Provider):
     """Every operation there is; choosing one opens its form."""
 
     async def discover(self) -> Hits:
-        """All of them, in menu order."""
         for entry in self.entries():
             yield DiscoveryHit(plain(entry.title), partial(self._open, entry), entry.title, entry.help)
 
     async def search(self, query: str) -> Hits:
-        """Those whose words fit, then those whose summary has what was typed."""
         matcher = self.matcher(query)
         wanted = query.lower().strip()
         for entry in self.entries():
@@ -51,7 +49,6 @@ class OperationCommands(Provider):
                 yield Hit(score, plain(entry.title), partial(self._open, entry), entry.title, entry.help)
 
     def entries(self) -> Iterator[Entry]:
-        """What can be chosen."""
         for operation in REGISTRY:
             yield self._entry(operation, {})
 
@@ -72,7 +69,6 @@ class SelectionCommands(OperationCommands):
     """The operations that take what the cursor is on, with it filled in."""
 
     def entries(self) -> Iterator[Entry]:
-        """Those with a parameter of the kind of what is selected."""
         selection = self.screen.selection() if isinstance(self.screen, Framed) else {}
         for operation in REGISTRY:
             initial = {

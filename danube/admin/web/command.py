@@ -153,7 +153,6 @@ class _Serve:
         prometheus_url: Annotated[str | None, typer.Option(hidden=True)] = None,
         metrics_timeout_ms: Annotated[int | None, typer.Option(hidden=True)] = None,
     ) -> None:
-        """The help is in _HELP."""
         given = context.find_root().obj or TargetFlags()
         flags = replace(
             given,

@@ -36,7 +36,6 @@ class OriginalRoutes:
         self._server = server
 
     def routes(self) -> list[Route]:
-        """All of them."""
         handlers: dict[str, Callable[[Request], Awaitable[dict[str, Any]]]] = {
             "/health": self._health,
             "/cluster": self._cluster,

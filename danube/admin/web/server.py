@@ -51,7 +51,6 @@ class WebServer:
     """Of whoever is not logged in."""
 
     def session(self, person: Person) -> Session:
-        """What `execute` needs to know of the caller."""
         caller = Caller(who=person.who, face=Face.WEB)
         return Session(gateway=self.gateway, caller=caller, clock=self.clock, guard=self.guard)
 

@@ -39,7 +39,6 @@ class Running:
 
     @property
     def url(self) -> str:
-        """Where it answers."""
         return f"http://{self.address}"
 
 

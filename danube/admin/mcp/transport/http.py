@@ -80,7 +80,6 @@ class HttpServer:
 
     @property
     def address(self) -> str:
-        """The address that a host is told."""
         host = self._options.host
         return f"http://{f'[{host}]' if ':' in host else host}:{self.port}{self._options.path}"
 

@@ -32,13 +32,11 @@ class OpenRequests:
         self._none.set()
 
     def read(self, message: Any) -> None:  # noqa: ANN401 - any JSON-RPC message
-        """The host has sent this."""
         if isinstance(message, JSONRPCRequest):
             self._ids.add(str(message.id))
             self._none.clear()
 
     def written(self, message: Any) -> None:  # noqa: ANN401 - any JSON-RPC message
-        """The host was sent this."""
         if isinstance(message, (JSONRPCResponse, JSONRPCError)):
             self._ids.discard(str(message.id))
             if not self._ids:

@@ -82,7 +82,6 @@ class SubscriptionParams(Params):
 
     @property
     def name(self) -> SubscriptionName:
-        """Both parts of its name."""
         return SubscriptionName(topic=TopicName.parse(self.topic), subscription=self.subscription)
 
 

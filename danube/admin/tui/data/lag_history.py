@@ -32,7 +32,6 @@ class LagHistory:
         return tuple(self._points.get((topic, subscription), ()))
 
     def subscriptions_of(self, topic: str) -> set[str]:
-        """Those of a topic that were seen."""
         return {name for of, name in self._points if of == topic}
 
     def forget_missing(self, topics: set[str]) -> None:

@@ -50,11 +50,9 @@ class TopicRows:
         return self._lines.values()
 
     def get(self, name: str) -> TopicRow | None:
-        """One topic, if it is known."""
         return self._lines.get(name)
 
     def start(self) -> None:
-        """Begin a sweep."""
         self._met.clear()
         self._beyond = 0
 

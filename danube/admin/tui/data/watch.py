@@ -83,7 +83,6 @@ class Watch:
 
     @property
     def waiting_plans(self) -> int:
-        """Plans that wait for a person."""
         return sum(plan.status is PlanStatus.WAITING for plan in self.plans)
 
     async def round(self, parts: Sequence[Part], drawn: Callable[[], None]) -> None:

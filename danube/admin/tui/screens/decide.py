@@ -52,7 +52,6 @@ class DecideScreen(Framed):
         self._view = view
 
     def body(self) -> ComposeResult:
-        """The plan, the question, the field for the word, and what came of it."""
         heading = f"plan {self.plan.plan_id}" if self.plan else "a person's word is needed"
         yield Static(plain(heading), classes="heading")
         yield Lines(id="plan")
@@ -62,11 +61,9 @@ class DecideScreen(Framed):
 
     @property
     def word(self) -> Input:
-        """Where the word is typed."""
         return self.query_one("#word", Input)
 
     def on_mount(self) -> None:
-        """Show the plan."""
         self.query_one(Lines).show(self._lines)
         self.query_one(Lines).focus()
         self._ask()
@@ -76,11 +73,9 @@ class DecideScreen(Framed):
         self._ask()
 
     def action_scroll(self, by: int) -> None:
-        """Read on."""
         self.query_one(Lines).scroll_relative(y=by, animate=False)
 
     def action_choose(self, key: str) -> None:
-        """Choose what to do with the plan."""
         act = acts_on(self.plan).get(key) if self.plan else None
         if act is None:
             status = self.plan.status if self.plan else "no plan"
@@ -91,7 +86,6 @@ class DecideScreen(Framed):
         self._ask()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Act, if the word is right."""
         act = self.act
         if act is None or not event.value:
             return

@@ -25,11 +25,9 @@ class DetailScreen(Framed):
         self._view = view
 
     def body(self) -> ComposeResult:
-        """The heading and the view."""
         yield Static(plain(self._heading), classes="heading")
         yield Lines(id="detail")
 
     def on_mount(self) -> None:
-        """Show the view."""
         self.query_one(Lines).show(lambda width: view_lines(self._view, width))
         self.query_one(Lines).focus()

@@ -58,11 +58,9 @@ class FormScreen(Framed):
         self._initial = initial or {}
 
     def parts(self) -> Sequence[Part]:
-        """What its fields can complete, too."""
         return (Part.HEALTH, Part.BROKERS, Part.PLANS)
 
     def body(self) -> ComposeResult:
-        """The heading, the fields, and the button; short forms fit on one screen, long ones scroll."""
         operation = self.operation
         yield Static(plain(f"{operation.command}  {operation.summary}"), classes="heading")
         with VerticalScroll(id="form"):
@@ -76,7 +74,6 @@ class FormScreen(Framed):
         yield Static(id="message", markup=False)
 
     def on_mount(self) -> None:
-        """Put the cursor where something is missing; say why the operation cannot be called, if so."""
         reason = refusal(self.app_context.target, self.operation)
         self.query_one("#go", Button).disabled = reason is not None
         if reason:
@@ -89,12 +86,10 @@ class FormScreen(Framed):
             self.query_one("#go", Button).focus()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Enter in a field sends the form off."""
         event.stop()
         self.action_submit()
 
     def on_button_pressed(self) -> None:
-        """So does the button."""
         self.action_submit()
 
     def action_leave(self) -> None:
@@ -109,7 +104,6 @@ class FormScreen(Framed):
             self._say("Given up: whether it was carried out is not known here. The audit log has what is known.")
 
     def action_submit(self) -> None:
-        """Judge what was typed, and call the operation."""
         if self.call is not None and not self.call.is_finished:
             return
         if refusal(self.app_context.target, self.operation):

@@ -42,7 +42,6 @@ class Framed(Screen[None]):
         return {}
 
     def compose(self) -> ComposeResult:
-        """The frame, and in it the body."""
         frame = Vertical(id="frame", classes=f"level-{self.app_context.level} colour-{self.app_context.target.colour}")
         frame.border_title = plain(f"danube-admin · {place(self.app_context.target)}")
         frame.border_subtitle = plain(level_text(self.app_context.target))
@@ -52,15 +51,12 @@ class Framed(Screen[None]):
             yield Static(self.KEYS, id="keys", markup=False)
 
     def on_mount(self) -> None:
-        """Draw at once."""
         self.draw_all()
 
     def on_screen_resume(self) -> None:
-        """Draw what came while another screen lay on top."""
         self.draw_all()
 
     def draw_all(self) -> None:
-        """The status line, and then the rest."""
         if not self.is_mounted:
             return
         self.draw_status()
@@ -68,7 +64,6 @@ class Framed(Screen[None]):
             self.draw()
 
     def draw_status(self) -> None:
-        """How the cluster is, and how old what is shown is."""
         app_context = self.app_context
         text, tone = status_text(
             app_context.watch,

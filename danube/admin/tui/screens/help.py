@@ -57,12 +57,10 @@ class HelpScreen(Framed):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("escape,question_mark", "app.pop_screen", "Back")]
 
     def body(self) -> ComposeResult:
-        """All of it as text."""
         yield Static("Keys", classes="heading")
         yield Lines(id="help")
 
     def on_mount(self) -> None:
-        """Show it."""
         self.query_one(Lines).show(_lines)
         self.query_one(Lines).focus()
 

@@ -40,22 +40,18 @@ class ResultScreen(Framed):
         self._is_wide = False
 
     def body(self) -> ComposeResult:
-        """The heading and the result."""
         yield Static(plain(self.operation.command), classes="heading")
         yield Lines(id="result")
 
     def on_mount(self) -> None:
-        """Show the result."""
         self._show()
         self.query_one(Lines).focus()
 
     def action_widen(self) -> None:
-        """Show the fields that a narrow table leaves out, or hide them again."""
         self._is_wide = not self._is_wide
         self._show()
 
     def action_next_page(self) -> None:
-        """Call again with the cursor of the next page."""
         cursor = getattr(self.answer, "next_cursor", None)
         if self.operation.listing is None or cursor is None:
             self.notify("There is no further page.", markup=False)

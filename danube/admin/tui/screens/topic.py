@@ -53,26 +53,21 @@ class TopicScreen(Framed):
         self._topic = name
 
     def parts(self) -> Sequence[Part]:
-        """The topic itself, before all else."""
         return (Part.TOPIC, Part.HEALTH, Part.PLANS)
 
     def selection(self) -> Mapping[str, str]:
-        """The topic, and the subscription under the cursor."""
         chosen = self.query_one(Rows).selected
         return {"topic": str(self._topic), **({"subscription": chosen} if chosen is not None else {})}
 
     def body(self) -> ComposeResult:
-        """The topic's numbers, and its subscriptions."""
         yield Static(plain(str(self._topic)), classes="heading")
         yield Static(id="facts", markup=False)
         yield Rows(_COLUMNS, empty="", id="subscriptions")
 
     def on_mount(self) -> None:
-        """The cursor is in the list."""
         self.query_one(Rows).focus()
 
     def draw(self) -> None:
-        """The topic as it was last read."""
         watch, rows = self.app_context.watch, self.query_one(Rows)
         facts = self.query_one("#facts", Static)
         topic = watch.topic if watch.topic is not None and watch.topic.name == self._topic else None
@@ -95,11 +90,9 @@ class TopicScreen(Framed):
         self.app.pop_screen()
 
     def action_operations(self) -> None:
-        """What can be done with this topic and subscription."""
         self.app.push_screen(CommandPalette([SelectionCommands], placeholder="What to do with it?"))
 
     def on_rows_picked(self) -> None:
-        """Enter does the same."""
         self.action_operations()
 
     def _cells(self, each: SubscriptionDescription) -> Cells:

@@ -97,18 +97,15 @@ class Workspace(Framed):
         self._words = ""
 
     def parts(self) -> Sequence[Part]:
-        """The list that is shown, and how many plans wait."""
         part = _PARTS[self.pane]
         return tuple(dict.fromkeys((Part.HEALTH, part, Part.PLANS, Part.BROKERS)))
 
     def selection(self) -> Mapping[str, str]:
-        """What the cursor is on."""
         chosen = self._rows(self.pane).selected
         kinds = {Pane.TOPICS: "topic", Pane.BROKERS: "broker", Pane.PLANS: "plan"}
         return {kinds[self.pane]: chosen} if chosen is not None and self.pane in kinds else {}
 
     def body(self) -> ComposeResult:
-        """The names of the lists, the filter, the lists, and a word on the one that is shown."""
         yield Static(id="tabs", markup=False)
         filtering = PlainInput(placeholder="words of the name, @7 for broker 7", compact=True, id="filter")
         filtering.display = False
@@ -121,11 +118,9 @@ class Workspace(Framed):
         yield Static(id="note", markup=False)
 
     def on_mount(self) -> None:
-        """The cursor is in the list."""
         self._rows(self.pane).focus()
 
     def draw(self) -> None:
-        """The list that is shown."""
         watch = self.app_context.watch
         self.query_one("#tabs", Static).update(plain(self._tabs(watch)))
         draw = {
@@ -138,7 +133,6 @@ class Workspace(Framed):
         self.query_one("#note", Static).update(plain(watch.problems.get(_PARTS[self.pane]) or note))
 
     def action_open(self, pane: str) -> None:
-        """Show another list, and read it at once."""
         self.pane = Pane(pane)
         for each in Pane:
             self._rows(each).display = each is self.pane
@@ -148,52 +142,43 @@ class Workspace(Framed):
         self.app.call_later(self.app.run_action, "look")
 
     def action_next_pane(self, by: int) -> None:
-        """Show the list beside."""
         panes = list(Pane)
         self.action_open(panes[(panes.index(self.pane) + by) % len(panes)])
 
     def action_filter(self) -> None:
-        """Ask which topics to show."""
         self.action_open(Pane.TOPICS)
         filtering = self.query_one("#filter", Input)
         filtering.display = True
         filtering.focus()
 
     def action_clear_filter(self) -> None:
-        """Show all topics again."""
         filtering = self.query_one("#filter", Input)
         filtering.value = ""
         filtering.display = False
         self._rows(self.pane).focus()
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Filter while it is typed."""
         self._words = event.value
         self.draw_all()
 
     def on_input_submitted(self) -> None:
-        """The filter stays; the cursor goes to the list."""
         self.query_one("#filter").display = bool(self._words)
         self._rows(self.pane).focus()
 
     def action_sort(self) -> None:
-        """Sort the topics another way."""
         self.order = self.order.next
         self.draw_all()
         self._rows(Pane.TOPICS).action_move_to(0)
 
     def action_operations(self) -> None:
-        """What can be done with what the cursor is on."""
         if self.selection():
             self.app.push_screen(CommandPalette([SelectionCommands], placeholder="What to do with it?"))
 
     def action_decide(self, key: str) -> None:
-        """Decide about the plan under the cursor: it is shown whole first."""
         if self.pane is Pane.PLANS:
             self._open_plan(self._rows(Pane.PLANS).selected, key)
 
     def on_rows_picked(self, event: Rows.Picked) -> None:
-        """Open what the cursor is on."""
         match self.pane:
             case Pane.TOPICS:
                 self._open_topic(event.key)

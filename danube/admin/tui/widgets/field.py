@@ -27,7 +27,6 @@ class FieldEditor(Vertical):
         self._names = names
 
     def compose(self) -> ComposeResult:
-        """Name and description, the editor, and room for a problem."""
         field = self.field
         if field.kind is FieldKind.SWITCH:
             yield self._editor()
@@ -56,7 +55,6 @@ class FieldEditor(Vertical):
                 return ""
 
     def fill(self, value: Any) -> None:  # noqa: ANN401 - any JSON value
-        """Put a value in, as somebody would who pastes it."""
         editor = self.query_one(".editor")
         match editor:
             case Checkbox():
@@ -76,7 +74,6 @@ class FieldEditor(Vertical):
         self.set_class(bool(problem), "has-problem")
 
     def focus_editor(self) -> None:
-        """Put the cursor here."""
         self.query_one(".editor").focus()
 
     def _editor(self) -> Widget:

@@ -51,7 +51,6 @@ class Lines(ScrollView, can_focus=True):
 
     @property
     def text(self) -> str:
-        """All that is shown."""
         return "\n".join(line.text for line in self._lines)
 
     def show(self, layout: Callable[[int], Sequence[Line]]) -> None:
@@ -60,17 +59,14 @@ class Lines(ScrollView, can_focus=True):
         self._fit()
 
     def watch_scroll_y(self, old_value: float, new_value: float) -> None:
-        """Notice when the end has come."""
         super().watch_scroll_y(old_value, new_value)
         self._note_end()
 
     def on_resize(self, event: Resize) -> None:
-        """Wrap anew."""
         del event
         self._fit()
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen."""
         left, top = round(self.scroll_x), round(self.scroll_y)
         width = self.scrollable_content_region.width
         line = self._lines[top + y] if top + y < len(self._lines) else Line("")

@@ -102,11 +102,9 @@ class Rows(ScrollView, can_focus=True):
         self.refresh()
 
     def action_move(self, by: int) -> None:
-        """Move the cursor."""
         self._put_cursor(self._cursor + by)
 
     def action_move_page(self, by: int) -> None:
-        """Move the cursor by what is on the screen."""
         self._put_cursor(self._cursor + by * max(self._page - 1, 1))
 
     def action_move_to(self, index: int) -> None:
@@ -114,7 +112,6 @@ class Rows(ScrollView, can_focus=True):
         self._put_cursor(index if index >= 0 else len(self._items) - 1)
 
     def action_pick(self) -> None:
-        """Open the row under the cursor."""
         if self.selected is not None:
             self.post_message(self.Picked(self, self.selected))
 
@@ -128,12 +125,10 @@ class Rows(ScrollView, can_focus=True):
         self._put_cursor(index)
 
     def on_resize(self, event: Resize) -> None:
-        """Lay the table out anew."""
         del event
         self._fit()
 
     def render_line(self, y: int) -> Strip:
-        """One line of the screen: the header, which stays, or a row."""
         width = self.scrollable_content_region.width
         if y == 0:
             titles = tuple(column.title for column in self._columns)

@@ -36,7 +36,6 @@ class Group:
 
     @property
     def title(self) -> str:
-        """The noun as a heading."""
         return self.noun.capitalize()
 
     @property

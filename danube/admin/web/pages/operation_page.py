@@ -58,7 +58,6 @@ class PlanCard:
     note: str
 
     def facts_only(self) -> "PlanCard":
-        """The card without what can be done about it."""
         return replace(self, links=(), apply_path="")
 
 
@@ -195,12 +194,10 @@ class _Shown:
         return " ".join((*self.operation.words[1:], one if one in kinds() else group.noun)).capitalize()
 
     def without_secrets(self) -> dict[str, str]:
-        """What was typed, as it is shown again."""
         secret = {field.name for field in fields_of(self.operation) if field.kind is FieldKind.SECRET}
         return {name: value for name, value in self.values.items() if name not in secret}
 
     def plans(self) -> tuple[PlanCard, ...]:
-        """The plans in the result, as cards."""
         match self.result:
             case PlannedResult(plan=plan, status=status):
                 is_short = status in {PlanStatus.READY, PlanStatus.APPLIED}  # the button, or the banner, says the rest
@@ -213,13 +210,11 @@ class _Shown:
                 return tuple(plan_card(row) for row in self._rows(result) if isinstance(row, PlanView))
 
     def facts(self) -> tuple[Fact, ...]:
-        """The single values of the result."""
         if self.result is None or self.plans():
             return ()
         return facts_of(self.result, self._view(wide=True))
 
     def grids(self) -> tuple[Grid, ...]:
-        """The tables of the result."""
         if self.result is None or self.plans():
             return ()
         return grids_of(self.operation, self.arguments, self.result, self._view(wide=self.is_wide))
@@ -242,7 +237,6 @@ class _Shown:
         return tuple({link.operation.name: link for link in links}.values())
 
     def next_url(self) -> str:
-        """The next page of a listing."""
         cursor = getattr(self.result, "next_cursor", None) if "cursor" in self.operation.params.model_fields else None
         return page_url(self.operation, {**self.arguments, "cursor": cursor}) if cursor else ""
 

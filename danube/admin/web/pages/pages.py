@@ -60,7 +60,6 @@ class Site:
         self._renderer = renderer
 
     def routes(self) -> list[Route]:
-        """All of them."""
         return [
             Route(HOME, self.overview, methods=["GET"]),
             Route("/operations", self.operations, methods=["GET"]),
@@ -86,11 +85,9 @@ class Site:
         return self._renderer.page(request, "overview.html", problem=None, sections=sections)
 
     async def operations(self, request: Request) -> Response:
-        """Everything that can be done, whatever the access level."""
         return self._renderer.page(request, "operations.html")
 
     async def docs(self, request: Request) -> Response:
-        """The HTTP API, for people."""
         statuses = sorted({(status, kind.code, (kind.__doc__ or "").strip()) for kind, status in STATUSES.items()})
         return self._renderer.page(
             request,
@@ -103,7 +100,6 @@ class Site:
         )
 
     async def login_form(self, request: Request) -> Response:
-        """Where a token is given."""
         if person_of(request).is_logged_in or not self._server.exposure.tokens:
             return RedirectResponse(HOME, status_code=303)
         return self._renderer.page(request, "login.html", problem=None, wanted=local_path(request.query_params))
@@ -138,7 +134,6 @@ class Site:
         return answer
 
     async def static(self, request: Request) -> Response:
-        """A file beside the pages."""
         file = STATIC.get(request.path_params["name"])
         if file is None:
             raise NotFoundError("there is no such page")
@@ -146,7 +141,6 @@ class Site:
         return Response(file.content, media_type=file.media_type, headers=headers)
 
     async def healthz(self, request: Request) -> Response:
-        """This server runs; nothing is said of the cluster."""
         del request
         return JSONResponse({"status": "ok"})
 

@@ -38,7 +38,6 @@ class Renderer:
         }
 
     def page(self, request: Request, name: str, status: int = 200, **values: Any) -> Response:  # noqa: ANN401 - a template's
-        """A page from its template."""
         person: Person | None = getattr(request.state, "person", None)
         known = {**self._known, "person": person, "path": request.url.path, "status": status}
         text = _ENVIRONMENT.get_template(name).render({**known, **values})

@@ -56,7 +56,6 @@ class Grid:
 
     @property
     def has_links(self) -> bool:
-        """Whether a column of links is needed."""
         return any(row.links for row in self.rows)
 
 

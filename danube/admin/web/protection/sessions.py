@@ -26,7 +26,6 @@ class Login:
     seen_s: float
 
     def is_over(self, now_s: float) -> bool:
-        """Whether the person has to log in again."""
         return now_s - self.since_s >= WEB_SESSION_TTL_S or now_s - self.seen_s >= WEB_SESSION_IDLE_S
 
 
@@ -74,7 +73,6 @@ class FailedLogins:
         return max(0.0, failures[0] + WEB_LOGIN_WINDOW_S - now_s)
 
     def add(self, address: str, now_s: float) -> None:
-        """One wrong token more."""
         if address not in self._failures:
             while len(self._failures) >= WEB_LOGIN_ADDRESSES_MAX:
                 del self._failures[next(iter(self._failures))]
@@ -82,7 +80,6 @@ class FailedLogins:
         self._failures[address].append(now_s)
 
     def forget(self, address: str) -> None:
-        """The right token came."""
         self._failures.pop(address, None)
 
 
