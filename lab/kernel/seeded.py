@@ -12,10 +12,10 @@ from danube.model.calls.admin import BrokerInfo, NamespacePolicies
 from danube.model.plans.plan import Caller, Effect, Face, PlanRequest, new_plan
 from danube.model.topic import DispatchStrategy, TopicName
 from danube.runtime.clock import Clock
-from danube.testing.gateway.gateway import MemoryGateway
-from danube.testing.gateway.state import MemorySubscription, impact_on
 from danube.testing.peers.admin import AdminPeer
 from danube.testing.peers.client import Inbox, Peer
+from lab.kernel.memory_cluster import MemorySubscription, impact_on
+from lab.kernel.memory_gateway import MemoryGateway
 
 ORDERS = TopicName("default", "orders")
 EVENTS = TopicName("default", "events")

@@ -25,7 +25,7 @@ from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
 from danube.model.plans.plan import Caller, Face
 from danube.runtime.clock import SystemClock
-from danube.testing.gateway.gateway import MemoryGateway, connect_to
+from lab.kernel.memory_gateway import MemoryGateway, connect_to
 from lab.kernel.seeded import seeded_gateway
 from tests.faces.faces import typed
 from tests.unit.admin.mcp.hosts import host

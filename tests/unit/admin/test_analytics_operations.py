@@ -19,7 +19,7 @@ from danube.model.limits.faces import ANALYTICS_RUN_GRACE_S
 from danube.model.plans.plan import Caller, Face
 from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, Row, RunRecord, RunWriter, encode_record
 from danube.runtime.clock import SystemClock
-from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
+from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
 from lab.kernel.seeded import seeded_gateway
 
 ME = Caller(who="me@here", face=Face.CLI)

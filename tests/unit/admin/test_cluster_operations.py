@@ -10,7 +10,7 @@ from danube.admin.operations import operation_of
 from danube.model.calls.admin import RaftStatus
 from danube.model.errors import InvalidRequestError
 from danube.model.plans.plan import Caller, Face
-from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.memory_gateway import MemoryGateway
 from lab.kernel.seeded import seeded_gateway
 
 RAFT = RaftStatus(

@@ -25,7 +25,7 @@ from danube.model.errors import (
 )
 from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
 from danube.model.records.audit import AuditRecord, Outcome
-from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.memory_gateway import MemoryGateway
 from lab.kernel.seeded import seeded_gateway
 
 ORDERS = {"topic": "/default/orders"}

@@ -19,8 +19,8 @@ from danube.model.records.analytics import ANALYTICS_TOPIC, LAG_JOB, RunWriter, 
 from danube.model.records.telemetry import TELEMETRY_TOPIC, Stamp, SubscriptionReading
 from danube.model.records.telemetry import encode_record as encode_telemetry
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
-from danube.testing.gateway.state import MemorySubscription
+from lab.kernel.memory_cluster import MemorySubscription
+from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
 from lab.kernel.seeded import seeded_gateway
 
 ME = Caller(who="me@here", face=Face.CLI)

@@ -16,7 +16,7 @@ from danube.admin.present import view_of
 from danube.model.calls.admin import UNREACHABLE, BrokerStanding
 from danube.model.errors import InvalidNameError, InvalidRequestError, NotFoundError
 from danube.model.plans.plan import Caller, Effect, Face, PlanStatus
-from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.memory_gateway import MemoryGateway
 from lab.kernel.seeded import seeded_gateway
 
 EXAMPLES = [

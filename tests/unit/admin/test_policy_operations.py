@@ -13,7 +13,7 @@ from danube.model.errors import DanubeError, InvalidRequestError, SubscriptionNo
 from danube.model.limits.broker import RETENTION_BYTES_MAX
 from danube.model.plans.plan import Caller, Face
 from danube.model.policies import PLANNED_NAMES, POLICY_NAMES, RETENTION_NAMES
-from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.memory_gateway import MemoryGateway
 from lab.kernel.seeded import BILLING, ORDERS, seeded_gateway
 
 SUBSCRIPTION = {"topic": str(ORDERS), "subscription": BILLING}

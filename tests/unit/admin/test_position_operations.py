@@ -12,8 +12,8 @@ from danube.admin.present import view_of
 from danube.model.errors import InvalidRequestError, NotFoundError, PlanRefusedError, PreconditionFailedError
 from danube.model.message import consumer_id, producer_id
 from danube.model.plans.plan import Caller, Face
-from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
-from danube.testing.gateway.state import MemorySubscription
+from lab.kernel.memory_cluster import MemorySubscription
+from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
 from lab.kernel.seeded import AUDIT, BILLING, EVENTS, MESSAGES, ORDERS, PAYLOAD, seeded_gateway
 
 TOPIC = str(ORDERS)

@@ -9,8 +9,8 @@ from danube.model.errors import BrokerUnreachableError, UnsupportedError
 from danube.model.plans.plan import Caller, Effect, Face, PlanApplication, PlanRequest
 from danube.model.records.audit import AuditEntry, Outcome
 from danube.model.topic import TopicName
-from danube.testing.gateway.gateway import ANY_CALL, HOSTILE, connect_to
 from danube.testing.patience import PATIENCE_S
+from lab.kernel.memory_gateway import ANY_CALL, HOSTILE, connect_to
 from lab.kernel.seeded import PLAN_ID, seeded_gateway
 
 PERSON = Caller(who="ada@desk", face=Face.CLI)

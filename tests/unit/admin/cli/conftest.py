@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from danube.admin.__main__ import app
 from danube.runtime.clock import SystemClock
-from danube.testing.gateway.gateway import MemoryGateway, connect_to
+from lab.kernel.memory_gateway import MemoryGateway, connect_to
 from lab.kernel.seeded import seeded_gateway
 
 

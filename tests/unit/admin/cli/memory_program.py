@@ -12,7 +12,7 @@ from pathlib import Path
 
 from danube.admin.__main__ import app
 from danube.runtime.clock import SystemClock
-from danube.testing.gateway.gateway import connect_to
+from lab.kernel.memory_gateway import connect_to
 from lab.kernel.seeded import PLAN_ID, seeded_gateway
 
 

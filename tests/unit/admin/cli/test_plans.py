@@ -5,7 +5,7 @@ import json
 import pytest
 
 from danube.model.plans.plan import Approval
-from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.memory_gateway import MemoryGateway
 from lab.kernel.seeded import ORDERS, PLAN_ID
 from tests.unit.admin.cli.conftest import Admin
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from danube.testing.gateway.gateway import MemoryGateway
+from lab.kernel.memory_gateway import MemoryGateway
 from lab.kernel.seeded import seeded_gateway
 
 

@@ -1,8 +1,8 @@
 """`danube-admin` on the seeded cluster in memory, as a process of its own: `python program.py mcp --http`."""
 
 from danube.admin.__main__ import app
-from danube.testing.gateway.gateway import connect_to
 from danube.testing.simulated.clock import SimClock
+from lab.kernel.memory_gateway import connect_to
 from lab.kernel.seeded import seeded_gateway
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ from danube.admin.operations import operation_of
 from danube.admin.operations.topics.topics import TopicList, TopicRow
 from danube.model.limits.faces import MCP_ANSWER_BYTES_MAX, MCP_ROWS_DEFAULT
 from danube.model.topic import DispatchStrategy, TopicName
-from danube.testing.gateway.gateway import HOSTILE, MemoryGateway
-from danube.testing.gateway.state import MemorySubscription
+from lab.kernel.memory_cluster import MemorySubscription
+from lab.kernel.memory_gateway import HOSTILE, MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, host, size_of, text_of
 
 pytestmark = pytest.mark.slow  # together they take long

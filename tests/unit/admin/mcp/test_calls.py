@@ -10,8 +10,8 @@ from danube.model.errors import BrokerUnreachableError
 from danube.model.limits.faces import MCP_CALLS_MAX
 from danube.model.plans.plan import Caller, Face
 from danube.model.records.audit import Outcome
-from danube.testing.gateway.gateway import MemoryGateway
 from danube.testing.patience import PATIENCE_S
+from lab.kernel.memory_gateway import MemoryGateway
 from tests.unit.admin.mcp.hosts import ERAS, host, text_of
 
 pytestmark = pytest.mark.slow  # together they take long

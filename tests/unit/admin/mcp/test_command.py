@@ -13,8 +13,8 @@ from danube.admin.mcp.original_config import read_original_config
 from danube.admin.mcp.transport.serve import _configured
 from danube.admin.target import Target
 from danube.model.errors import SettingsError
-from danube.testing.gateway.gateway import connect_to
 from danube.testing.patience import PATIENCE_S
+from lab.kernel.memory_gateway import connect_to
 from lab.kernel.seeded import seeded_gateway
 
 ROOT = Path(__file__).parents[4]
@@ -48,7 +48,7 @@ def test_the_command_line_loads_nothing_heavy_until_the_server_starts() -> None:
 def test_without_the_extra_it_says_what_to_install() -> None:
     ended = python(
         "import sys; sys.modules['mcp'] = None\n"
-        "from danube.admin.__main__ import app\nfrom danube.testing.gateway.gateway import connect_to\n"
+        "from danube.admin.__main__ import app\nfrom lab.kernel.memory_gateway import connect_to\n"
         "from lab.kernel.seeded import seeded_gateway\n"
         "app(connect_to(seeded_gateway()))(['mcp'], prog_name='danube-admin')"
     )

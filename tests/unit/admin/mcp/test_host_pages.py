@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from danube.admin.__main__ import app
-from danube.testing.gateway.gateway import connect_to
+from lab.kernel.memory_gateway import connect_to
 from lab.kernel.seeded import seeded_gateway
 
 PAGES = sorted((Path(__file__).parents[4] / "docs" / "mcp").glob("*.md"))

@@ -15,9 +15,9 @@ from danube.admin.target import Target
 from danube.admin.tui.app import AdminApp
 from danube.admin.tui.screens.framed import Framed
 from danube.model.plans.plan import Caller, Face
-from danube.testing.gateway.gateway import MemoryGateway
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
+from lab.kernel.memory_gateway import MemoryGateway
 from lab.kernel.seeded import seeded_gateway
 
 ANN = Caller(who="ann@desk", face=Face.TUI)

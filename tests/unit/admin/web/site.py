@@ -13,8 +13,8 @@ from danube.admin.access import AccessLevel, Guard
 from danube.admin.web.app import build_app
 from danube.admin.web.protection.exposure import Exposure, WebToken
 from danube.admin.web.server import WebServer
-from danube.testing.gateway.gateway import MemoryGateway
 from danube.testing.simulated.clock import SimClock
+from lab.kernel.memory_gateway import MemoryGateway
 from lab.kernel.seeded import seeded_gateway
 
 TOKEN = "a-token-of-twenty-characters"

@@ -16,8 +16,8 @@ from danube.admin.target import Connect, Target
 from danube.admin.web.command import McpWanted, ServeMcp, add_commands, read_tokens
 from danube.model.errors import SettingsError
 from danube.model.limits.faces import WEB_TOKEN_FILE_BYTES_MAX
-from danube.testing.gateway.gateway import connect_to
 from danube.testing.patience import PATIENCE_S
+from lab.kernel.memory_gateway import connect_to
 from lab.kernel.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 

@@ -16,8 +16,8 @@ from danube.admin.web.protection.exposure import Exposure, WebToken
 from danube.admin.web.serving import serve_until_told, serving
 from danube.model.errors import SettingsError, UnavailableError
 from danube.runtime.ready_file import ReadyFile
-from danube.testing.gateway.gateway import connect_to
 from danube.testing.patience import PATIENCE_S
+from lab.kernel.memory_gateway import connect_to
 from lab.kernel.seeded import seeded_gateway
 from tests.unit.admin.web.site import TOKEN
 
