@@ -29,7 +29,6 @@ from danube.admin.mcp.tool_catalogue import ALL_TOOLSETS, ToolCatalogue
 from danube.admin.operations import operation_of
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.tui.app import AdminApp
-from danube.admin.tui.pilot import run_operation
 from danube.admin.web.pages.catalog import api_method, api_path, page_path
 from danube.admin.web.protection.exposure import Exposure, WebToken
 from danube.admin.web.serving import serving
@@ -37,6 +36,7 @@ from danube.model.exit_codes import ExitCode
 from danube.model.plans.plan import Caller, Face
 from danube.runtime.clock import SystemClock
 from danube.testing.patience import PATIENCE_S
+from tests.faces.pilot import run_operation
 from tests.faces.places import Place
 from tests.unit.admin.mcp.hosts import listening
 

@@ -19,7 +19,6 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.target import Target
 from danube.admin.tui.app import AdminApp
-from danube.admin.tui.pilot import run_operation
 from danube.admin.web.pages.catalog import api_method
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
@@ -28,6 +27,7 @@ from danube.runtime.clock import SystemClock
 from lab.kernel.memory_gateway import MemoryGateway, connect_to
 from lab.kernel.seeded import seeded_gateway
 from tests.faces.faces import typed
+from tests.faces.pilot import run_operation
 from tests.unit.admin.mcp.hosts import host
 from tests.unit.admin.web.site import TOKEN, site
 

@@ -13,7 +13,6 @@ from danube.admin.access import AccessLevel, Guard
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.tui.app import AdminApp
-from danube.admin.tui.pilot import run_operation
 from danube.model.errors import DanubeError
 from danube.model.exit_codes import ExitCode
 from danube.model.plans.plan import Caller, Face
@@ -21,6 +20,7 @@ from danube.model.records.audit import Outcome
 from danube.runtime.clock import SystemClock
 from lab.kernel.seeded import PLAN_ID
 from tests.faces.faces import ask_web, mcp_over_http, run, typed, web_client
+from tests.faces.pilot import run_operation
 from tests.faces.places import Place, seeded_place
 from tests.faces.test_refusals import EFFECTS, NO_TOOLS, expected
 

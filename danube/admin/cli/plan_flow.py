@@ -7,7 +7,6 @@ asked.
 import sys
 from dataclasses import dataclass
 
-from danube.admin.cli import question
 from danube.admin.cli.call import Shell, session_of, show, stdout_screen
 from danube.admin.cli.output.draw import Screen, drawn
 from danube.admin.cli.parameters import fields_of
@@ -18,6 +17,7 @@ from danube.admin.operations.plan_views import PlannedResult, PlanView, plan_vie
 from danube.admin.present import plan_view_of, printable
 from danube.model.errors import DanubeError, NotPermittedError
 from danube.model.exit_codes import ExitCode
+from danube.model.limits.faces import CLI_ANSWER_CHARS_MAX
 from danube.model.plans.plan import Effect, PlanStatus
 from danube.runtime import console
 
@@ -67,7 +67,7 @@ def consent(shell: Shell, operation: AnyOperation, params: Params) -> ExitCode:
     plan = console.awaited(_plan(shell, plan_id), log_level=shell.output.log_level)
     console.write(drawn(plan_view_of(plan), stdout_screen(shell.output)))
     console.write("\n")
-    if not question.typed_again(f"Type {printable(plan_id)} to go on, anything else to leave it", printable(plan_id)):
+    if not _typed_again(f"Type {printable(plan_id)} to go on, anything else to leave it", printable(plan_id)):
         shell.say("nothing has changed")
         return ExitCode.NEEDS_YES
     return show(shell, operation, shell.call(operation, params))
@@ -81,20 +81,20 @@ def _planned(shell: Shell, operation: AnyOperation, params: Params, *, dry_run: 
 
 
 def _can_be_asked(shell: Shell) -> bool:
-    return not shell.target.assume_yes and question.can_ask()
+    return not shell.target.assume_yes and _can_ask()
 
 
 def _has_consent(shell: Shell, operation: AnyOperation, params: Params, plan: PlanView) -> bool:
     if shell.target.assume_yes:
         return True
-    if not question.can_ask():
+    if not _can_ask():
         return False
     screen = Screen(is_terminal=True, width=stdout_screen(shell.output).width, color=stdout_screen(shell.output).color)
     sys.stderr.write(drawn(plan_view_of(plan), screen) + "\n")
     if plan.effect is Effect.DESTROY and plan.messages != 0 and operation.positional:
         name = printable(str(getattr(params, operation.positional[0])))
-        return question.typed_again(f"This cannot be undone. Type {name} to go on", name)
-    return question.confirmed("Do it?")
+        return _typed_again(f"This cannot be undone. Type {name} to go on", name)
+    return _confirmed("Do it?")
 
 
 async def _record(shell: Shell, operation: AnyOperation, params: Params, error: DanubeError) -> None:
@@ -113,3 +113,27 @@ def _plan_id(operation: AnyOperation, params: Params) -> str:
     """Of the plan that the operation is about."""
     name = next(name for name, field in fields_of(operation).items() if field.completes == "plan")
     return str(getattr(params, name))
+
+
+def _can_ask() -> bool:
+    """Whether a person reads what is asked and types the answer."""
+    return console.is_terminal(sys.stdin, sys.stderr)
+
+
+def _confirmed(question: str) -> bool:
+    """Whether the answer is yes; anything else, and nothing, is no."""
+    return _answer(f"{question} [y/N] ").lower() in {"y", "yes"}
+
+
+def _typed_again(question: str, word: str) -> bool:
+    """Whether exactly this word was typed."""
+    return _answer(f"{question}: ") == word
+
+
+def _answer(prompt: str) -> str:
+    sys.stderr.write(prompt)
+    sys.stderr.flush()
+    line = sys.stdin.readline(CLI_ANSWER_CHARS_MAX)
+    if not line.endswith("\n"):
+        sys.stderr.write("\n")
+    return line.strip()

@@ -9,7 +9,7 @@ from danube.admin.gateway import AuditLogPlace, Connection, SystemRecord
 from danube.admin.grpc_gateway.broker_connection import ConnectionPool, carrier_for
 from danube.admin.grpc_gateway.calls import BROKERS, NAMESPACES, TOPICS, AdminCalls, reachable
 from danube.admin.grpc_gateway.original import OriginalAnswers, OriginalPlansAndAudit, real_subscriptions
-from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit, PlansAndAudit
+from danube.admin.grpc_gateway.plans_and_audit import BrokerPlansAndAudit
 from danube.admin.grpc_gateway.rules import RuleCalls
 from danube.admin.grpc_gateway.system_topics import read_system_topic
 from danube.admin.local_state import LocalState, state_folder
@@ -48,6 +48,8 @@ from danube.wire import admin_messages, control_messages
 
 _INSPECTION = "/danube.control.Inspection"
 _CLUSTER = "/danube.control.Cluster"
+PlansAndAudit = BrokerPlansAndAudit | OriginalPlansAndAudit
+"""Those that keep plans and audit log."""
 
 
 @asynccontextmanager

@@ -1,7 +1,6 @@
 """Plans and audit log, where the broker keeps them: the calls of `danube.control`."""
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from danube.admin.grpc_gateway.broker_connection import BrokerConnection
 from danube.model.limits.broker import PLANS_MAX, PLANS_PAGE_MAX
@@ -11,26 +10,8 @@ from danube.model.topic import TopicName
 from danube.wire import plan_messages
 
 
-class PlansAndAudit(Protocol):
-    """Whoever keeps plans and audit log; its methods are those of `AdminGateway`."""
-
-    async def create_plan(self, request: PlanRequest) -> Plan: ...
-
-    async def plan(self, plan_id: str) -> Plan: ...
-
-    async def plans(self) -> Sequence[Plan]: ...
-
-    async def decide_plan(self, decision: Decision) -> Plan: ...
-
-    async def apply_plan(self, application: PlanApplication) -> Plan: ...
-
-    async def record(self, entry: AuditEntry) -> AuditReceipt: ...
-
-    async def audit(self, start: int, limit: int) -> AuditPage: ...
-
-
 class BrokerPlansAndAudit:
-    """The broker keeps them."""
+    """Those of a broker; the methods are those of `AdminGateway`."""
 
     def __init__(self, broker: BrokerConnection) -> None:
         self._broker = broker

@@ -5,10 +5,9 @@ from danube.admin.operations.cluster import brokers, health, members, namespaces
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.operations.topics import (
     connections,
-    durability,
+    planned_policies,
     policies,
     positions,
-    retention,
     subscription_policies,
     subscriptions,
     topics,
@@ -23,8 +22,7 @@ REGISTRY: tuple[AnyOperation, ...] = (
     *subscriptions.OPERATIONS,
     *subscription_policies.OPERATIONS,
     *policies.OPERATIONS,
-    *retention.OPERATIONS,
-    *durability.OPERATIONS,
+    *planned_policies.OPERATIONS,
     *positions.OPERATIONS,
     *connections.OPERATIONS,
     *health.OPERATIONS,

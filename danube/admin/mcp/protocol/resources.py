@@ -6,11 +6,10 @@ from urllib.parse import unquote
 
 from mcp_types import Resource, ResourceTemplate
 
-from danube.admin.mcp.answers import answer_of
+from danube.admin.mcp.answers import NOTICE, answer_of
 from danube.admin.mcp.calls import Context, ToolCalls
 from danube.admin.mcp.protocol.instructions import access_of
 from danube.admin.mcp.tool_catalogue import ToolCatalogue
-from danube.admin.mcp.untrusted_text import NOTICE
 from danube.admin.operations import operation_of
 from danube.admin.present import printable
 from danube.model.errors import NotFoundError

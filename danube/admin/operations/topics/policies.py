@@ -43,7 +43,23 @@ _Number = Annotated[int, Field(ge=0, le=POLICY_NUMBER_MAX)]
 _Seconds = Annotated[int, Field(ge=0, le=MESSAGE_TTL_S_MAX)]
 
 
-class LimitParams(Params):
+class ChangeParams(Params):
+    """A change of policies."""
+
+    @model_validator(mode="after")
+    def _changes_something(self) -> Self:
+        try:
+            self.change()
+        except InvalidRequestError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+    def change(self) -> PolicyChange:
+        """The change as a value. Raises InvalidRequestError."""
+        raise NotImplementedError
+
+
+class LimitParams(ChangeParams):
     """Limits to set, and limits to inherit again; what is not named stays. 0 is no limit."""
 
     max_producers_per_topic: _Number | None = Field(default=None, description="Producers attached to one topic.")
@@ -69,19 +85,10 @@ class LimitParams(Params):
         """A person names them as they name the options: with dashes."""
         return [str(name).replace("-", "_") for name in names] if isinstance(names, list) else names
 
-    @model_validator(mode="after")
-    def _changes_something(self) -> Self:
-        try:
-            change = self.change()
-        except InvalidRequestError as error:
-            raise ValueError(str(error)) from None
-        if not change.unset and not change.given.given():
-            raise ValueError("nothing is to change: give a limit to set, or name one in unset")
-        return self
-
     def change(self) -> PolicyChange:
-        """As a value. Raises InvalidRequestError."""
         given = Policies(**{name.value: getattr(self, name.value) for name in PolicyName})
+        if not self.unset and not given.given():
+            raise InvalidRequestError("nothing is to change: give a limit to set, or name one in unset")
         return PolicyChange(given=given, unset=frozenset(each.value for each in self.unset))
 
 

@@ -10,7 +10,7 @@ from textual.widgets import Static
 from danube.admin.execution import execute
 from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Report, say_nothing
-from danube.admin.present import view_of
+from danube.admin.present import View, view_of
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines, wrapped
@@ -19,6 +19,26 @@ from danube.model.errors import DanubeError, NotPermittedError, PlanRefusedError
 from danube.model.limits.faces import TUI_CALL_TIMEOUT_S
 
 Answer = Result | DanubeError
+
+
+class DetailScreen(Framed):
+    """A view under a heading."""
+
+    KEYS = "↑↓ move  ? help  Esc back"
+    BINDINGS: ClassVar[list[BindingType]] = [Binding("escape", "app.pop_screen", "Back")]
+
+    def __init__(self, app_context: AppContext, heading: str, view: View) -> None:
+        super().__init__(app_context)
+        self._heading = heading
+        self._view = view
+
+    def body(self) -> ComposeResult:
+        yield Static(plain(self._heading), classes="heading")
+        yield Lines(id="detail")
+
+    def on_mount(self) -> None:
+        self.query_one(Lines).show(lambda width: view_lines(self._view, width))
+        self.query_one(Lines).focus()
 
 
 class ResultScreen(Framed):

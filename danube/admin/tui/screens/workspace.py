@@ -20,8 +20,8 @@ from danube.admin.tui.header import age
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.plan_actions import acts_on, whole_view
 from danube.admin.tui.screens.decide import DecideScreen
-from danube.admin.tui.screens.detail import DetailScreen
 from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.screens.result import DetailScreen
 from danube.admin.tui.screens.topic import TopicScreen
 from danube.admin.tui.widgets.plain import PlainInput, plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows

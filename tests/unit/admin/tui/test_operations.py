@@ -6,13 +6,13 @@ from textual.widgets import Input
 from danube.admin.access import AccessLevel
 from danube.admin.operations import BY_NAME, REGISTRY, operation_of
 from danube.admin.operations.operation import AnyOperation
-from danube.admin.tui.pilot import run_operation
 from danube.admin.tui.screens.form import FormScreen
 from danube.admin.tui.screens.result import ResultScreen
 from danube.admin.tui.widgets.field import FieldEditor
 from danube.model.errors import InvalidRequestError, NamespaceNotFoundError
 from danube.model.plans.plan import Face
 from danube.model.records.audit import Outcome
+from tests.faces.pilot import run_operation
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long

@@ -6,7 +6,6 @@ from danube.admin.access import AccessLevel
 from danube.admin.execution import parse_arguments
 from danube.admin.operations import operation_of
 from danube.admin.operations.plan_views import PlannedResult
-from danube.admin.tui.pilot import answer_shown, confirm, run_operation
 from danube.admin.tui.plan_actions import apply_act
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.form import FormScreen
@@ -15,6 +14,7 @@ from danube.model.errors import DanubeError, PlanRefusedError
 from danube.model.plans.plan import Approval, Face, PlanStatus
 from danube.model.records.audit import Outcome
 from lab.kernel.seeded import PLAN_ID
+from tests.faces.pilot import answer_shown, confirm, run_operation
 from tests.unit.admin.tui.conftest import Open, Terminal
 
 pytestmark = pytest.mark.slow  # together they take long

@@ -1,4 +1,4 @@
-"""Drive the terminal UI as a person would: for tests, which compare what all faces answer."""
+"""Drives the terminal UI as a person would, so that tests can compare the answers of all faces."""
 
 from collections.abc import Mapping
 from typing import Any
