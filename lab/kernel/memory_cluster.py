@@ -196,11 +196,11 @@ class MemoryCluster:
 ROOMY = admin.StorageDescription(
     segments=0,
     segment_file_bytes=0,
-    cut_passes=0,
+    flush_passes=0,
     merged_segments=0,
     dropped_segments=0,
     freed_bytes=0,
-    troubled_topics=0,
+    quarantined_topics=0,
     refused_topics=0,
     disk_free_bytes=64 << 30,
     disk_is_low=False,
