@@ -7,7 +7,7 @@ import os
 from dataclasses import asdict
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
@@ -24,9 +24,6 @@ from danube.runtime.ready_file import ReadyFile
 from danube.runtime.settings import Loaded, fields_of, values_of, variable_of
 from danube.runtime.tasks import TaskScope
 from danube.storage.damage import with_data_folder
-
-if TYPE_CHECKING:
-    from danube.broker.app import Broker
 
 _log = logging.getLogger("danube.broker")
 
@@ -173,15 +170,26 @@ def run(settings: BrokerSettings, ready: ReadyFile) -> None:
 
 
 async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
-    stop = asyncio.Event()
-    on_end(stop.set)
-    broker = await _started(settings, stop)
-    if broker is None:
+    stop, starting = asyncio.Event(), asyncio.current_task()
+
+    def end() -> None:
+        if starting is not None and not stop.is_set():
+            starting.cancel()  # a start may wait for other brokers of the cluster
+        stop.set()
+
+    on_end(end)
+    from danube.broker.app import Broker  # noqa: PLC0415 - `--help` and `settings` need none of a broker's parts
+    from danube.broker.config.values import advertised_urls  # noqa: PLC0415 - as above
+
+    try:
+        broker = await Broker.start(settings)
+    except asyncio.CancelledError:
+        if not stop.is_set():
+            raise
         _log.info("stopped before it served: what it waited for did not come")
         return
+    starting = None
     settle_memory()
-    from danube.broker.config.values import advertised_urls  # noqa: PLC0415 - as in `_start`
-
     try:
         _log.info(
             "danube-broker %s serves clients on %s, who are told to dial %s, and administration on %s; metrics: %s; "
@@ -204,32 +212,6 @@ async def _serve(settings: BrokerSettings, ready: ReadyFile) -> None:
             f"another process took the place of this broker: is {settings.data_dir} a copy of a folder in use?"
         )
     _log.info("stopped")
-
-
-async def _started(settings: BrokerSettings, stop: asyncio.Event) -> "Broker | None":
-    """The broker once it serves; None when it is told to stop before: it may wait for the others of its cluster."""
-    tasks = TaskScope("start")
-    try:
-        starting: asyncio.Task[Broker | DanubeError] = tasks.spawn(_start(settings), "broker")
-        await asyncio.wait((starting, tasks.spawn(stop.wait(), "stop")), return_when=asyncio.FIRST_COMPLETED)
-        if not starting.done():
-            starting.cancel()
-            await asyncio.wait((starting,))
-        started = None if starting.cancelled() else starting.result()
-    finally:
-        await tasks.close()
-    if isinstance(started, DanubeError):
-        raise started
-    return started
-
-
-async def _start(settings: BrokerSettings) -> "Broker | DanubeError":
-    from danube.broker.app import Broker  # noqa: PLC0415 - `--help` and `settings` need none of a broker's parts
-
-    try:
-        return await Broker.start(settings)
-    except DanubeError as error:
-        return error  # raised by `_started`: a task that fails is logged as a fault
 
 
 async def _first(*events: asyncio.Event) -> None:
