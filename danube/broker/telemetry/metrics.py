@@ -3,23 +3,76 @@
 Topics and subscriptions keep plain numbers: no message pays for the metrics library.
 """
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from danube.broker.telemetry.storage_metrics import storage_families, topic_storage_families
 from danube.broker.topics.local_topics import Topics
 from danube.broker.topics.subscription import AnySubscription, NonReliableSubscription, ReliableSubscription
 from danube.broker.topics.topic import AnyTopic, ReliableTopic
+from danube.storage.journal.histogram import LatencyHistogram
+from danube.storage.log.protocol import TopicStorageStats
+from danube.storage.settings import StorageStats
 from danube.storage.store import Storage
 
 COUNTER = CounterMetricFamily
 GAUGE = GaugeMetricFamily
 Kind = type[CounterMetricFamily] | type[GaugeMetricFamily]
 Sample = tuple[tuple[str, ...], float]
+
+
+_StorageRow = tuple[str, str, Kind, Callable[[StorageStats], float | None]]
+
+_JOURNAL: list[_StorageRow] = [
+    ("rounds", "Rounds of group commit written.", COUNTER, lambda stats: stats.journal.rounds),
+    ("failed_rounds", "Rounds that were undone.", COUNTER, lambda stats: stats.journal.failed_rounds),
+    ("bytes_written", "Bytes written.", COUNTER, lambda stats: stats.journal.bytes_written),
+    ("syncs", "Syncs.", COUNTER, lambda stats: stats.journal.syncs),
+    ("files", "Files.", GAUGE, lambda stats: stats.journal.files),
+    ("size_bytes", "Bytes of all files.", GAUGE, lambda stats: stats.journal.size_bytes),
+    ("backlog_bytes", "Accepted and not yet written.", GAUGE, lambda stats: stats.journal.backlog_bytes),
+    ("cache_bytes", "Recent messages kept in memory.", GAUGE, lambda stats: stats.journal.cache_bytes),
+    ("last_round_seconds", "From gathering to acknowledging.", GAUGE, lambda stats: stats.journal.last_round_ms / 1e3),
+]
+_HISTOGRAMS: list[tuple[str, str, Callable[[StorageStats], LatencyHistogram]]] = [
+    (
+        "round_seconds",
+        "From gathering a round to acknowledging it, its sync included.",
+        lambda stats: stats.journal.round_seconds,
+    ),
+    (
+        "sync_seconds",
+        "What the disk took for a sync, in a round or between them.",
+        lambda stats: stats.journal.sync_seconds,
+    ),
+]
+_STORAGE: list[_StorageRow] = [
+    ("segments", "Segments of all topics.", GAUGE, lambda stats: stats.segments),
+    ("segment_body_bytes", "Bytes of messages in segments.", GAUGE, lambda stats: stats.segment_body_bytes),
+    ("segment_file_bytes", "Bytes of segments on the disk.", GAUGE, lambda stats: stats.segment_file_bytes),
+    ("cut_passes", "Passes of the segment flusher.", COUNTER, lambda stats: stats.passes),
+    ("cut_bytes", "Bytes written by them.", COUNTER, lambda stats: stats.cut_bytes),
+    ("merged_segments", "Small segments that were merged.", COUNTER, lambda stats: stats.merged_segments),
+    ("dropped_segments", "Segments that retention deleted.", COUNTER, lambda stats: stats.dropped_segments),
+    ("freed_bytes", "Bytes of journal files removed.", COUNTER, lambda stats: stats.freed_bytes),
+    ("troubled_topics", "Topics whose flush fails for now.", GAUGE, lambda stats: stats.troubled_topics),
+    ("refused_topics", "Topics whose history cannot be read.", GAUGE, lambda stats: stats.refused_topics),
+    ("read_wait_seconds", "Cold reads gave way to slow syncs.", COUNTER, lambda stats: stats.read_wait_s),
+    ("disk_level", "0: room, 1: little room, 2: messages are refused.", GAUGE, lambda stats: int(stats.space_level)),
+    ("disk_free_bytes", "Free on the disk.", GAUGE, lambda stats: stats.free_bytes),
+]
+
+
+_TOPIC_STORAGE: list[tuple[str, str, Callable[[TopicStorageStats], float | None]]] = [
+    ("segments", "Segments of the topic.", lambda stats: stats.segments),
+    ("unsynced_bytes", "Bytes of messages acknowledged and not synced.", lambda stats: stats.unsynced_bytes),
+    ("oldest_append_timestamp_seconds", "Of the first message.", lambda stats: _seconds(stats.oldest_append_ms)),
+    ("newest_append_timestamp_seconds", "Of the last message.", lambda stats: _seconds(stats.newest_append_ms)),
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +86,14 @@ class _Series:
     samples: Callable[[], Iterable[Sample]]
 
     def family(self) -> Metric:
-        family = self.kind(self.name, self.help, labels=self.labels)
-        for labels, value in self.samples():
-            family.add_metric(labels, value)
-        return family
+        return _family(self.kind, self.name, self.help, self.samples(), self.labels)
+
+
+def _family(kind: Kind, name: str, text: str, samples: Iterable[Sample], labels: tuple[str, ...] = ()) -> Metric:
+    family = kind(name, text, labels=labels)
+    for of, value in samples:
+        family.add_metric(of, value)
+    return family
 
 
 class RpcCounts:
@@ -66,8 +123,8 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         for series in self._table:
             yield series.family()
-        yield from topic_storage_families(self._topics)
-        yield from storage_families(self._storage)
+        yield from _topic_storage(self._topics)
+        yield from _storage(self._storage)
 
 
 def new_registry(topics: Topics, storage: Storage, rpc: RpcCounts) -> CollectorRegistry:
@@ -149,3 +206,35 @@ def _rpc_series(rpc: RpcCounts) -> _Series:
         COUNTER,
         lambda: list(rpc.by_method.items()),
     )
+
+
+def _topic_storage(topics: Topics) -> Iterator[Metric]:
+    """The storage of each reliable topic; without messages, no times."""
+    families = [(GAUGE(f"danube_topic_{name}", text, labels=("topic",)), read) for name, text, read in _TOPIC_STORAGE]
+    for topic in topics:
+        if isinstance(topic, ReliableTopic):
+            stats = topic.log.stats
+            for family, read in families:
+                value = read(stats)
+                if value is not None:
+                    family.add_metric((topic.name,), value)
+    return (family for family, _ in families)
+
+
+def _storage(storage: Storage) -> Iterator[Metric]:
+    """The journal and the segments, from one snapshot of the counters."""
+    stats = storage.stats
+    stopped = float(storage.stopped is not None)
+    yield _family(GAUGE, "danube_journal_stopped", "1 when nothing more can be written.", [((), stopped)])
+    for name, text, histogram in _HISTOGRAMS:
+        took = histogram(stats)
+        buckets = [("+Inf" if bound_s == math.inf else f"{bound_s:g}", count) for bound_s, count in took.cumulative()]
+        yield HistogramMetricFamily(f"danube_journal_{name}", text, buckets, took.total_s)
+    for prefix, rows in (("journal", _JOURNAL), ("storage", _STORAGE)):
+        for name, text, kind, read in rows:
+            value = read(stats)
+            yield _family(kind, f"danube_{prefix}_{name}", text, [] if value is None else [((), value)])
+
+
+def _seconds(time_ms: int | None) -> float | None:
+    return time_ms / 1_000 if time_ms is not None else None
