@@ -61,7 +61,7 @@ class Stream:
         self.is_over = False
         self.answers: deque[PublishAcknowledged | PublishRefused] = deque()
         self.wire: deque[PublishBatch] = deque()
-        self.session = PublishSession(topic, self, clock, sequenced=SequencedStream(topic.sequences, ROW))
+        self.session = PublishSession(topic, self, clock, sequenced=SequencedStream(ROW))
 
     def deliver(self, count: int) -> None:
         for _ in range(min(count, len(self.wire))):

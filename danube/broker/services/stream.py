@@ -140,7 +140,7 @@ class PublishStream:
             topic,
             _PublishAnswers(self._stream),
             self._context.clock,
-            sequenced=SequencedStream(topic.sequences, producer_state) if producer_state else None,
+            sequenced=SequencedStream(producer_state) if producer_state else None,
             ended=attached.close,
         )
         opened = PublishOpened(

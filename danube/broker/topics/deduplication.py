@@ -71,8 +71,7 @@ class Sequences:
 class SequencedStream:
     """One stream's batches, which continue one sequence without a gap."""
 
-    def __init__(self, sequences: Sequences, producer_id: int) -> None:
-        self._sequences = sequences
+    def __init__(self, producer_id: int) -> None:
         self._producer_id = producer_id
         self._due: int | None = None
 
@@ -89,10 +88,6 @@ class SequencedStream:
                 "one by one, and send all that is unacknowledged in order"
             )
         self._due = header.base_sequence + header.count
-
-    def publish(self, body: bytes, done: AppendDone) -> None:
-        """As `Sequences.publish`."""
-        self._sequences.publish(body, done)
 
 
 def _find(row: deque[_Pending] | None, batch: SequencedBatch) -> _Pending | None:

@@ -199,7 +199,7 @@ class PublishSession:
         if self._sequenced is None:
             self._topic.publish_batch(body, count, settled)
         else:
-            self._sequenced.publish(body, settled)
+            self._topic.sequences.publish(body, settled)
 
     def _try_again_later(self) -> None:
         if self._retry is None:
