@@ -21,8 +21,8 @@ pytestmark = [pytest.mark.cluster, pytest.mark.slow, pytest.mark.timeout(300)]
 
 ASSISTANTS = {"mcp_stdio", "mcp_http"}
 CASES = [(operation, example) for operation in REGISTRY for example in operation.examples]
-CHANGING = {"audit", "analyze_consumer_lag"}
-"""What these answer depends on what was asked before, and on how long ago the broker was started."""
+CHANGING = {"audit", "analyze_consumer_lag", "list_connections"}
+"""Their answers depend on earlier calls, and on how long ago the broker was started."""
 READING = [
     (operation, example)
     for operation, example in CASES

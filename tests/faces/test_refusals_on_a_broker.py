@@ -34,10 +34,17 @@ def arguments_of(place: Place, operation: AnyOperation) -> dict[str, Any]:
     return {k: place.waiting_plan if v == PLAN_ID else v for k, v in operation.examples[0].arguments.items()}
 
 
-async def test_commands_that_may_only_read_change_nothing(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "operations",
+    [
+        pytest.param([*{EFFECTS[each.name]: each for each in CHANGING}.values()], id="one of each effect"),
+        pytest.param(CHANGING, id="all", marks=pytest.mark.nightly),
+    ],
+)
+async def test_commands_that_may_only_read_change_nothing(operations: list[AnyOperation], tmp_path: Path) -> None:
     async with seeded_place(tmp_path, is_cluster=True) as place:
         before = await place.digest()
-        for operation in CHANGING:
+        for operation in operations:
             assert expected(EFFECTS[operation.name], READ_ONLY, "cli") == "refused"
             words = [*operation.words, *typed(operation, arguments_of(place, operation)), "--yes"]
             code, out, err = await run([*words, "--access", "read", *place.flags])
