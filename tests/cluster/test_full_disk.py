@@ -258,7 +258,13 @@ async def test_writers_faster_than_the_looks_at_the_disk_leave_what_is_kept_back
         assert disk.free_bytes > 4 * MIB - MIB // 4  # what cursors, envelopes and the journal's marks take
 
 
-@pytest.mark.parametrize("settings", [{}, {"disk_refuse_free_bytes": 2 * MIB}], ids=["nothing kept back", "a mark"])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        pytest.param({}, id="nothing kept back"),
+        pytest.param({"disk_refuse_free_bytes": 2 * MIB}, id="a mark", marks=pytest.mark.nightly),
+    ],
+)
 async def test_a_topic_can_be_deleted_on_a_disk_without_any_room_and_its_room_comes_back(
     disk: SmallDisk, settings: dict[str, int]
 ) -> None:

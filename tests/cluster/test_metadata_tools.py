@@ -428,6 +428,7 @@ def test_an_up_to_date_backup_is_restored_without_a_word(tmp_path: Path) -> None
         assert not told_of_metadata(broker.log().removeprefix(before))
 
 
+@pytest.mark.parametrize("server", ["etcd", pytest.param("zookeeper", marks=pytest.mark.nightly)], indirect=True)
 @pytest.mark.slow
 def test_an_old_backup_of_a_service_is_refused_by_the_broker_whose_folder_is_newer(
     server: ServiceProcess, tmp_path: Path

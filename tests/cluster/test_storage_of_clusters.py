@@ -39,6 +39,7 @@ def damage(data: Path) -> None:
     flip(journal, journal.read_bytes().index(b"message 5"))
 
 
+@pytest.mark.parametrize("server", ["etcd", pytest.param("zookeeper", marks=pytest.mark.nightly)], indirect=True)
 @pytest.mark.slow
 def test_what_a_repair_has_made_is_named_in_the_service_when_the_broker_starts(
     server: ServiceProcess, tmp_path: Path
