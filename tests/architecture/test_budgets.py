@@ -10,6 +10,10 @@ def test_each_folder_of_tests_has_a_budget(written: list[str]) -> None:
     assert set(BUDGET_S) == {f"{parts[0]}/{parts[1]}" for parts in tests}
 
 
+def test_all_budgets_together_are_ten_minutes_of_four_workers() -> None:
+    assert sum(BUDGET_S.values()) <= 4 * 600
+
+
 def test_a_folder_clearly_above_its_budget_is_named() -> None:
     budget_s = BUDGET_S["tests/unit"]
     tests_s = {"tests/unit/test_a.py::test_one": budget_s * 0.7, "tests/unit/b/test_b.py::test_two": budget_s * 0.7}
