@@ -68,9 +68,9 @@ class DanubeError(Exception):
     code: ClassVar[str] = "DANUBE_ERROR"
     """Stable across releases; what scripts and other clients compare."""
     retryable: ClassVar[bool] = False
-    """Whether the same call, tried again later, may succeed."""
+    """True when the same call may succeed later."""
     public: ClassVar[bool] = True
-    """Whether it may cross the wire; what is not public becomes one opaque internal error."""
+    """True when it may cross the wire; any other error becomes one opaque internal error."""
 
 
 class UnrecoverableError(DanubeError):
@@ -371,7 +371,7 @@ class StorageChangedError(VersionConflictError):
     def __init__(self, message: str, topic_ids: frozenset[int] = frozenset()) -> None:
         super().__init__(message)
         self.topic_ids = topic_ids
-        """Of the topics that lost. The others of the same call were not written either, and may be tried again."""
+        """Ids of the topics that lost. The others of the same call were not written either, and may be tried again."""
 
 
 class UnknownOutcomeError(MetadataError):

@@ -50,7 +50,7 @@ class FailurePolicy:
     """Failure policy of a subscription of a reliable topic. Raises InvalidRequestError."""
 
     max_redelivery_count: int = REDELIVERIES_DEFAULT
-    """How often a message is sent again after the first time."""
+    """Times that a message is sent again after the first time."""
     ack_timeout_ms: int = round(ACK_TIMEOUT_S * 1_000)
     base_redelivery_delay_ms: int = round(REDELIVERY_DELAY_BASE_S * 1_000)
     max_redelivery_delay_ms: int = round(REDELIVERY_DELAY_MAX_S * 1_000)
@@ -104,7 +104,7 @@ _MOST = {
     "retention_drops_unread": 1,
     "durability": max(each.number for each in Durability),
 }
-"""Of a limit that may not be up to POLICY_NUMBER_MAX."""
+"""Upper bounds below POLICY_NUMBER_MAX."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,10 +160,10 @@ RETENTION_NAMES = ("retention_time_s", "retention_bytes", "retention_drops_unrea
 """Limits that delete messages for good: they change by a plan alone."""
 
 DURABILITY_NAME = "durability"
-"""What an acknowledgement means: it changes by a plan alone."""
+"""The meaning of an acknowledgement: it changes by a plan alone."""
 
 PLANNED_NAMES = (*RETENTION_NAMES, DURABILITY_NAME)
-"""What changes by a plan alone."""
+"""Limits that change by a plan alone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,7 +36,7 @@ class GroupLag:
     topic: str
     subscription: str
     status: LagStatus
-    """Of the worst partition, as are `rule`, `cause` and `worst_partition`."""
+    """Status of the worst partition, as are `rule`, `cause` and `worst_partition`."""
     rule: LagRule
     cause: LagCause | None
     worst_partition: str

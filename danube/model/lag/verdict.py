@@ -158,9 +158,9 @@ class LagVerdict:
     rule: LagRule
     cause: LagCause | None = None
     broker_id: str | None = None
-    """Who told of it last."""
+    """Broker of the newest record."""
     observed_ms: int | None = None
-    """When the newest record was made."""
+    """Time of the newest record."""
     consumers: int | None = None
     lag_messages: int | None = None
     lag_s: float | None = None
@@ -179,14 +179,14 @@ class LagVerdict:
     retention_margin: int | None = None
     """Messages between the oldest that is kept and the position; negative: so many were deleted unread."""
     retention_ratio: float | None = None
-    """Of what is kept, the share that is unread; above 1 messages were lost."""
+    """Share of the stored messages that is unread; above 1 messages were lost."""
     messages_lost: int | None = None
     in_flight: int | None = None
     waiting: int | None = None
     ready: int | None = None
     blocked: int | None = None
     looks: int = 0
-    """Of the window, that saw something."""
+    """Looks of the window that saw something."""
     commits: int = 0
     """Looks, the newest `intervals` of them, that saw a consumer or progress."""
     commit_age_s: float | None = None

@@ -5,7 +5,7 @@ MIB = 1024 * KIB
 
 # Names
 NAME_BYTES_MAX = 255
-"""Of one name part in UTF-8, so that every name fits a file name and a metadata key."""
+"""Bytes of one name part in UTF-8, so that every name fits a file name and a metadata key."""
 
 # JSON of others
 JSON_DEPTH_MAX = 64
@@ -13,11 +13,11 @@ JSON_DEPTH_MAX = 64
 
 # Messages and batches
 CLIENT_RECEIVE_BYTES_MAX = 4 * MIB
-"""What all four official clients accept in one gRPC message."""
+"""Size of one gRPC message that all four official clients accept."""
 MESSAGE_BYTES_MAX = CLIENT_RECEIVE_BYTES_MAX - 4 * KIB
-"""Of an encoded message as sent; the rest is room for what the broker stamps on delivery."""
+"""Bytes of an encoded message as sent; the rest is room for what the broker stamps on delivery."""
 BATCH_BYTES_MAX = 8 * MIB
-"""Of one record batch body."""
+"""Bytes of one record batch body."""
 BATCH_RECORDS_MAX = 65_536
 """Records in one batch: bounds the index a reader builds for it."""
 
@@ -25,11 +25,11 @@ BATCH_RECORDS_MAX = 65_536
 RPC_RECEIVE_BYTES_MAX = 16 * MIB
 """Largest request taken off the wire; between this and MESSAGE_BYTES_MAX the handler refuses with a clear error."""
 RPC_METADATA_BYTES_MAX = 16 * KIB
-"""Of one call's metadata."""
+"""Bytes of one call's metadata."""
 RPC_CONCURRENT_CALLS_MAX = 10_000
 """Calls and streams under way on one port."""
 RPC_REQUESTS_ARRIVING_MAX = 4
-"""Of one connection and method; each may be as large as RPC_RECEIVE_BYTES_MAX. Others wait for their turn."""
+"""Requests of one connection and method; each may be as large as RPC_RECEIVE_BYTES_MAX. Others wait for their turn."""
 STREAM_MEMORY_BYTES_MAX = 256 * MIB
 """Written to all streams of a broker and not yet taken by their transport."""
 STREAM_MEMORY_BYTES_MIN = 16 * MIB
@@ -37,9 +37,9 @@ STREAM_MEMORY_BYTES_MIN = 16 * MIB
 STREAM_MEMORY_SHARES = 128
 """One stream may queue this part of what is free: of 256 MiB 600 that stall one after the other leave 2 MiB."""
 STREAM_MEMORY_FREED_RATIO = 16
-"""Where nothing is free, stalled streams give way until this part of the bound is."""
+"""Share of the bound that stalled streams free when nothing is left."""
 STREAM_MESSAGE_COPIES = 2
-"""Of a message that is being sent: the carrier's own and gRPC's."""
+"""Copies of a message that is being sent: the carrier's own and gRPC's."""
 STREAM_ANSWERS_BYTES_MIN = 64 * KIB
 """One stream that takes batches may always queue so many bytes of acknowledgements."""
 STREAM_MEMORY_LOOK_S = 1.0
@@ -56,7 +56,7 @@ STREAM_INBOUND_BYTES_MAX = 1 * MIB
 """The same, in bytes; a message that is being read may pass it. Of a call whose turn to be read has not come no more
 arrives; with a quarter of it producers of batches lose a fifth of their rate."""
 RPC_STATUS_MESSAGE_CHARS_MAX = 1_000
-"""Of an error's sentence on the wire, so that it fits every peer's metadata limit."""
+"""Characters of an error's sentence on the wire, so that it fits every peer's metadata limit."""
 RPC_RECONNECT_DELAY_MIN_S = 0.1
 """Before a lost connection is tried again for the first time; gRPC allows no less."""
 RPC_RECONNECT_DELAY_MAX_S = 1.0
@@ -86,11 +86,11 @@ JOURNAL_INDEX_TOPICS_AT_ONCE = 256
 JOURNAL_INDEXES_WAITING_MAX = 4
 """Complete journal files that wait for their index; with more, some get none, and the next start reads them whole."""
 FENCE_BYTES_MAX = 4 * KIB
-"""Of a journal's fence: each of those who take topics over leaves 20 bytes, until there is no more room."""
+"""Bytes of a journal's fence: each of those who take topics over leaves 20 bytes, until there is no more room."""
 JOURNAL_READ_ATTEMPTS_MAX = 5
-"""How often another broker's journal is read anew because its owner removed files meanwhile."""
+"""Attempts to read another broker's journal whose owner removes files meanwhile."""
 CURSOR_RIDE_BYTES_MAX = 4 * KIB
-"""Of cursors that go along with a round of data before CURSOR_INTERVAL_S is over."""
+"""Bytes of cursors that go along with a round of data before CURSOR_INTERVAL_S is over."""
 CACHE_BYTES_MAX = 64 * MIB
 """Recent batches kept in memory, all topics together."""
 READ_BYTES_MAX = 1 * MIB
@@ -106,7 +106,7 @@ READ_AHEAD_BYTES_MAX = 16 * MIB
 READ_AHEAD_READERS_MAX = 1_024
 """Places where a reader is expected to go on; more of them are read without looking ahead."""
 SYNC_USUAL_S_MIN = 0.005
-"""What a sync of the journal usually takes, at least, for whoever asks whether one took unusually long."""
+"""Lower bound of a usual sync of the journal: a sync is not unusually long below a multiple of it."""
 SYNC_USUAL_S_MAX = 1.0
 """And at most: what takes longer is no pace that a disk keeps up."""
 SYNC_SLOW_RATIO = 4
@@ -133,7 +133,7 @@ MARK_RETRY_DELAY_S = 10.0
 
 # Segments
 SEGMENT_BYTES_MAX = 32 * MIB
-"""Of the bodies in one segment; one batch that is larger is a segment of its own."""
+"""Bytes of the bodies in one segment; one batch that is larger is a segment of its own."""
 SEGMENT_BLOCK_BYTES = 256 * KIB
 """Batches gathered into one block, envelopes included: what is read, checked and compressed at once. A larger batch is
 a block of its own."""
@@ -144,7 +144,7 @@ SEGMENT_INDEX_CACHE_BYTES_MAX = 8 * MIB
 SEGMENT_READ_AHEAD_BYTES_MAX = 8 * MIB
 """Blocks kept by one reader because a part of them was not asked for yet."""
 SEGMENT_READ_BYTES_MAX = 1 * MIB
-"""Of one read from a tier; one block that is larger is read whole."""
+"""Bytes of one read from a tier; one block that is larger is read whole."""
 SEGMENT_READS_AHEAD = 4
 """So many such reads the disk fetches ahead of who reads in order; with one it waits for the reader, and with more the
 journal's syncs wait behind it."""
@@ -180,15 +180,15 @@ FLUSH_FILES_MAX = 64
 FLUSH_TOPICS_MAX = 100
 """Topics whose new manifests are named in one transaction of the metadata store."""
 FLUSH_UNNAMED_SEGMENTS = 4
-"""Of the largest size: with so many bytes written a pass has them named before it writes more. Until then what was
-merged is on the disk twice; by default this is half of DISK_REFUSE_BYTES."""
+"""Segments of the largest size: with so many bytes written a pass has them named before it writes more. Until then
+merged segments are on the disk twice; by default this is half of DISK_REFUSE_BYTES."""
 FLUSH_DELAY_S = 10.0
 """A journal file that was just closed waits this long for its cut, or until newer data has pushed it out of the cache:
 those who read close behind the end keep reading it from memory."""
 FLUSH_RETRY_S = 30.0
 """A topic that could not be cut, and a pass that failed, are tried again this much later."""
 TAKEOVER_ATTEMPTS_MAX = 8
-"""How often a broker begins anew with a topic whose owner names newer manifests meanwhile."""
+"""Attempts to take over a topic whose owner names newer manifests meanwhile."""
 JOURNALS_LOOK_S = 60.0
 """In a shared folder, how often journals of former owners are looked for that nobody needs any more."""
 COLD_READ_ATTEMPTS_MAX = 4
@@ -198,9 +198,9 @@ STORAGE_CHECK_INTERVAL_S = 1.0
 JOURNAL_FILE_AGE_MIN_S = 60.0
 """A journal file that retention by time waits for is closed at most this often."""
 JOURNAL_FILE_DEAD_BYTES = 1 * MIB
-"""Of deleted topics in the journal's open file: with so many it is closed within JOURNAL_FILE_AGE_MIN_S, and cut."""
+"""Bytes of deleted topics in the journal's open file: with so many it is closed within JOURNAL_FILE_AGE_MIN_S."""
 JOURNAL_FILE_DEAD_WAIT_S = 3_600.0
-"""With fewer, this long after such a file was closed: a cut is paid by the topic, and topics may come and go often."""
+"""With fewer, this long after such a file was closed: a flush costs time for each topic, and topics may come and go."""
 CLOCK_STEP_MAX_S = 60.0
 """By which wall time may be off from what monotonic time makes of it before retention doubts the clock: more than NTP
 corrects without being asked, and less than a retention by time that anybody sets."""
@@ -218,13 +218,13 @@ CLOCK_AWAY_TOLD_S = 86_400.0
 CLAMP_WARNING_INTERVAL_S = 3_600.0
 """Between two warnings that messages are stamped with a time that the clock has not reached."""
 SEEN_MARKS_PER_AGE = 16
-"""How finely it is noted when segments stamped ahead of the clock came: they outlive their time by a sixteenth."""
+"""Marks for the arrival of segments stamped ahead of the clock: they outlive their time by a sixteenth."""
 DISK_WARN_BYTES = 1024 * MIB
 """Free bytes below which the log says so."""
 DISK_REFUSE_BYTES = 256 * MIB
 """Free bytes below which appends are refused: what remains is for cutting the journal, and for the system."""
 DISK_RESERVE_BYTES_MAX = 16 * MIB
-"""Of the file that is given up to delete something on a full disk."""
+"""Bytes of the file that is given up to delete something on a full disk."""
 DISK_RESERVE_RATIO = 16
 """It is at most this part of the whole disk."""
 
@@ -234,11 +234,11 @@ PUBLISH_WINDOW_BYTES = BATCH_BYTES_MAX
 PUBLISH_RETRY_S = 0.005
 """A batch that found the journal's backlog full is tried again this much later."""
 PUBLISH_BATCH_COST_BYTES = 256
-"""What a batch counts for against the window beside its body, so that tiny ones are bounded too."""
+"""Cost of a batch against the window beside its body, so that tiny ones are bounded too."""
 DEDUPLICATION_PRODUCERS_MAX = 1_000
 """Numberings of one topic whose last batches are remembered; the one that stored nothing for longest is forgotten."""
 DEDUPLICATION_BATCHES_MAX = 64
-"""Of one numbering, the newest: what a producer with de-duplication may have unacknowledged, and sends again."""
+"""Newest batches of one sequence: what a producer with de-duplication may have unacknowledged, and sends again."""
 FETCH_ANSWER_BYTES = 640 * KIB
 """One answer of a Fetch that names no bound: two full batches of our client. Encoding and writing it takes well below a
 millisecond, and then others have their turn; smaller ones cost the broker a third more for the same bytes."""
@@ -257,11 +257,11 @@ REDELIVERY_DELAY_MAX_S = 60.0
 REDELIVERY_RANGES_MAX = 4_096
 """Ranges of one subscription that wait to be sent again; at this many it gets nothing new until there are fewer."""
 DEAD_LETTERS_AT_ONCE_MAX = 16
-"""Of one subscription, on their way to the dead letter topic; the others wait for them."""
+"""Dead letters of one subscription on their way to the dead letter topic; the others wait for them."""
 DEAD_LETTER_RETRY_S = 1.0
 """At least this long between two tries to copy one message there, whatever the back-off of its subscription."""
 FAILURE_REASON_BYTES_MAX = 1_024
-"""Of the words with which a consumer refuses a message; what is longer is cut. A dead letter has them as well."""
+"""Bytes of the words with which a consumer refuses a message; what is longer is cut. A dead letter has them as well."""
 KEY_SHARED_LOOKAHEAD = 10_000
 """Messages above the lowest open one that a Key-Shared subscription takes up: a stuck key holds up nobody below it."""
 KEY_SHARED_GRACE_S = 3.0
@@ -269,27 +269,27 @@ KEY_SHARED_GRACE_S = 3.0
 KEYS_READ_MAX = 1_000
 """Messages whose keys are read at once."""
 KEY_CHARS_MAX = 1_024
-"""Of a key; dispatch goes by the first of a longer one."""
+"""Characters of a key; dispatch goes by the first of a longer one."""
 KEY_FILTERS_MAX = 100
-"""Of one consumer."""
+"""Key filters of one consumer."""
 KEY_FILTER_BYTES_MAX = 256
-"""Of one of them."""
+"""Bytes of one of them."""
 KEY_FILTERS_PER_SUBSCRIPTION_MAX = 10_000
-"""Of all consumers of one subscription: each new key is held against all of them."""
+"""Key filters of all consumers of one subscription: each new key is matched against all of them."""
 KEY_FILTERS_BYTES_PER_SUBSCRIPTION_MAX = 128 * KIB
 """The same, together: a usual key takes some ms then, and none longer than some 50 ms, whatever is in the two."""
 KEY_FILTERS_LOOK_BYTES = 128 * KIB
-"""Of filters that keys are held against before others get their turn: a usual key of as many filters as may be."""
+"""Bytes of filters that keys are matched against in one turn: a usual key of as many filters as may be."""
 KEY_OWNERS_MAX = 16_384
 """Keys whose consumer is remembered; past it they are looked up anew."""
 REDELIVERIES_DEFAULT = 5
-"""How often a message is sent again before the failure policy decides about it, when nothing is set; the original's."""
+"""Default times that a message is sent again before the failure policy decides about it; the original's."""
 REDELIVERIES_MAX = 1_000_000
 """The same, whatever is set."""
 POLICY_DELAY_MS_MAX = 24 * 3_600 * 1_000
 """Milliseconds of any time in a failure policy: a day."""
 POLICY_NUMBER_MAX = 2**32 - 1
-"""Of a limit that a policy sets; what the original's numbers hold."""
+"""Largest limit that a policy sets; the range of the original's numbers."""
 POLICY_SETS_CACHE_MAX = 1_024
 """Different sets of policies whose outcome is remembered, so that ten thousand topics share a few."""
 MESSAGE_TTL_S_MAX = 10 * 365 * 24 * 3_600
@@ -297,7 +297,7 @@ MESSAGE_TTL_S_MAX = 10 * 365 * 24 * 3_600
 RETENTION_TIME_S_MAX = 100 * 365 * 24 * 3_600
 """Seconds; who wants to keep messages for longer sets no limit."""
 RETENTION_BYTES_MAX = 1024 * 1024 * 1024 * MIB
-"""Of one topic, a pebibyte: it is a number that every language's JSON holds exactly."""
+"""Bytes of one topic, a pebibyte: it is a number that every language's JSON holds exactly."""
 CONSUMERS_PER_SUBSCRIPTION_MAX = 10_000
 SUBSCRIPTIONS_PER_TOPIC_MAX = 10_000
 PRODUCERS_PER_TOPIC_MAX = 100_000
@@ -308,7 +308,7 @@ ATTACH_GRACE_S = 30.0
 PUBLISH_DELAY_S_MAX = 1.0
 """A publish above its topic's rate is held up for this long; one that would wait longer is refused as overloaded."""
 PUBLISH_DELAYED_BYTES_MAX = 16 * MIB
-"""Of the publishes of one topic that are held up."""
+"""Bytes of the publishes of one topic that are held up."""
 RATE_BURST_S = 1.0
 """A topic or subscription that was idle may go on with what its rate allows in this time at once."""
 DEAD_LETTER_SOURCES_MAX = 10_000
@@ -335,7 +335,7 @@ DRAIN_END_S = 0.2
 MOVE_WAIT_S = 60.0
 """A topic that was unloaded has its clients here until it is served again, and for this long at most."""
 UNLOAD_TIMEOUT_S = 10.0
-"""What a topic has accepted is stored, or refused, within this time, or the topic stays where it is."""
+"""A topic's accepted messages are stored or refused within this time, or the topic stays where it is."""
 NON_RELIABLE_QUEUE_MESSAGES_MAX = 1_000
 """Queued for one consumer of a non-reliable topic; what does not fit is dropped."""
 
@@ -344,7 +344,7 @@ NON_RELIABLE_QUEUE_BYTES_MAX = 4 * MIB
 NON_RELIABLE_IDLE_S = 60.0
 """A subscription of a non-reliable topic without a consumer goes after this long, as in the original."""
 SWEEP_INTERVAL_S = 15.0
-"""How often consumers and subscriptions that nobody uses are looked for."""
+"""Interval between two sweeps for unused consumers and subscriptions."""
 UNKNOWN_IDS_MAX = 10_000
 """Ids of clients that left or never were, remembered so that each is told to close at most twice."""
 
@@ -360,34 +360,34 @@ DESCRIBE_LOOKS_MAX = 1_000
 DESCRIBE_CONSUMERS_MAX = 100
 """Consumers that are shown of one subscription; the rest is counted."""
 DESCRIBE_BYTES_MAX = 1 * MIB
-"""Of one page, roughly: a subscription more may pass it, and it stays far below CLIENT_RECEIVE_BYTES_MAX."""
+"""Bytes of one page, roughly: a subscription more may pass it, and it stays far below CLIENT_RECEIVE_BYTES_MAX."""
 
 PEEK_MESSAGES_DEFAULT = 10
 """Messages of one look at a topic, when nothing is asked for."""
 PEEK_MESSAGES_MAX = 100
 """The same, whatever is asked for."""
 PEEK_PAYLOAD_BYTES_MAX = 4 * KIB
-"""Of each payload that is shown."""
+"""Bytes of each payload that is shown."""
 PEEK_ATTRIBUTES_BYTES_MAX = 4 * KIB
-"""Of names and values of one message's attributes that are shown."""
+"""Bytes of names and values of one message's attributes that are shown."""
 PEEK_BYTES_MAX = 1 * MIB
-"""Of one answer, roughly: one message may pass it."""
+"""Bytes of one answer, roughly: one message may pass it."""
 SKIP_MESSAGES_MAX = 1_000_000
 """That one call may skip; who wants more seeks."""
 CONNECTIONS_SHOWN_MAX = 1_000
 """Connections that one answer lists; the rest is counted."""
 ADMIN_CALL_TIMEOUT_S = 5.0
-"""Of one call that an administrator makes, when nothing is set; as in the original."""
+"""Default time of one administrator's call; as in the original."""
 ADMIN_CALL_TIMEOUT_MAX_S = 600.0
 """The same, whatever is set."""
 ADMIN_SYSTEM_READ_BYTES_MAX = 64 * MIB
-"""Of stored batches that are read for one look at a system topic; newer ones take the place of older ones."""
+"""Bytes of stored batches that are read for one look at a system topic; newer ones take the place of older ones."""
 CONTEXT_FILE_BYTES_MAX = 1 * MIB
 """A larger file of contexts is none."""
 TOKEN_CHARS_MAX = 8_000
-"""Of a token: it fits RPC_METADATA_BYTES_MAX."""
+"""Characters of a token: it fits RPC_METADATA_BYTES_MAX."""
 LOCAL_STATE_BYTES_MAX = 16 * MIB
-"""Of the plans kept in a user's state folder."""
+"""Bytes of the plans kept in a user's state folder."""
 LOCAL_LOCK_WAIT_S = 5.0
 """For another command that is writing to the state folder."""
 LOCAL_LOCK_POLL_S = 0.02
@@ -403,7 +403,7 @@ PLAN_KEEP_S = 7 * 24 * 3_600.0
 PLANS_MAX = 1_000
 """Kept at one time, those that are over first to go; with so many that wait, none is made."""
 PLANS_OPEN_PER_CALLER_MAX = 100
-"""Of one caller, waiting or ready: what one of them leaves behind leaves room for the others."""
+"""Open plans of one caller, waiting or ready, so that no caller fills the room of the others."""
 PLAN_NAMES_MAX = 20
 """Topics, and subscriptions, that a plan names; the rest is counted."""
 PLAN_READERS_MAX = 5
@@ -415,7 +415,7 @@ PLAN_BYTES_MARGIN = 1 * MIB
 PLAN_CONSUMERS_MARGIN = 1
 """The same of producers, and of consumers."""
 PLAN_ARGUMENTS_BYTES_MAX = 16 * KIB
-"""Of a plan's arguments as JSON."""
+"""Bytes of a plan's arguments as JSON."""
 PLAN_ARGUMENTS_DEPTH_MAX = JSON_DEPTH_MAX // 2
 """Their levels: within the records of plans and of the audit log they can be read again."""
 PLANS_PAGE_MAX = 100
@@ -423,9 +423,9 @@ PLANS_PAGE_MAX = 100
 PLANS_PAGE_BYTES_MAX = 1 * MIB
 """The same, roughly: one plan may pass it, and it stays below CLIENT_RECEIVE_BYTES_MAX."""
 CALLER_CHARS_MAX = 200
-"""Of a caller's name, and of its program's."""
+"""Characters of a caller's name, and of its program's."""
 AUDIT_TEXT_CHARS_MAX = 2_048
-"""Of a call's arguments, and of its detail, in the audit log."""
+"""Characters of a call's arguments, and of its detail, in the audit log."""
 AUDIT_PAGE_MAX = 1_000
 """Records of one page of the audit log."""
 AUDIT_PAGE_BYTES_MAX = 1 * MIB
@@ -441,7 +441,7 @@ TELEMETRY_FULL_INTERVAL_S = 60.0
 TELEMETRY_RETENTION_S = 7 * 86_400
 """For which /system/telemetry is kept when nothing is set: a week of evidence for the rules of lag and for Spark."""
 TELEMETRY_RETENTION_BYTES = 1024 * MIB
-"""Of it, the same: ten thousand busy topics tell some 100 MiB an hour."""
+"""Bytes of it, the same: ten thousand busy topics tell some 100 MiB an hour."""
 TELEMETRY_RECORDS_MAX = 2_048
 """Published in one tick; the rest waits its turn. With the longest names they fit BATCH_BYTES_MAX."""
 TELEMETRY_LOOKS_MAX = 100
@@ -463,7 +463,7 @@ CLIENT_ACKS_IN_FLIGHT_MAX = 256
 CLIENT_CHANNELS_MAX = 256
 """Connections one client keeps; the one unused for longest is closed for a new one."""
 CLIENT_RETRIES_DEFAULT = 5
-"""Of one call, as in the official clients."""
+"""Retries of one call, as in the official clients."""
 CLIENT_RETRY_STEP_S = 0.2
 """The n-th retry waits n of these."""
 CLIENT_RETRY_DELAY_MAX_S = 5.0

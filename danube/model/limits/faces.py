@@ -4,7 +4,7 @@ from danube.model.limits.broker import KIB, MIB
 
 # Web server of danube-admin
 WEB_BODY_BYTES_MAX = 64 * KIB
-"""Of one request; the longest arguments that an operation takes fit several times."""
+"""Bytes of one request; the longest arguments that an operation takes fit several times."""
 WEB_ROWS_DEFAULT = 100
 """Rows of one page, when nothing is asked for."""
 WEB_ROWS_MAX = 1_000
@@ -12,7 +12,7 @@ WEB_ROWS_MAX = 1_000
 WEB_REQUESTS_MAX = 100
 """Requests at one time; beyond it the answer is 503, but for probes."""
 WEB_CALL_TIMEOUT_S = 30.0
-"""Of one request, whatever it asks of the cluster."""
+"""Time of one request, whatever it asks of the cluster."""
 WEB_PROBE_TIMEOUT_S = 1.0
 """A page says that the broker is away after this long, and so does /readyz."""
 WEB_SESSIONS_MAX = 1_000
@@ -30,7 +30,7 @@ WEB_TOKEN_CHARS_MIN = 16
 """Shorter ones can be guessed."""
 WEB_TOKEN_CHARS_MAX = 4 * KIB
 WEB_TOKENS_MAX = 100
-"""Of one file."""
+"""Tokens of one file."""
 WEB_TOKEN_FILE_BYTES_MAX = 64 * KIB
 WEB_DRAIN_TIMEOUT_S = 2.0
 """Requests under way have this long to end when the server is stopped."""
@@ -71,17 +71,17 @@ SPARK_ARROW_BYTES = 1 * MIB
 SPARK_BOUNDS_AT_ONCE_MAX = 64
 """Partitions of one topic whose offsets are asked for at the same time."""
 SPARK_OPTION_CHARS_MAX = 256 * KIB
-"""Of one option: offsets of PARTITIONS_MAX partitions with the longest names would fit."""
+"""Characters of one option: offsets of PARTITIONS_MAX partitions with the longest names would fit."""
 SPARK_RETRY_TOTAL_S = 60.0
 """A read that has lost its broker tries for this long, when nothing is set; then Spark decides about the task."""
 
 # Analytics
 LAG_HISTORY_S = 180.0
-"""Of telemetry that a live answer reads: 20 looks, a full round to fill the oldest of them, and a little more."""
+"""Span of telemetry that a live answer reads: 20 looks, a full round to fill the oldest of them, and a little more."""
 LAG_LIVE_RECORDS_MAX = 50_000
 """Telemetry records that one live answer reads, the newest; with more, what was told before them is not known."""
 LAG_LIVE_SLICE_RECORDS = 500
-"""Of them, decoded before others get their turn: some 10 ms."""
+"""Records decoded before others get their turn: some 10 ms."""
 LAG_LIVE_SLICE_JUDGED = 20
 """The same of subscriptions that are judged."""
 LAG_LIVE_PAGES_MAX = 20
@@ -107,7 +107,7 @@ ANALYTICS_ENDED_JOBS_MAX = 16
 ANALYTICS_RUNS_SHOWN_MAX = 20
 """Runs that one answer lists, the newest."""
 ANALYTICS_SINCE_S_DEFAULT = 900.0
-"""Of telemetry that a job reads, when nothing is set."""
+"""Default span of telemetry that a job reads."""
 ANALYTICS_SINCE_S_MAX = 30 * 24 * 3_600.0
 """The same, whatever is asked for."""
 ANALYTICS_START_S_MAX = 30.0
@@ -117,7 +117,7 @@ ANALYTICS_POLL_S = 0.5
 ANALYTICS_WAIT_S_MAX = 600.0
 """That a caller may wait for a run."""
 ANALYTICS_PART_ROWS_MAX = 200
-"""Of one record of a result: with the longest names it stays far below MESSAGE_BYTES_MAX."""
+"""Rows of one record of a result: with the longest names it stays far below MESSAGE_BYTES_MAX."""
 ANALYTICS_ROWS_MAX = 20_000
 """Partitions, and groups, that one result holds, the worst; the rest is counted."""
 ANALYTICS_KEEP_S = 7 * 24 * 3_600.0
@@ -126,19 +126,19 @@ ANALYTICS_RECORDS_MAX = 2_000
 """Records of the results topic that one look reads, the newest: nine of the largest results, and many small ones."""
 ANALYTICS_RUN_ID_CHARS_MAX = 64
 ANALYTICS_DETAIL_CHARS_MAX = 1_000
-"""Of the sentence with which a run failed."""
+"""Characters of the sentence with which a run failed."""
 ANALYTICS_LOG_BYTES = 4 * KIB
 """Read from the end of what a job said, to show why it ended."""
 
 # MCP
 MCP_ANSWER_BYTES_MAX = 24 * KIB
-"""Of one answer, structured and text together: some six thousand tokens of an assistant's attention."""
+"""Bytes of one answer, structured and text together: some six thousand tokens of an assistant's attention."""
 MCP_LIST_BYTES_MAX = 36 * KIB
-"""Of all tools together, which an assistant reads before its first call; the default set takes 25 KiB."""
+"""Bytes of all tools together, which an assistant reads before its first call; the default set takes 25 KiB."""
 MCP_ROWS_DEFAULT = 50
 """Rows of a page that an assistant asks for without a limit."""
 MCP_ERROR_CHARS_MAX = 2_000
-"""Of the sentence of one error."""
+"""Characters of the sentence of one error."""
 MCP_CALLS_MAX = 64
 """Tool calls carried out at one time; one more is refused with a word."""
 MCP_CALL_TIMEOUT_S = 120.0
@@ -160,13 +160,13 @@ MCP_SESSION_IDLE_S = 1_800.0
 MCP_NOTES_MAX = 64
 """Records of reads on their way to the audit log while their answers are out already; at this many one waits."""
 MCP_NOTES_DELAY_S = 0.05
-"""How long the first of them waits for others to go along with it."""
+"""Wait of the first of them for others to go along with it."""
 MCP_NOTES_DRAIN_S = 2.0
-"""How long the server waits at its end for those records."""
+"""Wait of a server that ends for those records."""
 MCP_DRAIN_S = 2.0
 """From Ctrl-C to the end of the HTTP server, for calls that run."""
 MCP_TOKEN_CHARS_MIN = 16
-"""Of a bearer token that somebody chose."""
+"""Characters of a bearer token that somebody chose."""
 MCP_LIST_CACHE_MS = 60_000
 """A host may keep the list of tools for this long: it changes only when the server is started anew."""
 
@@ -190,7 +190,7 @@ CLI_COMPLETION_TIMEOUT_S = 1.0
 CLI_COMPLETIONS_MAX = 200
 """Names that a shell is offered at once."""
 CLI_ANSWER_CHARS_MAX = 1_000
-"""Of a line that a person types in answer to a question."""
+"""Characters of a line that a person types in answer to a question."""
 
 # HTTP ports
 METRICS_REQUESTS_MAX = 100
