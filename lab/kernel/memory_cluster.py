@@ -81,7 +81,7 @@ class MemoryTopic:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether it keeps its messages."""
+        """True when it keeps its messages."""
         return self.strategy is DispatchStrategy.RELIABLE
 
     def connections(self) -> list[positions.Connection]:
@@ -460,6 +460,6 @@ def offset_of(topic: MemoryTopic, start: FetchStart) -> int:
 
 
 def position_of(topic: MemoryTopic, subscription: MemorySubscription) -> positions.SubscriptionPosition:
-    """Where a subscription stands."""
+    """Position of a subscription."""
     lag = topic.messages - subscription.position if topic.is_reliable else 0
     return positions.SubscriptionPosition(position=subscription.position, lag=lag)

@@ -87,7 +87,7 @@ def unpackb(packed: bytes) -> Any:  # noqa: ANN401 - plain data
 
 
 def inflate(packed: bytes, bytes_max: int) -> bytes:
-    """What zlib compressed, up to `bytes_max`. Raises ValueError for more, or less, or what follows it; zlib.error."""
+    """Decompress zlib data, up to `bytes_max`. Raises ValueError for more, or less, or what follows it; zlib.error."""
     inflater = zlib.decompressobj()
     plain = inflater.decompress(packed, bytes_max)
     if inflater.unconsumed_tail or inflater.unused_data or not inflater.eof:

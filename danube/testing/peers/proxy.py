@@ -21,7 +21,7 @@ _BUFFER_BYTES_MAX = 256 * 1024
 
 
 class Direction(Enum):
-    """Whose bytes are counted."""
+    """Direction whose bytes are counted."""
 
     TO_BROKER = "to broker"
     TO_CLIENT = "to client"

@@ -88,7 +88,7 @@ class Rotation(Generic[Member]):
         self._ready.discard(member)
 
     def first(self) -> Member | None:
-        """Whose turn it is; None when nobody is ready."""
+        """Consumer whose turn it is; None when none is ready."""
         heap = self._heap
         while heap:
             turn, member = heap[0]
