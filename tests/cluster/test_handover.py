@@ -102,7 +102,7 @@ from pathlib import Path
 from danube.metadata.transaction_builder import TransactionBuilder
 from danube.metadata.records.journals import JournalRecords
 from danube.metadata.sqlite.store import SqliteStore
-from danube.metadata.records.storage import StorageRecords, enter_topic
+from danube.metadata.records.storage import StorageRecords, add_storage_record
 from danube.model.errors import DanubeError
 from danube.model.subscription import Cursor
 from danube.runtime.blocking import BlockingThread
@@ -176,7 +176,7 @@ async def main():
     if not await place.records.all():
         builder = TransactionBuilder(store)
         for topic in range(topics):
-            enter_topic(builder, topic)
+            add_storage_record(builder, topic)
         await store.transact(builder.transaction("create"))
     await storage.begin(range(topics))
     logs = {topic: storage.topic(topic) for topic in sorted(storage.owned)}
