@@ -41,7 +41,7 @@ class Session:
     clock: Clock
     guard: Guard
     report: Report = say_nothing
-    behind: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] | None = None
+    background: Callable[[Coroutine[Any, Any, None]], Awaitable[None]] | None = None
     """Writes the record of a read behind its answer; without it the answer waits for the record."""
 
 
@@ -110,8 +110,8 @@ async def _run(session: Session, operation: Operation[P, Any], params: P) -> Res
     call = Call(gateway=session.gateway, clock=session.clock, caller=session.caller, report=session.report)
     result: Result = await run(call, params)
     noting = _note(session, _entry(session, operation, params, Outcome.DONE))
-    if operation.effect is Effect.READ and session.behind is not None:
-        await session.behind(noting)
+    if operation.effect is Effect.READ and session.background is not None:
+        await session.background(noting)
     else:
         await noting
     return result

@@ -22,7 +22,7 @@ from danube.admin.cli.output.serial import serialized
 from danube.admin.cli.parameters import parameters_of, parsed
 from danube.admin.cli.plan_flow import PlanWords
 from danube.admin.cli.root import add_root
-from danube.admin.cli.typer_classes import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, look_of
+from danube.admin.cli.typer_classes import HELP_SETTINGS, AdminCommand, AdminGroup, flags_of, output_options_of
 from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.target import Connect, Target
@@ -62,7 +62,7 @@ def explain_command(
     ] = None,
 ) -> None:
     """Show what may be done here, or what an operation needs."""
-    output, target = look_of(context), _target(context)
+    output, target = output_options_of(context), _target(context)
     view = explanation(operation, target) if operation else overview(target)
     if output.output.is_for_people:
         console.write(drawn(view, stdout_screen(output)))
@@ -116,7 +116,7 @@ def _add(parent: typer.Typer, verb: str, command: Callable[..., Any], operation:
 
 def _operation_command(operation: AnyOperation, connect: Connect) -> Callable[..., ExitCode]:
     def command(context: typer.Context, **typed: Any) -> ExitCode:  # noqa: ANN401 - whatever the operation takes
-        shell = new_shell(connect, _target(context), look_of(context))
+        shell = new_shell(connect, _target(context), output_options_of(context))
         params = parsed(operation, typed)
         if operation.needs_person:
             return plan_flow.consent(shell, operation, params)
@@ -135,7 +135,7 @@ def _alias_command(alias: Alias, connect: Connect) -> Callable[..., ExitCode]:
     operation = aliased(alias)
 
     def command(context: typer.Context, **typed: Any) -> ExitCode:  # noqa: ANN401 - as above
-        shell = new_shell(connect, _target(context), look_of(context), alias.only, alias.shown_as)
+        shell = new_shell(connect, _target(context), output_options_of(context), alias.only, alias.shown_as)
         return show(shell, operation, shell.call(operation, parsed(operation, typed)))
 
     parameters = [

@@ -24,7 +24,7 @@ WATCH_DEFAULT = "2"
 HELP_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110}
 
 
-def look_of(context: Context) -> OutputOptions:
+def output_options_of(context: Context) -> OutputOptions:
     """How the command that runs shows what it found."""
     return OutputOptions(**given_of(_given(context), OUTPUT_OPTIONS))
 

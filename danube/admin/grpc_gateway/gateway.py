@@ -75,8 +75,8 @@ class GrpcGateway(RuleCalls):
         self._connection: Connection | None = None
         self._calls = AdminCalls(pool)
         self._original = OriginalAnswers(self._calls)
-        self._kept_by_broker = BrokerPlansAndAudit(pool.endpoint)
-        self._kept_here = OriginalPlansAndAudit(self._calls, state)
+        self._of_broker = BrokerPlansAndAudit(pool.endpoint)
+        self._of_original = OriginalPlansAndAudit(self._calls, state)
 
     async def connection(self) -> Connection:
         if self._connection is None:
@@ -262,7 +262,7 @@ class GrpcGateway(RuleCalls):
     async def _is_ours_by_its_answer(self) -> bool:
         """The original has no such call; which one is asked does not matter, so it is one that costs little."""
         try:
-            await self._kept_by_broker.audit(0, 1)
+            await self._of_broker.audit(0, 1)
         except UnsupportedError:
             return False
         except (NotPermittedError, InvalidRequestError):
@@ -280,7 +280,7 @@ class GrpcGateway(RuleCalls):
             )
 
     async def _plans_and_audit(self) -> PlansAndAudit:
-        return self._kept_by_broker if await self._is_ours() else self._kept_here
+        return self._of_broker if await self._is_ours() else self._of_original
 
     async def _plans_and_audit_at(self, arguments: Arguments, refusal: TopicNotServedError) -> PlansAndAudit:
         """At the broker that serves the topic which an operation is about: it alone knows what it would touch.

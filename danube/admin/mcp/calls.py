@@ -51,7 +51,7 @@ class ToolCalls:
         self._catalogue = catalogue
         self._who = who
         self._running = 0
-        self._behind = AuditWriter(clock)
+        self._audit_writer = AuditWriter(clock)
 
     async def call(self, context: Context, params: CallToolRequestParams) -> Answer:
         """The answer to one call; what goes wrong is an answer too."""
@@ -79,12 +79,12 @@ class ToolCalls:
             clock=self._clock,
             guard=self._catalogue.guard,
             report=context.session.report_progress,
-            behind=self._behind.do,
+            background=self._audit_writer.do,
         )
 
     async def drain(self) -> None:
         """Nobody calls any more: wait for the records that are on their way."""
-        await self._behind.drain()
+        await self._audit_writer.drain()
 
     async def _called(self, context: Context, operation: AnyOperation, params: CallToolRequestParams) -> Answer:
         try:

@@ -15,7 +15,7 @@ from danube.admin.target import Target
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.data.watch import Watch
 from danube.admin.tui.palette import OperationCommands
-from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.screens.base import BaseScreen
 from danube.admin.tui.screens.help import HelpScreen
 from danube.admin.tui.screens.workspace import Workspace
 from danube.model.limits.faces import TUI_REFRESH_S
@@ -53,7 +53,7 @@ class AdminApp(App[None]):
         Binding("colon", "command_palette", "Operations"),
         Binding("question_mark", "help", "Help"),
         Binding("p", "pause", "Pause"),
-        Binding("r", "look", "Look now"),
+        Binding("r", "refresh", "Look now"),
         Binding("plus,equals_sign", "pace(0.5)", "More often", show=False),
         Binding("minus", "pace(2)", "Less often", show=False),
     ]
@@ -72,17 +72,17 @@ class AdminApp(App[None]):
         self.app_context = AppContext(
             gateway=gateway, target=target, clock=clock, caller=caller, watch=watch, refresh_s=refresh_s
         )
-        self._next_look_s = 0.0
-        self.is_looking = False
+        self._next_refresh_s = 0.0
+        self.is_refreshing = False
         """Whether a round is under way."""
-        self._looked = asyncio.Event()
+        self._refreshed = asyncio.Event()
 
     def on_mount(self) -> None:
         self.register_theme(THEME)
         self.theme = THEME.name
         self.push_screen(Workspace(self.app_context))
         self.set_interval(min(_TICK_S, self.app_context.refresh_s / 2), self._tick)
-        self.call_later(self.action_look)
+        self.call_later(self.action_refresh)
 
     def get_system_commands(self, screen: Screen[object]) -> Iterable[SystemCommand]:
         del screen
@@ -103,14 +103,14 @@ class AdminApp(App[None]):
         self.app_context.change_pace(factor)
         self.draw()
 
-    def action_look(self) -> None:
-        if not self.is_looking:
-            self.is_looking = True
+    def action_refresh(self) -> None:
+        if not self.is_refreshing:
+            self.is_refreshing = True
             self.run_worker(self._round(), group="round")
 
-    async def looked(self) -> None:
+    async def refreshed(self) -> None:
         """Return when a round has ended, well or not; at once if one has."""
-        await self._looked.wait()
+        await self._refreshed.wait()
 
     def draw(self) -> None:
         if top := self._top():
@@ -118,22 +118,22 @@ class AdminApp(App[None]):
 
     async def _round(self) -> None:
         try:
-            shown = next((each for each in reversed(self.screen_stack) if isinstance(each, Framed)), None)
+            shown = next((each for each in reversed(self.screen_stack) if isinstance(each, BaseScreen)), None)
             if shown is not None:
                 await self.app_context.watch.round(shown.parts(), self.draw)
         finally:
-            self.is_looking = False
-            self._looked.set()
-            self._next_look_s = self.app_context.clock.monotonic_s() + self.app_context.refresh_s
+            self.is_refreshing = False
+            self._refreshed.set()
+            self._next_refresh_s = self.app_context.clock.monotonic_s() + self.app_context.refresh_s
 
     def _tick(self) -> None:
         app_context = self.app_context
-        if not app_context.is_paused and app_context.clock.monotonic_s() >= self._next_look_s:
-            self.action_look()
+        if not app_context.is_paused and app_context.clock.monotonic_s() >= self._next_refresh_s:
+            self.action_refresh()
         if top := self._top():
             top.draw_status()
 
-    def _top(self) -> Framed | None:
+    def _top(self) -> BaseScreen | None:
         """The screen on top. None when it is another's, and when all are closed: rounds and ticks end after them."""
         stack = self.screen_stack
-        return stack[-1] if stack and isinstance(stack[-1], Framed) else None
+        return stack[-1] if stack and isinstance(stack[-1], BaseScreen) else None

@@ -90,7 +90,7 @@ def add_commands(app: typer.Typer, connect: Connect) -> None:
 async def take(app: "AdminApp", width: int, height: int) -> str:
     """Draw an app once, after its first look at the cluster, and answer the picture: SVG that needs no web font."""
     async with app.run_test(size=(width, height)) as pilot:
-        await app.looked()
+        await app.refreshed()
         await pilot.pause()
         return _WEB_FONTS.sub("", app.export_screenshot())
 

@@ -12,8 +12,8 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.tui.forms import fields_of
 from danube.admin.tui.header import refusal
+from danube.admin.tui.screens.base import BaseScreen
 from danube.admin.tui.screens.form import FormScreen
-from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.widgets.plain import plain
 
 
@@ -54,14 +54,14 @@ class OperationCommands(Provider):
 
     def _entry(self, operation: AnyOperation, initial: Mapping[str, Any]) -> Entry:
         screen = self.screen
-        reason = refusal(screen.app_context.target, operation) if isinstance(screen, Framed) else None
+        reason = refusal(screen.app_context.target, operation) if isinstance(screen, BaseScreen) else None
         if reason is None:
             return Entry(operation, initial, operation.command, operation.summary)
         return Entry(operation, initial, f"{operation.command}  (disabled)", f"Disabled: {reason}.")
 
     def _open(self, entry: Entry) -> None:
         screen: Widget = self.screen
-        if isinstance(screen, Framed):
+        if isinstance(screen, BaseScreen):
             self.app.push_screen(FormScreen(screen.app_context, entry.operation, entry.initial))
 
 
@@ -69,7 +69,7 @@ class SelectionCommands(OperationCommands):
     """The operations that take what the cursor is on, with it filled in."""
 
     def entries(self) -> Iterator[Entry]:
-        selection = self.screen.selection() if isinstance(self.screen, Framed) else {}
+        selection = self.screen.selection() if isinstance(self.screen, BaseScreen) else {}
         for operation in REGISTRY:
             initial = {
                 field.name: selection[field.completes]

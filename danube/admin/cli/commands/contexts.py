@@ -12,7 +12,7 @@ from danube.admin.cli.output.draw import drawn
 from danube.admin.cli.output.help_text import examples_text
 from danube.admin.cli.output.options import OutputOptions
 from danube.admin.cli.output.serial import serialized
-from danube.admin.cli.typer_classes import HELP_SETTINGS, PROGRAM, AdminCommand, AdminGroup, flags_of, look_of
+from danube.admin.cli.typer_classes import HELP_SETTINGS, PROGRAM, AdminCommand, AdminGroup, flags_of, output_options_of
 from danube.admin.present import Table, View, label, printable
 from danube.admin.target import Colour
 from danube.model.errors import InvalidRequestError
@@ -58,7 +58,7 @@ def list_command(context: typer.Context) -> None:
         }
         for name, each, is_current in list_contexts(_file(context))
     ]
-    _show(look_of(context), rows)
+    _show(output_options_of(context), rows)
 
 
 @app.command("show", cls=AdminCommand)
@@ -69,7 +69,7 @@ def show_command(
     """Show what a context says; its token is not shown."""
     from danube.admin.profiles import show_context  # noqa: PLC0415 - as above
 
-    _show(look_of(context), show_context(_file(context), name))
+    _show(output_options_of(context), show_context(_file(context), name))
 
 
 @app.command("use", cls=AdminCommand)
@@ -155,7 +155,7 @@ def _file(context: typer.Context) -> Path:
 
 
 def _say(context: typer.Context, text: str) -> None:
-    if not look_of(context).quiet:
+    if not output_options_of(context).quiet:
         console.say(text, PROGRAM)
 
 

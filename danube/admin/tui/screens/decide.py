@@ -11,7 +11,7 @@ from danube.admin.present import View
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.header import refusal
 from danube.admin.tui.plan_actions import Act, acts_on
-from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.screens.base import BaseScreen
 from danube.admin.tui.screens.result import Answer, ResultScreen, answer_of
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines
 from danube.admin.tui.widgets.plain import PlainInput, plain
@@ -22,7 +22,7 @@ _NAMES = {"a": "approve", "x": "reject", "y": "apply"}
 _PAST = {"a": "approved", "x": "rejected", "y": "applied"}
 
 
-class DecideScreen(Framed):
+class DecideScreen(BaseScreen):
     """What would happen, and a field for the word that makes it happen; empty it does nothing, Escape leaves."""
 
     KEYS = "↑↓ read  a approve  x reject  y apply  Enter confirm  Esc leave it"

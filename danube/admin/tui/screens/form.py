@@ -20,8 +20,8 @@ from danube.admin.tui.data.watch import Part
 from danube.admin.tui.forms import arguments_of, bounded_page, fields_of, judge
 from danube.admin.tui.header import refusal
 from danube.admin.tui.plan_actions import apply_act, consent_act, whole_view
+from danube.admin.tui.screens.base import BaseScreen
 from danube.admin.tui.screens.decide import DecideScreen
-from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.screens.result import ResultScreen, answer_of
 from danube.admin.tui.widgets.field import FieldEditor
 from danube.admin.tui.widgets.plain import plain
@@ -36,7 +36,7 @@ _EFFECT_WORDS = {
 }
 
 
-class FormScreen(Framed):
+class FormScreen(BaseScreen):
     """Asks for the parameters of an operation, says what is wrong with them, and calls it."""
 
     KEYS = "Tab next field  Enter or Ctrl+S go  Esc back (or give the call up)"

@@ -6,7 +6,7 @@ from textual.app import ComposeResult
 from textual.binding import Binding, BindingType
 from textual.widgets import Static
 
-from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.screens.base import BaseScreen
 from danube.admin.tui.widgets.lines import Line, Lines, wrapped
 
 _KEYS = {
@@ -50,7 +50,7 @@ _WORDS = (
 )
 
 
-class HelpScreen(Framed):
+class HelpScreen(BaseScreen):
     """What `?` shows."""
 
     KEYS = "↑↓ move  Esc back"

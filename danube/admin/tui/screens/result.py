@@ -12,7 +12,7 @@ from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Report, say_nothing
 from danube.admin.present import View, view_of
 from danube.admin.tui.app_context import AppContext
-from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.screens.base import BaseScreen
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines, wrapped
 from danube.admin.tui.widgets.plain import plain
 from danube.model.errors import DanubeError, NotPermittedError, PlanRefusedError
@@ -21,7 +21,7 @@ from danube.model.limits.faces import TUI_CALL_TIMEOUT_S
 Answer = Result | DanubeError
 
 
-class DetailScreen(Framed):
+class DetailScreen(BaseScreen):
     """A view under a heading."""
 
     KEYS = "↑↓ move  ? help  Esc back"
@@ -41,7 +41,7 @@ class DetailScreen(Framed):
         self.query_one(Lines).focus()
 
 
-class ResultScreen(Framed):
+class ResultScreen(BaseScreen):
     """A result, drawn by `danube/admin/present.py`; or a refusal with its sentence."""
 
     KEYS = "↑↓ move  ←→ sideways  w all fields  n next page  Esc back"

@@ -19,8 +19,8 @@ from danube.admin.tui.data.watch import Part, Watch
 from danube.admin.tui.header import age
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.plan_actions import acts_on, whole_view
+from danube.admin.tui.screens.base import BaseScreen
 from danube.admin.tui.screens.decide import DecideScreen
-from danube.admin.tui.screens.framed import Framed
 from danube.admin.tui.screens.result import DetailScreen
 from danube.admin.tui.screens.topic import TopicScreen
 from danube.admin.tui.widgets.plain import PlainInput, plain
@@ -73,7 +73,7 @@ _COLUMNS = {
 _MARKS = {Order.NAME: "Topic", Order.LAG: "Lag", Order.RATE: "Msg/s"}
 
 
-class Workspace(Framed):
+class Workspace(BaseScreen):
     """Where everything starts."""
 
     KEYS = "1-4 lists  Enter open  o act on it  / filter  s sort  : operations  ? help"
@@ -139,7 +139,7 @@ class Workspace(Framed):
         self.query_one("#filter").display = self.pane is Pane.TOPICS and bool(self._words)
         self._rows(self.pane).focus()
         self.draw_all()
-        self.app.call_later(self.app.run_action, "look")
+        self.app.call_later(self.app.run_action, "refresh")
 
     def action_next_pane(self, by: int) -> None:
         panes = list(Pane)
@@ -195,7 +195,7 @@ class Workspace(Framed):
             return
         self.app_context.watch.opened = line.topic
         self.app.push_screen(TopicScreen(self.app_context, line.topic))
-        self.app.call_later(self.app.run_action, "look")
+        self.app.call_later(self.app.run_action, "refresh")
 
     def _show_topics_of(self, broker_id: str) -> None:
         filtering = self.query_one("#filter", Input)

@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from danube.admin.access import AccessLevel, Guard
 from danube.admin.target import Target
 from danube.admin.tui.app import AdminApp
-from danube.admin.tui.screens.framed import Framed
+from danube.admin.tui.screens.base import BaseScreen
 from danube.model.plans.plan import Caller, Face
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
@@ -40,20 +40,20 @@ class Terminal:
     async def rest(self) -> None:
         """Wait until no call is under way, unless the gateway is held."""
         async with asyncio.timeout(PATIENCE_S):
-            while self.gateway.held is None and self.app.is_looking:
+            while self.gateway.held is None and self.app.is_refreshing:
                 await self.pilot.pause()
         await self.pilot.pause()
 
     async def look(self, *, passed_s: float = 2.0) -> None:
         """Let time pass and look at the cluster again."""
         self.clock.advance(passed_s)
-        self.app.action_look()
+        self.app.action_refresh()
         await self.rest()
 
     @property
-    def framed(self) -> Framed:
+    def framed(self) -> BaseScreen:
         """The screen on top."""
-        assert isinstance(self.app.screen, Framed)
+        assert isinstance(self.app.screen, BaseScreen)
         return self.app.screen
 
     @property
@@ -97,7 +97,7 @@ def open_terminal(gateway: MemoryGateway, clock: SimClock) -> Open:
         async with app.run_test(size=size) as pilot:
             terminal = Terminal(pilot, app, gateway, clock)
             if gateway.held is None:
-                await app.looked()
+                await app.refreshed()
             await terminal.rest()
             yield terminal
 

@@ -30,7 +30,7 @@ async def lost(terminal: Terminal) -> None:
 
 async def test_keys_answer_while_a_broker_does_not(terminal: Terminal) -> None:
     terminal.gateway.held = asyncio.Event()
-    terminal.app.action_look()
+    terminal.app.action_refresh()
     await asyncio.wait_for(terminal.gateway.waiting.wait(), PATIENCE_S)
     await terminal.press("2")
     assert "[2 Brokers 1]" in terminal.text
@@ -54,7 +54,7 @@ async def test_a_broker_that_is_silent_at_the_start_does_not_hold_the_first_scre
 async def test_a_silent_broker_is_given_up_after_the_timeout_and_its_data_stays(terminal: Terminal) -> None:
     terminal.app.app_context.watch._timeout_s = 0.05
     terminal.gateway.held = asyncio.Event()
-    terminal.app.action_look()
+    terminal.app.action_refresh()
     await lost(terminal)
     assert "NOT REACHABLE since 15:06:40Z (0 s) · shown is 0 s old · trying again" in terminal.flat
     assert "it did not answer within 0.05 s" in terminal.flat

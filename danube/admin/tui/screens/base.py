@@ -16,7 +16,7 @@ from danube.admin.tui.header import level_text, place, status_text
 from danube.admin.tui.widgets.plain import plain
 
 
-class Framed(Screen[None]):
+class BaseScreen(Screen[None]):
     """A screen in the frame. `body` is what stands in it; `draw` shows what is known now."""
 
     KEYS: ClassVar[str] = ""
