@@ -1,4 +1,4 @@
-"""What a face may do: access levels and approval, decided without I/O."""
+"""Access levels and approval: the rules of a face, decided without I/O."""
 
 from dataclasses import dataclass
 from enum import StrEnum

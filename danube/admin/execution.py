@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """Who calls through which face, under which rules."""
+    """A caller at one face, under its rules."""
 
     gateway: AdminGateway
     caller: Caller

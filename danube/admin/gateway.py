@@ -1,4 +1,4 @@
-"""What operations may ask of a cluster: a protocol, so that a test, or the original broker, can stand behind it.
+"""The protocol between operations and a cluster, so that a test, or the original broker, can stand behind it.
 
 There is no call here that deletes or moves: those act through a plan alone.
 """
@@ -47,7 +47,7 @@ from danube.model.topic import TopicName
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Connection:
-    """Where a gateway leads to."""
+    """The cluster that a gateway leads to."""
 
     endpoint: str
     is_ours: bool
@@ -83,7 +83,7 @@ class AdminGateway(Protocol):
     """
 
     async def connection(self) -> Connection:
-        """Where this leads to; asks the broker the first time."""
+        """The cluster that this leads to; asks the broker the first time."""
 
     # Brokers and cluster
 
@@ -94,7 +94,7 @@ class AdminGateway(Protocol):
         """The id of the leader; None where nobody leads."""
 
     async def raft_status(self) -> RaftStatus:
-        """How the brokers agree. Raises UnsupportedError outside a cluster."""
+        """The agreement of the brokers. Raises UnsupportedError outside a cluster."""
 
     async def describe_cluster(self) -> ClusterDescription:
         """The agreement on the metadata, as the broker behind the endpoint sees it. Raises UnsupportedError for the
@@ -161,7 +161,7 @@ class AdminGateway(Protocol):
         """Replace it. Raises NotFoundError, PreconditionFailedError where the topic is not reliable."""
 
     async def dispatch_window(self, name: SubscriptionName) -> int | None:
-        """How many messages a consumer may hold, if that was set. Raises NotFoundError."""
+        """The number of messages a consumer may hold, if that was set. Raises NotFoundError."""
 
     async def set_dispatch_window(self, wanted: SetDispatchWindow) -> None:
         """Replace it. Raises NotFoundError."""
@@ -196,7 +196,7 @@ class AdminGateway(Protocol):
         """Give a partitioned topic more partitions; all that it has then, in order. Raises NotFoundError."""
 
     async def topic_connections(self, topic: TopicName) -> tuple[Sequence[TopicConnection], int]:
-        """Who is connected, consumers first and at most CONNECTIONS_SHOWN_MAX, and how many there are."""
+        """Connected clients, consumers first and at most CONNECTIONS_SHOWN_MAX, and how many there are."""
 
     async def disconnect(self, wanted: DisconnectClient) -> None:
         """Disconnect a client, which may come back. Raises NotFoundError."""

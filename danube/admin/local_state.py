@@ -74,7 +74,7 @@ _OWNER_ALONE = 0o700
 
 
 def state_folder(endpoint: str, environ: Mapping[str, str]) -> Path:
-    """Where the state of an endpoint is kept: a folder of its own below the user's state folder."""
+    """The folder for the state of an endpoint, below the user's state folder."""
     state = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME") or Path.home()) / ".local" / "state"
     return Path(state) / "danube-admin" / hashlib.sha256(endpoint.encode()).hexdigest()[:16]
 

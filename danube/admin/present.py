@@ -142,7 +142,7 @@ def _shown_fields(result: BaseModel, *, wide: bool) -> list[tuple[str, Any]]:
 
 
 def _row_type(result: BaseModel, name: str) -> type[BaseModel] | None:
-    """Of a field `list[Row]`: an empty table has columns too."""
+    """The row type of a field `list[Row]`: an empty table has columns too."""
     arguments = getattr(type(result).model_fields[name].annotation, "__args__", ())
     found = arguments[0] if arguments else None
     return found if isinstance(found, type) and issubclass(found, BaseModel) else None

@@ -41,7 +41,7 @@ _APPROVAL_STRICTNESS = (ApprovalMode.NONE, ApprovalMode.DESTROY, ApprovalMode.MO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetFlags:
-    """What the command line said; None where it said nothing."""
+    """Flags of the command line; None where it said nothing."""
 
     endpoint: str | None = None
     context: str | None = None
@@ -96,7 +96,7 @@ class Contexts(BaseModel):
 
 
 def contexts_file(config_file: Path | None, environ: Mapping[str, str]) -> Path:
-    """Where the contexts are kept: the flag's file, DANUBE_ADMIN_CONFIG, or the folder of the user's settings."""
+    """The file of contexts: the flag's file, DANUBE_ADMIN_CONFIG, or the folder of the user's settings."""
     named = config_file or environ.get("DANUBE_ADMIN_CONFIG")
     if named:
         return expanded(Path(named))
@@ -130,7 +130,7 @@ def list_contexts(path: Path) -> Sequence[tuple[str, Context, bool]]:
 
 
 def show_context(path: Path, name: str | None = None) -> dict[str, str]:
-    """What a context says, the current one without a name; never its token. Raises NotFoundError, SettingsError."""
+    """The fields of a context, the current one without a name; never its token. Raises NotFoundError, SettingsError."""
     found = read_contexts(path)
     wanted = name or found.current
     if wanted is None:

@@ -14,7 +14,7 @@ DEFAULT_ENDPOINT = "http://127.0.0.1:50051"
 
 
 class Colour(StrEnum):
-    """What a cluster can be marked with, so that nobody takes one for another."""
+    """Colours that mark clusters, so that nobody takes one for another."""
 
     RED = "red"
     YELLOW = "yellow"

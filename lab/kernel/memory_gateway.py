@@ -161,7 +161,7 @@ class MemoryGateway:
         self.endpoint = endpoint
 
     def digest(self) -> str:
-        """Of everything but plans and audit log."""
+        """A digest of everything but plans and audit log."""
         return self.cluster.digest()
 
     def serve_hostile_names(self) -> None:

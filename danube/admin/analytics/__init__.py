@@ -1,1 +1,1 @@
-"""What the analytics operations need of their own: live lag, published results, and jobs as child processes."""
+"""Parts of the analytics operations: live lag, published results, and jobs as child processes."""

@@ -40,7 +40,7 @@ def require_spark() -> None:
 
 
 def command_of(arguments: Sequence[str]) -> list[str]:
-    """How `danube-analytics` is started: by this interpreter, so that it is this version."""
+    """The command that starts `danube-analytics`: by this interpreter, so that it is this version."""
     return [sys.executable, "-m", "spark_analytics", *arguments]
 
 

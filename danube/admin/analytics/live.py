@@ -34,7 +34,7 @@ Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveLag:
-    """What was judged, and from how much."""
+    """Lag that was judged live, and from how much."""
 
     as_of_ms: int
     partitions: list[PartitionLag]
@@ -174,7 +174,7 @@ def _add_present(
 def _present(
     topic: TopicDescription, subscription: SubscriptionDescription, before: Sequence[Observation], now_ms: int
 ) -> Observation:
-    """How it stands now, as the newest record of whoever told of it last."""
+    """The present state, as the newest record of whoever told of it last."""
     last = max(before, key=lambda one: (one.at_ms, one.sequence), default=None)
     known = last is not None and last.topic_id == str(topic.topic_id) and last.at_ms >= subscription.created_ms
     state = subscription.reliable

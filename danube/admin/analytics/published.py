@@ -58,7 +58,7 @@ def newest_readable(runs: Iterable[Run], job: str) -> Run | None:
 
 
 def lag_of(run: Run, wanted: LagFilter) -> PublishedLag:
-    """What a lag result says of what is asked for. Raises InvalidRequestError for rows that are none."""
+    """The part of a lag result that is asked for. Raises InvalidRequestError for rows that are none."""
     policy = LagPolicy()
     partitions = [partition_of(row) for row in run.tables.get(PARTITIONS, ())]
     groups = [group_of(row) for row in run.tables.get(GROUPS, ())]
@@ -68,7 +68,7 @@ def lag_of(run: Run, wanted: LagFilter) -> PublishedLag:
 
 
 def _filter_of(run: Run) -> LagFilter | None:
-    """What the run was asked for; None where it does not say so."""
+    """The filter that a run was given; None where it does not say so."""
     given = run.window.get("filter")
     if not isinstance(given, dict):
         return None

@@ -31,7 +31,7 @@ _OF_VERDICT = {CheckStatus.WARNING: ExitCode.WARNING, CheckStatus.CRITICAL: Exit
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shell:
-    """What a command is given besides its operation: the target, how to reach it and how to show what it answers."""
+    """The surroundings of a command: the target, how to reach it and how to show its answer."""
 
     connect: Connect
     target: Target
@@ -101,7 +101,7 @@ async def _watch(shell: Shell, operation: AnyOperation, params: Params, interval
 
 
 def stdout_screen(output: OutputOptions) -> Screen:
-    """What standard output is drawn on."""
+    """The screen behind standard output."""
     is_terminal = console.is_terminal(sys.stdout)
     is_plain = output.no_color or bool(os.environ.get("NO_COLOR")) or os.environ.get("TERM") == "dumb"
     return Screen(is_terminal=is_terminal, width=shutil.get_terminal_size().columns, color=is_terminal and not is_plain)

@@ -38,7 +38,7 @@ def completer(connect: Connect) -> Callable[[str], Callable[..., list[str]]]:
 
 
 def offered(names: Iterable[str], incomplete: str) -> list[str]:
-    """Those that begin so and that a shell can be given, sorted."""
+    """Names that begin so and that a shell can be given, sorted."""
     fitting = (name for name in names if name.startswith(incomplete) and _HARMLESS.fullmatch(name))
     return sorted(fitting)[:CLI_COMPLETIONS_MAX]
 

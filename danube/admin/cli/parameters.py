@@ -45,7 +45,7 @@ def parameters_of(operation: AnyOperation, complete: Complete) -> list[Parameter
 
 
 def parsed(operation: AnyOperation, typed: dict[str, Any]) -> Params:
-    """What was typed as parameters. Raises InvalidRequestError, which names what is wrong as it is typed."""
+    """The typed words as parameters. Raises InvalidRequestError, which names what is wrong as it is typed."""
     try:
         return parse_arguments(operation, _arguments(operation, typed))
     except InvalidRequestError as error:

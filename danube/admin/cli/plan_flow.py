@@ -24,7 +24,7 @@ from danube.runtime import console
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanWords:
-    """What the command line says about the plan."""
+    """Flags about the plan."""
 
     plan_id: str | None = None
     dry_run: bool = False
@@ -98,7 +98,7 @@ def _has_consent(shell: Shell, operation: AnyOperation, params: Params, plan: Pl
 
 
 async def _record(shell: Shell, operation: AnyOperation, params: Params, error: DanubeError) -> None:
-    """Who tries to consent in a person's place is in the log."""
+    """Record an attempt to consent in a person's place."""
     async with shell.connect(shell.target) as gateway:
         await record_refusal(session_of(shell, gateway), operation, params, error)
 
@@ -110,7 +110,7 @@ async def _plan(shell: Shell, plan_id: str) -> PlanView:
 
 
 def _plan_id(operation: AnyOperation, params: Params) -> str:
-    """Of the plan that the operation is about."""
+    """The id of the plan that the operation is about."""
     name = next(name for name, field in fields_of(operation).items() if field.completes == "plan")
     return str(getattr(params, name))
 

@@ -1,4 +1,4 @@
-"""How the commands parse, show help and fail: Typer's classes with the options of the root accepted everywhere."""
+"""Typer's classes with our parsing, help and errors; every command accepts the options of the root."""
 
 import difflib
 import sys
@@ -25,12 +25,12 @@ HELP_SETTINGS = {"help_option_names": ["-h", "--help"], "max_content_width": 110
 
 
 def output_options_of(context: Context) -> OutputOptions:
-    """How the command that runs shows what it found."""
+    """The output options of the command that runs."""
     return OutputOptions(**given_of(_given(context), OUTPUT_OPTIONS))
 
 
 def flags_of(context: Context) -> "TargetFlags":
-    """What the command line says about the target."""
+    """The flags of the target on the command line."""
     flags: TargetFlags = context.find_root().obj
     return flags
 

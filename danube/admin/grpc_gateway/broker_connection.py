@@ -152,7 +152,7 @@ def _parts(url: str) -> tuple[str, int] | None:
 
 
 def _cause(error: DanubeError) -> str:
-    """What gRPC says of it, where it is more than that nobody listens."""
+    """The words of gRPC, where they say more than that nobody listens."""
     _, _, said = str(error).rpartition("last error: ")
     if "Connection refused" in said or not said.isprintable():
         return ""

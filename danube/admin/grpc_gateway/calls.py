@@ -51,11 +51,11 @@ class AdminCalls:
         return [by_id[broker_id] for broker_id in sorted(by_id)]
 
     async def running(self) -> list[BrokerInfo]:
-        """Those that can be called, as far as the one that is asked knows."""
+        """Brokers that can be called, as far as the one that is asked knows."""
         return [info for info in await self.brokers() if info.status != UNREACHABLE]
 
     async def raft_status(self) -> RaftStatus:
-        """How the brokers agree. Raises UnsupportedError outside a cluster."""
+        """The agreement of the brokers. Raises UnsupportedError outside a cluster."""
         try:
             return admin_messages.CLUSTER_STATUS.decode(await self._broker.call(f"{CLUSTER}/ClusterStatus"))
         except UnsupportedError:

@@ -251,7 +251,7 @@ class GrpcGateway(RuleCalls):
         return await read_system_topic(broker, topic, since_ms=since_ms, limit=limit)
 
     async def _client_url(self, topic: TopicName) -> str:
-        """Where clients dial the broker that serves a topic."""
+        """The URL at which clients dial the broker that serves a topic."""
         broker_id = (await self.topic(topic)).info.broker_id
         description = await self.describe_broker()
         if broker_id in {None, description.info.broker_id}:

@@ -11,7 +11,7 @@ from danube.wire import plan_messages
 
 
 class BrokerPlansAndAudit:
-    """Those of a broker; the methods are those of `AdminGateway`."""
+    """Plans and audit log of a broker; the methods are those of `AdminGateway`."""
 
     def __init__(self, broker: BrokerConnection) -> None:
         self._broker = broker

@@ -35,7 +35,7 @@ _CUT_SHOWN_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class _Cut:
-    """How much of a result is left."""
+    """The bounds of a cut, and its record."""
 
     chars: int
     items: int
@@ -127,7 +127,7 @@ def _answer(operation: AnyOperation, result: Result, lengths: dict[str, int]) ->
 
 
 def _texts(operation: AnyOperation, result: Result) -> tuple[str, list[str]]:
-    """What came from the cluster, and our own sentences."""
+    """Text from the cluster, and our own sentences."""
     if isinstance(result, PlannedResult):
         return _text(plan_view_of(result.plan), with_notes=True), [result.next_step]
     view = view_of(operation, result)

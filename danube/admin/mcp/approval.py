@@ -48,7 +48,7 @@ _SCHEMA: dict[str, Any] = {
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back to a question of the newer era."""
+    """The reply to a question of the newer era."""
 
     plan_id: str
     is_approved: bool
@@ -91,7 +91,7 @@ async def ask(context: Context, plan: PlanView) -> bool:
 
 
 def question_text(plan: PlanView) -> str:
-    """What the person reads: the same words for the same plan."""
+    """The question that a person reads: the same words for the same plan."""
     view = plan_view_of(plan)
     facts = [f"{label}: {value}" for label, value in view.facts if label not in _NOT_ASKED]
     text = "\n".join([f"An assistant asks to carry out {plan.operation}. May it?", "", *view.notes, *facts])

@@ -17,7 +17,7 @@ _NOT_USED = {
 
 @dataclass(frozen=True, slots=True)
 class OriginalConfig:
-    """What such a file says that counts."""
+    """The part of such a file that counts."""
 
     broker_endpoint: str
     remarks: tuple[str, ...]

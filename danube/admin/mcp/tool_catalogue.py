@@ -23,11 +23,11 @@ class ToolCatalogue:
 
     @property
     def operations(self) -> tuple[AnyOperation, ...]:
-        """What is offered, in the registry's order."""
+        """Operations that are tools here, in the registry's order."""
         return tuple(each for each in self.registry if not self.why_missing(each))
 
     def why_missing(self, operation: AnyOperation) -> str:
-        """Why an operation is not offered, a sentence; empty when it is."""
+        """The reason why an operation is no tool here, a sentence; empty when it is one."""
         if not operation.is_tool:
             return f"It is for people: `danube-admin {operation.command}`, the TUI or the web page."
         if not self._has_toolset(operation):

@@ -1,4 +1,4 @@
-"""What an administrator can do: each operation declared once, here in menu order."""
+"""The operations of administrators, each declared once; here in menu order."""
 
 from danube.admin.operations.analytics import analytics, lag
 from danube.admin.operations.cluster import brokers, health, members, namespaces, plans_and_audit

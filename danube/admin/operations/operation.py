@@ -1,4 +1,4 @@
-"""What an operation is: declared once, shown on every face.
+"""An operation: declared once, shown on every face.
 
 The parameters and the result are pydantic models. Their field descriptions become CLI help, form labels, tool schemas
 and OpenAPI text; the effect decides what guards it; the examples are run on every face by `tests/faces`. A declaration
@@ -35,7 +35,7 @@ async def say_nothing(done: float, total: float | None, message: str) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Call:
-    """What an operation is given besides its parameters."""
+    """The surroundings of one call: cluster, clock, caller, progress."""
 
     gateway: AdminGateway
     clock: Clock

@@ -1,4 +1,4 @@
-"""What all screens of one terminal share: the cluster, the rules, what is known, and how often to look."""
+"""State that all screens of one terminal share: the cluster, the rules, what is known, and how often to refresh."""
 
 from dataclasses import dataclass
 

@@ -20,7 +20,7 @@ def fields_of(operation: AnyOperation) -> tuple[FieldSpec, ...]:
 
 
 def arguments_of(fields: Sequence[FieldSpec], typed: Mapping[str, str | bool]) -> dict[str, Any]:
-    """What was typed, as arguments. What is empty, or is the default, is left out, so that the operation decides."""
+    """The typed values as arguments. An empty one, or the default, is left out, so that the operation decides."""
     arguments = {}
     for field in fields:
         value = typed.get(field.name, "")
@@ -48,7 +48,7 @@ def bounded_page(operation: AnyOperation, params: Params) -> Params:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What was typed, judged: either the parameters, or what is wrong with which field; "" is the form as a whole."""
+    """The judgement of typed values: the parameters, or what is wrong with which field; "" is the form as a whole."""
 
     params: Params | None
     problems: Mapping[str, str]

@@ -24,7 +24,7 @@ def level_text(target: Target) -> str:
 
 
 def refusal(target: Target, operation: AnyOperation) -> str | None:
-    """Why an operation cannot be called at this level; None when it can."""
+    """The reason why an operation cannot be called at this level; None when it can."""
     if target.guard.level.allows(operation.level):
         return None
     return f"needs access level {operation.level}, this is {target.guard.level}: start with --access {operation.level}"

@@ -1,4 +1,4 @@
-"""What a person can do with a plan, and the word to type for it. No I/O."""
+"""The acts of a person on a plan, and the word to type for each. No I/O."""
 
 from dataclasses import dataclass
 
@@ -67,7 +67,7 @@ def acts_on(plan: PlanView) -> dict[str, Act]:
 
 
 def name_at_stake(operation: AnyOperation, params: Params) -> str:
-    """What an operation destroys: the last name of the cluster that it cannot do without, else its own words."""
+    """The name at stake: the last name of the cluster that an operation cannot do without, else its own words."""
     names = marks(type(params), Completes)
     needed = [name for name, info in type(params).model_fields.items() if info.is_required() and name in names]
     return printable(str(getattr(params, needed[-1]))) if needed else operation.command

@@ -14,7 +14,7 @@ _TYPES = {
 
 @dataclass(frozen=True, slots=True)
 class StaticFile:
-    """What a browser fetches beside a page."""
+    """A file that a browser fetches beside a page."""
 
     content: bytes
     media_type: str

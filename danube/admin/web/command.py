@@ -48,7 +48,7 @@ _NO_MEANING = {
 
 
 class Mode(StrEnum):
-    """What is served."""
+    """The faces that are served."""
 
     UI = "ui"
     MCP = "mcp"
@@ -57,7 +57,7 @@ class Mode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class McpWanted:
-    """What `serve` says about the assistant's side."""
+    """Flags of `serve` for the assistant's side."""
 
     config_file: Path | None = None
     """The original's `mcp-config.yml`."""
@@ -69,7 +69,7 @@ ServeMcp = Callable[[Connect, Target, McpWanted], Coroutine[Any, Any, None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Wanted:
-    """What the flags add up to."""
+    """The sum of the flags."""
 
     mode: Mode
     web: Target
@@ -217,7 +217,7 @@ def tell_no_meaning(given: Mapping[str, object]) -> None:
 
 
 def _work_of(connect: Connect, serve_mcp: ServeMcp | None, wanted: _Wanted) -> Coroutine[Any, Any, None]:
-    """What is to be done, with all that it needs imported. Raises SettingsError."""
+    """The work to do, with all that it needs imported. Raises SettingsError."""
     if wanted.mode is not Mode.UI and serve_mcp is None:
         raise SettingsError(
             f"--mode {wanted.mode} needs the MCP server: install it with pip install 'danube-messaging[mcp]'"

@@ -1,4 +1,4 @@
-"""What every request needs: the cluster, the rules, and who is logged in."""
+"""State of the server that every request needs: the cluster, the rules, the logins."""
 
 import asyncio
 import secrets
@@ -26,7 +26,7 @@ NOBODY_IN_PARTICULAR = "local"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Person:
-    """Whoever sent a request."""
+    """The sender of a request."""
 
     who: str
     csrf: str = field(repr=False)
@@ -76,7 +76,7 @@ class WebServer:
             return None
 
     async def problem(self) -> DanubeError | None:
-        """Why the cluster does not answer; None when it does, within WEB_PROBE_TIMEOUT_S."""
+        """The reason why the cluster does not answer; None when it does, within WEB_PROBE_TIMEOUT_S."""
         try:
             async with asyncio.timeout(WEB_PROBE_TIMEOUT_S):
                 await self.gateway.leader()

@@ -1,4 +1,4 @@
-"""What admin RPCs do, without the RPCs: one module per noun."""
+"""The work of admin RPCs, without the RPCs: one module per noun."""
 
 from dataclasses import dataclass
 

@@ -243,7 +243,7 @@ async def _read(log: TopicLog, offset: int) -> list[StoredBatch]:
 
 
 def _payloads(batches: list[StoredBatch], start: int) -> Iterator[bytes]:
-    """What the messages from this offset on carry; of bytes that are no message, the bytes."""
+    """Payloads of the messages from this offset on; of bytes that are no message, the bytes."""
     for batch in batches:
         view = RecordView(batch.body)
         for record in view.slice(max(0, start - batch.base_offset), batch.count):

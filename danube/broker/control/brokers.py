@@ -33,7 +33,7 @@ _STATUS = "active"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerIdentity:
-    """What a broker is from its start to its end."""
+    """The identity of a broker, from its start to its end."""
 
     broker_id: int
     cluster_name: str
@@ -45,7 +45,7 @@ class BrokerIdentity:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerUrls:
-    """Where a broker is found, each with a scheme; known once it listens."""
+    """The URLs of a broker, each with a scheme; known once it listens."""
 
     broker: str = ""
     connect: str = ""
@@ -83,7 +83,7 @@ class BrokerControl:
 
     @property
     def own(self) -> BrokerUrls:
-        """Where this broker is found."""
+        """The URLs of this broker."""
         return self._urls
 
     def list(self) -> tuple[BrokerInfo, ...]:

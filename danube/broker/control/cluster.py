@@ -14,7 +14,7 @@ _NODE_ID_END = 1 << 64
 
 
 class ClusterControl:
-    """What administrators see of the agreement, and change. Ids are decimal digits.
+    """The agreement on the metadata, as administrators see and change it. Ids are decimal digits.
 
     Where brokers do not agree among themselves, all but `describe` raise PreconditionFailedError with the reason.
     """
@@ -30,7 +30,7 @@ class ClusterControl:
         return self._cluster is None
 
     async def describe(self) -> ClusterDescription:
-        """How things stand: who is connected and how far, as the leader knows, and all else as this broker does."""
+        """The state of the agreement: connections and lag as the leader knows them, all else as this broker does."""
         leader = self._cluster.election.leader if self._cluster else None
         leader_broker_id = None if leader is None else str(leader)
         membership = self._cluster.membership if self._cluster else None

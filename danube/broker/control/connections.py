@@ -1,4 +1,4 @@
-"""Who is connected to a topic, and sending them away."""
+"""Clients that are connected to a topic, and disconnecting them."""
 
 from collections.abc import Iterator
 

@@ -31,7 +31,7 @@ AnySubscription = ReliableSubscription | NonReliableSubscription
 
 
 class Descriptions:
-    """What the topics of this broker look like at this moment."""
+    """Descriptions of this broker's topics at this moment."""
 
     def __init__(self, topics: Topics, brokers: BrokerControl) -> None:
         self._topics = topics

@@ -11,7 +11,7 @@ BUILT_IN_NAMESPACES = ("default", "system")
 
 
 class NamespaceControl:
-    """What administrators do with namespaces."""
+    """Namespaces: list, create, delete."""
 
     def __init__(self, records: Records, topics: Topics) -> None:
         self._records = records

@@ -27,7 +27,7 @@ _SYSTEM = "system"
 
 
 class PolicyControl:
-    """What administrators do with policies of this broker."""
+    """Policies of subscriptions, topics and namespaces: show and set."""
 
     def __init__(self, topics: Topics, records: Records) -> None:
         self._topics = topics
@@ -60,7 +60,7 @@ class PolicyControl:
             subscription.driver.handle(PolicyChanged(self._topics.dispatch.policy_of(record)))
 
     def failure_policy(self, name: SubscriptionName) -> tuple[FailurePolicy | None, SubscriptionType | None]:
-        """What was set, if anything was, and the subscription's type; None while it does not exist.
+        """The policy that was set, if any, and the subscription's type; None while it does not exist.
 
         Raises TopicNotFoundError, PreconditionFailedError, and SubscriptionNotFoundError where nothing is set either.
         """
@@ -86,7 +86,7 @@ class PolicyControl:
             subscription.driver.handle(WindowChanged(wanted.window))
 
     def window(self, name: SubscriptionName) -> int | None:
-        """What was set, if anything was. Raises as `failure_policy`."""
+        """The window that was set, if any. Raises as `failure_policy`."""
         return self._found(name).window
 
     async def namespace_policies(self, namespace: str) -> PoliciesView:

@@ -1,4 +1,4 @@
-"""Where subscriptions stand: made at a place, put elsewhere, unblocked."""
+"""Positions of subscriptions: create at a position, seek, skip, unblock."""
 
 import asyncio
 import logging
@@ -46,7 +46,7 @@ _TOPICS_PER_TURN = 100
 
 
 class PositionControl:
-    """What administrators do with the places of subscriptions in this broker's topics."""
+    """Positions of subscriptions in this broker's topics."""
 
     def __init__(self, topics: Topics, records: Records, *, clock: Clock, rng: Rng) -> None:
         self._topics = topics

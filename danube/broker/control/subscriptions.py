@@ -13,7 +13,7 @@ from danube.model.topic import TopicName
 
 
 class SubscriptionControl:
-    """What administrators do with subscriptions of this broker's topics."""
+    """Subscriptions of this broker's topics: list and delete."""
 
     def __init__(self, topics: Topics, consumers: Consumers) -> None:
         self._topics = topics
@@ -26,7 +26,7 @@ class SubscriptionControl:
         return sorted(served_topic(self._topics, topic).subscriptions)
 
     def unused(self, wanted: Unsubscribe) -> tuple[AnyTopic, AnySubscription]:
-        """What `unsubscribe` would delete now, and its topic. Raises as it does."""
+        """The subscription that `unsubscribe` would delete now, and its topic. Raises as it does."""
         topic = served_topic(self._topics, wanted.topic)
         return topic, self._consumers.unused_subscription(topic, wanted.subscription)
 

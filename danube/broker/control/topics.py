@@ -17,7 +17,7 @@ from danube.model.topic import TopicName
 
 
 class TopicControl:
-    """What administrators do with topics: they see those of the whole cluster, and change those of this broker."""
+    """Topics: administrators see those of the whole cluster, and change those of this broker."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class TopicControl:
         await self._topics.create_partitioned(wanted.base, wanted.partitions, wanted.strategy, wanted.schema_subject)
 
     def deletable(self, name: TopicName) -> list[AnyTopic]:
-        """What `delete` would delete now. Raises as it does."""
+        """The topics that `delete` would delete now. Raises as it does."""
         found = self._topics.behind(name)
         if name.base is not None and self._topics.find(str(name)) is not None:
             raise PreconditionFailedError(

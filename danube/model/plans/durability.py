@@ -23,5 +23,5 @@ _ORDER = tuple(Durability)
 
 
 def durability_of(number: int | None) -> Durability | None:
-    """What has this number; None of None, and of a number that only a later version knows."""
+    """The durability with this number; None of None, and of a number that only a later version knows."""
     return _ORDER[number] if number is not None and 0 <= number < len(_ORDER) else None

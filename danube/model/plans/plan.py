@@ -104,7 +104,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Impact:
-    """What carrying an operation out would touch, at this moment."""
+    """Everything that an operation would touch, at this moment."""
 
     changes: tuple[str, ...]
     """What is done, a sentence each."""
@@ -160,7 +160,7 @@ class PlanApplication:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """What would happen, or has happened."""
+    """An operation that would be carried out, or was."""
 
     plan_id: str
     operation: str
@@ -178,7 +178,7 @@ class Plan:
     applied_ms: int | None = None
 
     def status(self, now_ms: int) -> PlanStatus:
-        """Where it stands at this time."""
+        """The status at this time."""
         if self.applied_ms is not None:
             return PlanStatus.APPLIED
         if self.approval is Approval.NEVER:
@@ -201,7 +201,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanCursor:
-    """Where the next page of plans begins: after this one."""
+    """The place where the next page of plans begins: after this one."""
 
     created_ms: int
     plan_id: str
@@ -345,7 +345,7 @@ def describe_call(operation: str, arguments: Arguments) -> str:
 
 
 def ceiling(planned: int, margin: int) -> int:
-    """How far a counter may have moved when the plan is applied: a tenth, at least `margin`, and not at all from 0."""
+    """The bound of a counter when the plan is applied: a tenth, at least `margin`, and not at all from 0."""
     return planned + max(planned // 10, margin) if planned else 0
 
 

@@ -36,7 +36,7 @@ _RUN_ID = re.compile(rf"[A-Za-z0-9][A-Za-z0-9._-]{{0,{ANALYTICS_RUN_ID_CHARS_MAX
 
 
 class RecordKind(StrEnum):
-    """What a record tells."""
+    """The kind of a record."""
 
     STARTED = "started"
     PART = "part"
@@ -45,7 +45,7 @@ class RecordKind(StrEnum):
 
 
 class RunState(StrEnum):
-    """Where a run stands."""
+    """The state of a run."""
 
     RUNNING = "running"
     FINISHED = "finished"
@@ -71,7 +71,7 @@ class RunRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Run:
-    """What the records say of one run: its newest finished attempt, else its newest."""
+    """One run, from its records: its newest finished attempt, else its newest."""
 
     run_id: str
     attempt: str
@@ -173,7 +173,7 @@ class RunWriter:
 
 
 def runs_of(records: Iterable[RunRecord], now_ms: int) -> list[Run]:
-    """What the records, in the order of the topic, say of each run; the one that started last comes first.
+    """The runs of these records, which are in the order of the topic; the one that started last comes first.
 
     An attempt whose first record is not among them is left out, and so is a finished one that lacks a part.
     """
@@ -189,7 +189,7 @@ def runs_of(records: Iterable[RunRecord], now_ms: int) -> list[Run]:
 
 
 def newest_result(runs: Iterable[Run], job: str) -> Run | None:
-    """Of the finished runs of this job, the one that judged the latest time."""
+    """The finished run of this job that judged the latest time."""
     finished = [run for run in runs if run.job == job and run.state is RunState.FINISHED]
     return max(finished, key=lambda run: (run.as_of_ms, run.started_ms), default=None)
 

@@ -72,7 +72,7 @@ class AuditRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditReceipt:
-    """Where an entry stands, once it is durable. Whoever keeps it can tell later that the log was not cut before it."""
+    """The place of a durable entry. Whoever keeps it can tell later that the log was not cut before it."""
 
     sequence: int
     hash: str
@@ -114,7 +114,7 @@ class StoredAuditPage:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChainVerdict:
-    """Whether a run of records is what was written."""
+    """The verdict on a run of records: is it what was written?"""
 
     is_intact: bool
     checked: int

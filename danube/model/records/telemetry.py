@@ -1,4 +1,4 @@
-"""What a broker tells about itself, version 1: one JSON object a record of TELEMETRY_TOPIC. Pure.
+"""Telemetry that a broker publishes about itself, version 1: one JSON object a record of TELEMETRY_TOPIC. Pure.
 
 The format is described in `docs/formats/telemetry.md`. A `Stamp` says who published a record and when; the reading
 beside it says how one thing stood then. Readings are named tuples: a broker compares one of each of its topics and
@@ -22,7 +22,7 @@ TELEMETRY_PRODUCER = "danube-telemetry"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stamp:
-    """Who published a record, when, and as which of its records."""
+    """The origin of a record: broker, start, sequence and time."""
 
     broker_id: str
     start_id: str

@@ -19,7 +19,7 @@ Changed = frozenset[Cell]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Screen:
-    """Where a view is drawn."""
+    """The screen that a view is drawn on."""
 
     is_terminal: bool = False
     width: int = 80

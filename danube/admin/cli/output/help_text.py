@@ -1,4 +1,4 @@
-"""What `--help` says of an operation: its summary, what a caller must know, its examples as command lines."""
+"""Help texts of operations: the summary, what a caller must know, examples as command lines."""
 
 import re
 import shlex

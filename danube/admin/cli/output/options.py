@@ -1,4 +1,4 @@
-"""How a command shows what it found: the options that every command takes, beside those of the target."""
+"""Options of output, which every command takes beside those of the target."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class OutputFormat(StrEnum):
-    """What standard output holds."""
+    """The format of standard output."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -28,7 +28,7 @@ class OutputFormat(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputOptions:
-    """How to show it."""
+    """The options of output that were given."""
 
     output: OutputFormat = OutputFormat.TABLE
     no_color: bool = False
@@ -38,7 +38,7 @@ class OutputOptions:
 
     @property
     def log_level(self) -> str:
-        """What of the log is shown: an error says it all, unless somebody looks for where it came from."""
+        """The level of the log that is shown: an error says it all, unless somebody looks for where it came from."""
         return "debug" if self.debug else "error"
 
 
@@ -49,13 +49,13 @@ EVERYWHERE = OUTPUT_OPTIONS | OF_TARGET
 
 
 def given_of(params: Mapping[str, Any], names: frozenset[str]) -> dict[str, Any]:
-    """Those of these names that were given: None and False were not."""
+    """The options of these names that were given: None and False were not."""
     given = {name: params.get(name) for name in names}
     return {name: value for name, value in given.items() if value is not None and value is not False}
 
 
 def flags_from(given: Mapping[str, Any]) -> "TargetFlags":
-    """What was said about the target."""
+    """The flags of the target."""
     from danube.admin.profiles import TargetFlags  # noqa: PLC0415 - `--help` reads no contexts
 
     return TargetFlags(**given_of(given, OF_TARGET))

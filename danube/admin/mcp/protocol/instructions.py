@@ -1,4 +1,4 @@
-"""What the server tells a host about itself at the start, and what is missing and why. Pure."""
+"""Instructions that a host gets at the start, with what is missing and why. Pure."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ _APPROVAL = {
 
 
 def instructions_of(catalogue: ToolCatalogue) -> str:
-    """How to use this server, in a few sentences."""
+    """Instructions for the use of this server, in a few sentences."""
     parts = [
         "Administers a Danube messaging cluster: brokers, namespaces, topics, subscriptions.",
         "Tools that move or destroy answer a plan first: say what it touches, then call again with its plan_id.",
@@ -27,7 +27,7 @@ def instructions_of(catalogue: ToolCatalogue) -> str:
 
 
 def access_of(catalogue: ToolCatalogue) -> dict[str, Any]:
-    """What this server may do, and why every other operation is missing."""
+    """The access of this server, and why every other operation is missing."""
     return {
         "access": catalogue.guard.level.value,
         "approval": catalogue.guard.approval.value,

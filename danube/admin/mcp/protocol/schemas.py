@@ -21,7 +21,7 @@ _PLAN_ID: Schema = {
 
 
 class Detail(Enum):
-    """How much the schemas of answers say, from much to little."""
+    """Detail of the schemas of answers, from much to little."""
 
     WORDS = "words"
     """The descriptions that tell values."""
@@ -46,7 +46,7 @@ def input_schema(params: type[BaseModel], *, is_planned: bool) -> Schema:
 
 
 def output_schema(result: type[BaseModel], described: set[tuple[str, str]], detail: Detail = Detail.WORDS) -> Schema:
-    """What a tool answers; every field is always there.
+    """The schema of a tool's answer; every field is always there.
 
     What is in `described` (a field and its text; an object or a choice by its name) was given with an earlier tool and
     is not given again: `described` grows.

@@ -29,7 +29,7 @@ _UNAUTHORIZED = b"a token is needed: Authorization: Bearer ..."
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HttpOptions:
-    """Where the server listens, and what it is called by those who may reach it."""
+    """The address of the server, and its names among those who may reach it."""
 
     host: str = "127.0.0.1"
     port: int = DEFAULT_PORT

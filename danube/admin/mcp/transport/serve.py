@@ -26,7 +26,7 @@ PROGRAM = "danube-admin"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpOptions:
-    """What is chosen when the server is started, beside the target."""
+    """Options of the server, beside the target."""
 
     toolsets: tuple[str, ...] = DEFAULT_TOOLSETS
     name: str = DEFAULT_NAME
@@ -83,7 +83,7 @@ async def _configured(target: Target, config_file: Path) -> Target:
 
 @contextlib.contextmanager
 def _cancelled_as_one() -> Iterator[None]:
-    """What the SDK's streams say of each other while the work inside is cancelled is its cancellation, and no error."""
+    """Turn errors of the SDK's streams, while the work inside is cancelled, into that cancellation."""
     try:
         yield
     except BaseExceptionGroup:

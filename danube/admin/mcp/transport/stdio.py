@@ -50,7 +50,7 @@ class OpenRequests:
 
 
 class _Stream:
-    """What both directions share with the SDK's protocol of a stream."""
+    """The part of the SDK's protocol of a stream that both directions share."""
 
     async def aclose(self) -> None:
         return None

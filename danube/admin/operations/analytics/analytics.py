@@ -203,7 +203,7 @@ def _arguments(params: RunAnalyticsParams, run_id: str, service_url: str) -> lis
 
 
 async def _service_url(call: Call) -> str:
-    """Where clients reach a broker. What a cluster says of itself is not trusted: it must be an address."""
+    """The URL at which clients reach a broker. A cluster's word is not trusted: it must be an address."""
     from danube.client.connection.address import host_and_port  # noqa: PLC0415 - `--help` needs no gRPC
 
     if not (await call.gateway.connection()).is_ours:
@@ -241,7 +241,7 @@ async def _wait(call: Call, job: Job, began_ms: int, wait_s: float) -> Run:
 
 
 async def _told(call: Call, run_id: str, began_ms: int) -> Run | None:
-    """What is published of the run; an older attempt under the same id does not count."""
+    """The published state of the run; an older attempt under the same id does not count."""
     runs = await published_runs(call.gateway, call.clock)
     return next((run for run in runs if run.run_id == run_id and run.started_ms >= began_ms), None)
 

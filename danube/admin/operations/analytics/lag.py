@@ -216,7 +216,7 @@ def _from_spark(run: Run, wanted: LagFilter, age_s: float) -> _Answer:
 
 
 def report_of_run(run: Run, params: AnalyzeLagParams, now_ms: int) -> LagReport:
-    """What a finished lag run found. Raises InvalidRequestError for rows that are none."""
+    """The report of a finished lag run. Raises InvalidRequestError for rows that are none."""
     return _report(_from_spark(run, LagFilter(), (now_ms - run.as_of_ms) / 1_000), params)
 
 
@@ -250,7 +250,7 @@ def _report(answer: _Answer, params: AnalyzeLagParams) -> LagReport:
 
 
 def _place(group: GroupLag) -> str:
-    """Where a group stands in the order, as a text that sorts the same way."""
+    """The place of a group in the order, as a text that sorts the same way."""
     badness = 9 - SEVERITY[group.status]
     lag = 10**18 - 1 - min(10**18 - 2, -1 if group.lag_messages is None else group.lag_messages)
     return f"{badness}{lag:019d}{group.topic} {group.subscription}"

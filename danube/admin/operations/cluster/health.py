@@ -108,7 +108,7 @@ def _owner(lost: BrokerStanding, now_ms: int) -> str:
 
 
 def _agreement(cluster: ClusterDescription) -> list[Check]:
-    """Of brokers that agree among themselves; what a service outside says of itself is not ours to judge."""
+    """The agreement of brokers among themselves; a service outside is not ours to judge."""
     if not cluster.members:
         return []
     voters = [member for member in cluster.members if member.votes]

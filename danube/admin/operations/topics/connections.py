@@ -1,4 +1,4 @@
-"""Who is connected to a topic: on the command line they belong to the topics."""
+"""Clients that are connected to a topic."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Where subscriptions stand, and what is stored: create, seek, skip, retry, peek, more partitions."""
+"""Positions of subscriptions and stored messages: create, seek, skip, retry, peek, more partitions."""
 
 import codecs
 import unicodedata

@@ -8,7 +8,7 @@ from danube.model.records.audit import AuditPage, AuditRecord, ChainCheck, Chain
 
 
 class AuditTail:
-    """What was read of the log since the screen was opened. A chain once found broken stays broken."""
+    """The records read since the screen was opened. A chain once found broken stays broken."""
 
     def __init__(self) -> None:
         self._records: deque[AuditRecord] = deque(maxlen=TUI_AUDIT_RECORDS_MAX)

@@ -9,7 +9,7 @@ _BARS = "▁▂▃▄▅▆▇█"
 
 
 class LagHistory:
-    """What was seen of each subscription's lag, the last TUI_LAG_POINTS looks."""
+    """The lag of each subscription, in the last TUI_LAG_POINTS rounds."""
 
     def __init__(self, subscriptions_max: int = TUI_LAG_SUBSCRIPTIONS_MAX) -> None:
         self._max = subscriptions_max

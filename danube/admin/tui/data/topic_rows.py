@@ -86,7 +86,7 @@ class TopicRows:
 
 
 class Order(StrEnum):
-    """How topics are sorted."""
+    """The order of topics."""
 
     NAME = "name"
     LAG = "lag"

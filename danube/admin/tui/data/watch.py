@@ -1,4 +1,4 @@
-"""What is known of the cluster: read round by round for display, each call bounded, the last known kept with its age.
+"""The last known state of the cluster, read round by round for display; each call is bounded.
 
 These calls are looks, not acts: they go to the gateway directly and into no audit log. What a person triggers goes
 through `danube/admin/execution.py`.
@@ -33,7 +33,7 @@ from danube.runtime.clock import Clock
 
 
 class Part(StrEnum):
-    """What a round can read."""
+    """One part of the cluster that a round can read."""
 
     HEALTH = "health"
     TOPICS = "topics"

@@ -1,1 +1,1 @@
-"""What fills the terminal: one screen a module, each in the same frame."""
+"""Screens of the terminal, all on one base."""

@@ -23,7 +23,7 @@ _PAST = {"a": "approved", "x": "rejected", "y": "applied"}
 
 
 class DecideScreen(BaseScreen):
-    """What would happen, and a field for the word that makes it happen; empty it does nothing, Escape leaves."""
+    """A plan, and a field for the word that makes it happen; empty it does nothing, Escape leaves."""
 
     KEYS = "↑↓ read  a approve  x reject  y apply  Enter confirm  Esc leave it"
     BINDINGS: ClassVar[list[BindingType]] = [

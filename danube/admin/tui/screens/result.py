@@ -1,4 +1,4 @@
-"""What an operation answered, or why it did not."""
+"""Answers of operations, and reasons why there is none."""
 
 import asyncio
 from typing import ClassVar

@@ -40,7 +40,7 @@ _NAMES_ONLY = (Column("Subscription"),)
 
 
 class TopicScreen(BaseScreen):
-    """What is behind one line of the topics."""
+    """One topic."""
 
     KEYS = "↑↓ move  Enter operations  p pause  r read now  ? help  Esc back"
     BINDINGS: ClassVar[list[BindingType]] = [
@@ -137,7 +137,7 @@ def _facts(topic: OpenedTopic, app_context: AppContext) -> str:
 
 
 def _kept(storage: TopicStorageDescription | None) -> str:
-    """What the messages take; nothing where the broker does not tell."""
+    """The bytes that messages take; nothing where the broker does not tell."""
     if storage is None:
         return ""
     segments = f" in {count_text(storage.segments, 'segment')}" if storage.segments else ""

@@ -74,7 +74,7 @@ _MARKS = {Order.NAME: "Topic", Order.LAG: "Lag", Order.RATE: "Msg/s"}
 
 
 class Workspace(BaseScreen):
-    """Where everything starts."""
+    """The first screen."""
 
     KEYS = "1-4 lists  Enter open  o act on it  / filter  s sort  : operations  ? help"
     BINDINGS: ClassVar[list[BindingType]] = [

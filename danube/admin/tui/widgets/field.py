@@ -40,7 +40,7 @@ class FieldEditor(Vertical):
 
     @property
     def value(self) -> str | bool:
-        """What was typed; empty when nothing was."""
+        """The typed value; empty when nothing was typed."""
         editor = self.query_one(".editor")
         match editor:
             case Checkbox():

@@ -152,7 +152,7 @@ class Rows(ScrollView, can_focus=True):
         return Strip([Segment(set_cell_size(" ".join(parts), width), style)])
 
     def _widths(self, width: int) -> list[int]:
-        """Of each column; 0 where it is left out."""
+        """The width of each column; 0 where it is left out."""
         shown = [width >= column.from_width for column in self._columns]
         fixed = sum(column.width + 1 for column, is_shown in zip(self._columns, shown, strict=True) if is_shown)
         shares = sum(is_shown and not column.width for column, is_shown in zip(self._columns, shown, strict=True))

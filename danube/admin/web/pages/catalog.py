@@ -1,4 +1,4 @@
-"""Where each operation lives, and which others go on from a result: what makes pages of a list of operations. Pure."""
+"""Paths of operations, and links from a result to other operations. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Group:
 
     @property
     def home(self) -> AnyOperation:
-        """What a person sees first of it: a listing, else what can be read without parameters, else the first."""
+        """The operation shown first: a listing, else what can be read without parameters, else the first."""
         free = [each for each in self.operations if each.effect is Effect.READ and not required_of(each)]
         return next((each for each in free if each.listing), (*free, *self.operations)[0])
 
@@ -91,19 +91,19 @@ def kinds() -> frozenset[str]:
 
 
 def kind_of_rows(field: str) -> str | None:
-    """What the rows of a result's field are: `topics` and `topic_states` are of the kind `topic`."""
+    """The kind of the rows in a result's field: `topics` and `topic_states` are of the kind `topic`."""
     return next((kind for kind in sorted(kinds()) if field in {kind, f"{kind}s"} or field.startswith(f"{kind}_")), None)
 
 
 def known_from(operation: AnyOperation, arguments: Mapping[str, Any]) -> dict[str, str]:
-    """What a call speaks about: kind to name."""
+    """Names that a call is about, by their kinds."""
     return {
         kind: str(arguments[name]) for kind, name in completed_by(operation).items() if arguments.get(name) is not None
     }
 
 
 def links_from(known: Mapping[str, str], kind: str, *, but: AnyOperation | None = None) -> tuple[Link, ...]:
-    """What can be done with the `kind` that is known: operations that take it and need nothing that is not known."""
+    """Links for the `kind` that is known: operations that take it and need nothing that is not known."""
     found = [
         Link(operation, page_url(operation, _prefilled(operation, known)), _text(operation, known))
         for operation in REGISTRY
@@ -113,7 +113,7 @@ def links_from(known: Mapping[str, str], kind: str, *, but: AnyOperation | None 
 
 
 def main_link(known: Mapping[str, str], kind: str) -> Link | None:
-    """Where a name in a table leads to: the first operation that shows it and takes nothing else."""
+    """The link of a name in a table: the first operation that shows it and takes nothing else."""
     shows = [link for link in links_from(known, kind) if link.operation.effect is Effect.READ]
     own = [link for link in shows if link.operation.words[0] == f"{kind}s"]
     return next(iter(own or shows), None)

@@ -1,4 +1,4 @@
-"""What an operation asks for, as fields of a form, and what a form or a query string answers, as arguments. Pure."""
+"""Fields of forms, and arguments from forms and query strings. Pure."""
 
 import json
 from collections.abc import Iterable, Mapping, Sequence

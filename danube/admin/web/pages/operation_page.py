@@ -169,7 +169,7 @@ class _Page:
 
 
 class _Shown:
-    """What one page shows."""
+    """The content of one page."""
 
     def __init__(self, operation: AnyOperation, values: Mapping[str, str], *, is_wide: bool = False) -> None:
         self.operation = operation
@@ -182,7 +182,7 @@ class _Shown:
         """The plan that a form decides about: nobody consents to what is not shown."""
 
     def title(self, group: Group) -> str:
-        """What the page is about: the thing that was asked for, or the operation."""
+        """The title: the thing that was asked for, or the operation."""
         named = next(iter(self.operation.positional), "")
         if self.result is not None and self.operation.effect is Effect.READ and self.values.get(named):
             return self.values[named]
@@ -229,7 +229,7 @@ class _Shown:
         return page_url(self.operation, {**self.arguments, **({} if self.is_wide else {WIDE_FIELD: "1"})})
 
     def related(self) -> tuple[Link, ...]:
-        """What can be done next with what the result speaks about."""
+        """Links for the things that the result is about."""
         if self.result is None or self.operation.effect is not Effect.READ:
             return ()
         known = known_from(self.operation, self.arguments)

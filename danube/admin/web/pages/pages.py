@@ -45,7 +45,7 @@ _SECTIONS: tuple[tuple[AnyOperation, dict[str, str]], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Section:
-    """What one operation says on the overview."""
+    """The answer of one operation on the overview."""
 
     result: Result | None
     grids: tuple[Grid, ...] = ()
@@ -73,7 +73,7 @@ class Site:
         ]
 
     async def overview(self, request: Request) -> Response:
-        """How the cluster is. Says that the broker is away within WEB_PROBE_TIMEOUT_S."""
+        """The state of the cluster; an unreachable broker shows within WEB_PROBE_TIMEOUT_S."""
         problem = await self._server.problem()
         if problem is not None:
             return self._renderer.page(

@@ -55,7 +55,7 @@ class Renderer:
 
 
 def _shown(value: object) -> object:
-    """What a template writes: text from a cluster never moves a cursor or hides itself; escaping comes after this."""
+    """The value as a template writes it: text from a cluster never moves a cursor; escaping comes after this."""
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
 

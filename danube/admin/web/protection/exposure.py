@@ -1,4 +1,4 @@
-"""Who may reach the server: where it listens, which tokens it takes, and what is refused before it starts. Pure."""
+"""Exposure of the server: its address, its tokens, and what is refused before it starts. Pure."""
 
 import hmac
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ _MAKE_ONE = "make one with `python3 -c 'import secrets; print(secrets.token_urls
 
 @dataclass(frozen=True, slots=True)
 class WebToken:
-    """What opens the server, and the name under which its holder is in the audit log."""
+    """A token of the server, and the name of its holder in the audit log."""
 
     label: str
     secret: str = field(repr=False)
@@ -29,7 +29,7 @@ class WebToken:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Exposure:
-    """Where the server can be reached and by whom."""
+    """The address of the server, and who may reach it."""
 
     listen_addr: str = DEFAULT_LISTEN_ADDR
     public_url: str | None = None
@@ -80,7 +80,7 @@ def check_exposure(exposure: Exposure, level: AccessLevel) -> None:
 
 
 def warnings_of(exposure: Exposure) -> tuple[str, ...]:
-    """What the person who starts the server should know."""
+    """Warnings for the person who starts the server."""
     if exposure.is_loopback or exposure.is_encrypted:
         return ()
     sentence = (

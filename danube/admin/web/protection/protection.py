@@ -1,4 +1,4 @@
-"""What stands before every request: the name and the origin that it comes with, the token or the login, the headers.
+"""Checks before every request: host, origin, token or login; and security headers on every answer.
 
 Default deny: a path that is not in PUBLIC_PATHS needs somebody who may. Reading without a token is for a server that
 only this machine can reach; there the Host check keeps other people's pages from reaching it through a name of theirs.
@@ -58,7 +58,7 @@ class Protection:
         await answer(scope, receive, self._with_headers(send))
 
     def _person(self, request: Request) -> Person:
-        """Who this is. Raises UnauthenticatedError, TooManyAttemptsError."""
+        """The sender of a request. Raises UnauthenticatedError, TooManyAttemptsError."""
         server = self._server
         if not server.exposure.tokens:
             return Person(who=NOBODY_IN_PARTICULAR, csrf=server.csrf)
@@ -142,7 +142,7 @@ def check_origin(request: Request, server: WebServer) -> None:
 
 
 def cookie_name(server: WebServer) -> str:
-    """Of the session; its prefix binds it to this host where there is TLS."""
+    """The name of the session's cookie; its prefix binds it to this host where there is TLS."""
     return "__Host-danube_session" if server.exposure.is_encrypted else "danube_session"
 
 

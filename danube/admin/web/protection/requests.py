@@ -1,4 +1,4 @@
-"""What comes in a request's body: read up to a bound, parsed, and checked to be from a form of ours."""
+"""Bodies of requests: read up to a bound, parsed, and checked to be from a form of ours."""
 
 from typing import Any
 from urllib.parse import parse_qsl
@@ -17,7 +17,7 @@ _FIELDS_MAX = 1_000
 
 
 def person_of(request: Request) -> Person:
-    """Who sent it."""
+    """The sender of a request."""
     person: Person = request.state.person
     return person
 

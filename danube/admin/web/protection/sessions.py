@@ -1,4 +1,4 @@
-"""Who is logged in, and who tries too often. Both are kept in memory, bounded, and take the time as an argument."""
+"""Logins, and failed attempts. Both are kept in memory, bounded, and take the time as an argument."""
 
 import hmac
 import secrets
@@ -66,7 +66,7 @@ class FailedLogins:
         self._failures: dict[str, deque[float]] = {}
 
     def wait_s(self, address: str, now_s: float) -> float:
-        """How long this address is not listened to; 0 when it is."""
+        """Seconds until attempts from this address count again; 0 when they do."""
         failures = self._failures.get(address)
         if failures is None or len(failures) < WEB_LOGIN_FAILURES_MAX:
             return 0.0

@@ -52,7 +52,7 @@ def deletions(
 
 
 def _deleted_topic(name: TopicName, found: Sequence[AnyTopic]) -> Impact:
-    """Of a topic, or all partitions of a base name."""
+    """The impact of deleting a topic, or all partitions of a base name."""
     subscriptions = [f"{topic.name} {each}" for topic in found for each in sorted(topic.subscriptions)]
     logs = [topic.log for topic in found if isinstance(topic, ReliableTopic)]
     messages = sum(log.durable_end - log.start_offset for log in logs)
@@ -85,7 +85,7 @@ def _deleted_topic(name: TopicName, found: Sequence[AnyTopic]) -> Impact:
 
 
 def _unsubscribed(control: SubscriptionControl, wanted: Unsubscribe) -> Impact:
-    """What the subscription has not acknowledged stays in the topic, and grows meanwhile: it has no ceiling."""
+    """Messages not acknowledged stay in the topic, and grow meanwhile: they have no ceiling."""
     name, waiting = wanted.subscription, control.pending(wanted)
     if waiting is not None:
         return Impact(

@@ -31,7 +31,7 @@ class DurabilityEffect:
 
     @property
     def name(self) -> str:
-        """Of the topic."""
+        """The name of the topic."""
         return self.topic.name if self.topic is not None else "Topics that are made later"
 
     @property
@@ -74,7 +74,7 @@ class DurabilityControl(PlannedPolicy[DurabilityEffect]):
         return durability_of(limits.durability) or self._default
 
     def _impact(self, change: str, effects: Sequence[DurabilityEffect], state: list[object]) -> Impact:
-        """What becomes weaker is named first."""
+        """Topics whose durability becomes weaker are named first."""
         ordered = sorted(effects, key=lambda each: (not each.is_weaker, each.topic is None, each.name))
         topics = [each.topic for each in ordered if each.topic is not None]
         lines = [

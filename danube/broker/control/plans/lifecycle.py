@@ -30,7 +30,7 @@ _ENTRY_BYTES = 1_000  # what a plan takes on the wire besides its texts, roughly
 
 
 class PlanControl:
-    """What faces do with the plans of this broker."""
+    """The plans of this broker: create, decide, apply."""
 
     def __init__(
         self, operations: Mapping[str, PlannedOperation], records: PlanRecords, *, clock: Clock, rng: Rng
@@ -41,7 +41,7 @@ class PlanControl:
         self._rng = rng
 
     async def create(self, request: PlanRequest) -> Plan:
-        """What the operation would do now, kept as a plan unless it is only to be shown.
+        """A plan of what the operation would do now, kept unless it is only to be shown.
 
         Raises:
             UnsupportedError: this broker does not plan that operation.

@@ -96,7 +96,7 @@ class PlannedPolicy(ABC, Generic[E]):
 
     @abstractmethod
     def _impact(self, change: str, effects: Sequence[E], state: list[object]) -> Impact:
-        """Of a change, told in a sentence; besides the topics, `state` must not change until the plan is applied."""
+        """The impact of a change, told in a sentence; `state` must not change either until the plan is applied."""
 
     async def _namespace_effects(self, namespace: str, after: Policies) -> list[E]:
         """Raises TopicNotServedError when one of its topics is not served here."""

@@ -40,7 +40,7 @@ class RetentionEffect:
 
     @property
     def body_bytes(self) -> int:
-        """Of them."""
+        """The bytes of those messages."""
         return self.going.body_bytes + self.going.later_bytes
 
     @property
@@ -51,7 +51,7 @@ class RetentionEffect:
 
 
 class RetentionControl(PlannedPolicy[RetentionEffect]):
-    """How long this broker's topics keep their messages."""
+    """The retention of this broker's topics."""
 
     name = "retention"
     arguments = RETENTION_ARGUMENTS
@@ -75,7 +75,7 @@ class RetentionControl(PlannedPolicy[RetentionEffect]):
         return RetentionEffect(topic=topic, before=topic.limits, after=after, going=going, unread=unread)
 
     def _impact(self, change: str, effects: Sequence[RetentionEffect], state: list[object]) -> Impact:
-        """What loses most is named first."""
+        """Topics that lose most are named first."""
         ordered = sorted(effects, key=lambda each: (-each.messages, each.topic.record.name))
         losing = [each for each in ordered if each.messages]
         deletes = any(each.after.retention_time_s or each.after.retention_bytes for each in effects)
