@@ -15,7 +15,7 @@ from danube.admin.target import Target
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.data.watch import Watch
 from danube.admin.tui.palette import OperationCommands
-from danube.admin.tui.screens.base import BaseScreen
+from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.help import HelpScreen
 from danube.admin.tui.screens.workspace import Workspace
 from danube.model.limits.faces import TUI_REFRESH_S

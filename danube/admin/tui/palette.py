@@ -12,7 +12,7 @@ from danube.admin.operations import REGISTRY
 from danube.admin.operations.operation import AnyOperation
 from danube.admin.tui.forms import fields_of
 from danube.admin.tui.header import refusal
-from danube.admin.tui.screens.base import BaseScreen
+from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.form import FormScreen
 from danube.admin.tui.widgets.plain import plain
 

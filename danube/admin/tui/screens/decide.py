@@ -11,7 +11,7 @@ from danube.admin.present import View
 from danube.admin.tui.app_context import AppContext
 from danube.admin.tui.header import refusal
 from danube.admin.tui.plan_actions import Act, acts_on
-from danube.admin.tui.screens.base import BaseScreen
+from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.result import Answer, ResultScreen, answer_of
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines
 from danube.admin.tui.widgets.plain import PlainInput, plain

@@ -20,7 +20,7 @@ from danube.admin.tui.data.watch import Part
 from danube.admin.tui.forms import arguments_of, bounded_page, fields_of, judge
 from danube.admin.tui.header import refusal
 from danube.admin.tui.plan_actions import apply_act, consent_act, whole_view
-from danube.admin.tui.screens.base import BaseScreen
+from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.result import ResultScreen, answer_of
 from danube.admin.tui.widgets.field import FieldEditor

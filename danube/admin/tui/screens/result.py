@@ -12,7 +12,7 @@ from danube.admin.operations.fields import Params, Result
 from danube.admin.operations.operation import AnyOperation, Report, say_nothing
 from danube.admin.present import View, view_of
 from danube.admin.tui.app_context import AppContext
-from danube.admin.tui.screens.base import BaseScreen
+from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.widgets.lines import Line, Lines, view_lines, wrapped
 from danube.admin.tui.widgets.plain import plain
 from danube.model.errors import DanubeError, NotPermittedError, PlanRefusedError

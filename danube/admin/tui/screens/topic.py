@@ -15,7 +15,7 @@ from danube.admin.tui.data.lag_history import sparkline, trend
 from danube.admin.tui.data.watch import OpenedTopic, Part
 from danube.admin.tui.header import age, size
 from danube.admin.tui.palette import SelectionCommands
-from danube.admin.tui.screens.base import BaseScreen
+from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.widgets.plain import plain
 from danube.admin.tui.widgets.rows import Cells, Column, Rows
 from danube.model.calls.admin import SubscriptionActivity, SubscriptionDescription, TopicStorageDescription

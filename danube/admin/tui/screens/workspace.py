@@ -19,7 +19,7 @@ from danube.admin.tui.data.watch import Part, Watch
 from danube.admin.tui.header import age
 from danube.admin.tui.palette import SelectionCommands
 from danube.admin.tui.plan_actions import acts_on, whole_view
-from danube.admin.tui.screens.base import BaseScreen
+from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.admin.tui.screens.decide import DecideScreen
 from danube.admin.tui.screens.result import DetailScreen
 from danube.admin.tui.screens.topic import TopicScreen

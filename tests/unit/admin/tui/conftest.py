@@ -13,7 +13,7 @@ from textual.pilot import Pilot
 from danube.admin.access import AccessLevel, Guard
 from danube.admin.target import Target
 from danube.admin.tui.app import AdminApp
-from danube.admin.tui.screens.base import BaseScreen
+from danube.admin.tui.screens.base_screen import BaseScreen
 from danube.model.plans.plan import Caller, Face
 from danube.testing.patience import PATIENCE_S
 from danube.testing.simulated.clock import SimClock
